@@ -38,7 +38,7 @@ function memoryStore(loses: (index: number, count: number) => boolean = () => fa
   return { open: () => Promise.resolve(store) };
 }
 
-function serve(kvGroups: Groups, store: ReturnType<typeof memoryStore>, withOffload: boolean) {
+function serve(kvGroups: Groups, store: { open: () => Promise<BlockStore> }, withOffload: boolean) {
   const sizes = {
     ...{ numBlocks: 90, blockSize: 4, maxNumSeqs: 4, maxNumBatchedTokens: 20, maxModelLen: 64 },
     ...{ kvGroups: [...kvGroups] },
@@ -120,6 +120,15 @@ describe.each(Object.entries(SHAPES))('two engines over a store: %s', (_, groups
     isLossy = false;
     // What was computed instead is right, and found.
     expect(await second.ask(PROMPT)).toBe(most);
+  });
+});
+
+describe('a store that is down', () => {
+  it('costs hits, and nobody waits for it', async () => {
+    const store = { open: () => Promise.reject(new Error('planted')) };
+    const engine = serve(SHAPES['windows'] as Groups, store, false);
+    expect([await engine.ask(PROMPT), await engine.ask(wordy(50, 2))]).toEqual([0, 0]);
+    expect(engine.far.stats().store.lastError).toContain('planted');
   });
 });
 

@@ -106,6 +106,7 @@ export class GroupHits {
     beyond = local,
   ): Generator<{ key: bigint; isNeeded: boolean }> {
     const { alignment, groups } = this.#view;
+    if (local % alignment !== 0) return;
     const firsts = groups.map((_, g) => this.#view.neededPlaces(g, beyond + alignment).first);
     for (let end = local + alignment; end <= most; end += alignment) {
       for (const [g, group] of groups.entries()) {

@@ -115,7 +115,7 @@ export class Matches {
     const { alignment, acceptsLoads } = view;
     // A segment needs a block of some group, so no match may be longer for which there is to be room.
     const most = Math.min(request.numTokens - 1, end + alignment * (disk?.mostBlocks ?? 0));
-    if (disk === null || !acceptsLoads || local % alignment !== 0 || end + alignment > most) return false;
+    if (disk === null || !acceptsLoads || end + alignment > most) return false;
     const waits = disk.awaits(request.handle);
     if (waits !== null) return waits;
     const keys = [...groups.wanted(request, local, most, end)].map(({ key }) => key);

@@ -78,6 +78,7 @@ describe('a match of several groups', () => {
     const { request, hits } = world(SHAPES[0], 30);
     expect(hits.match(request, 0, () => null, 0)).toBe(null);
     expect(hits.match(request, 3, () => true, 0)).toBe(0);
+    expect([...hits.wanted(request, 3, 29)]).toEqual([]);
     expect(hits.match(request, 0, () => true, 0)).toBe(28);
     hits.forget(request.handle);
     expect(hits.size).toBe(0);

@@ -116,6 +116,16 @@ describe('the disk tier of several KV cache groups', () => {
     await second.close();
   });
 
+  it('is not asked where nothing can be loaded', async () => {
+    const path = directory();
+    const align: readonly KvGroupOptions[] = [{ type: 'full' }, { type: 'mamba', mode: 'align' }];
+    expect(await earlier(path, align)).toBe(0);
+    const second = bench(path, align);
+    await ask(second);
+    expect(second.connector.stats().disk).toMatchObject({ lookups: 0 });
+    await second.close();
+  });
+
   it('takes what only one rank has for nothing', async () => {
     const path = directory();
     await earlier(path, WINDOW, { numRanks: 2 });
@@ -151,6 +161,10 @@ describe('the disk tier of several KV cache groups', () => {
     expect(host.hitTokens - before.host.hitTokens).toBe(48);
     // 12 blocks, of which 5 were there; and the 2 of the window.
     expect((disk?.readBlocks ?? 0) - (before.disk?.readBlocks ?? 0)).toBe(12 - 5 + 2);
+    // Now all is in the host tier, and the disk is not asked again.
+    second.engine.resetPrefixCache();
+    await ask(second);
+    expect(second.connector.stats().disk?.lookups).toBe(disk?.lookups);
     await second.close();
   });
 

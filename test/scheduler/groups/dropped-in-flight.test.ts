@@ -104,4 +104,28 @@ describe('a request that hit a block of a window', () => {
     expect(scheduler.stats().numPreemptions).toBe(2);
     scheduler.dispose();
   });
+
+  it('is computed again if the entry that was to write the block failed, and let it go since', () => {
+    const scheduler = makeScheduler({
+      ...{ kvGroups: [...WINDOW], pipelineDepth: 2, longPrefillTokenThreshold: 12, strict: true },
+    });
+    scheduler.add({ id: 'a', prompt: prompt(24), maxTokens: 9 });
+    const zeroth = scheduler.schedule();
+    scheduler.add({ id: 'b', prompt: prompt(17), maxTokens: 9 });
+    // a computes tokens 12 to 23, of which b hits the first four.
+    const first = scheduler.schedule();
+    scheduler.update(zeroth, { tokens: new Int32Array(0), counts: Int32Array.of(0) });
+    const [, b] = first.requests;
+    const second = scheduler.schedule();
+    // Their block is in b's row alone: a's window has left it.
+    const rowOfB = [...scheduler.core.blocks(b?.slot ?? 0)];
+    expect([b?.numCachedTokens, [...second.droppedBlocks].includes(rowOfB[3] ?? 0)]).toEqual([16, true]);
+    scheduler.update(first, {
+      ...{ tokens: Int32Array.of(7), counts: Int32Array.of(0, 1), errors: Uint8Array.of(1, 0) },
+    });
+    expect(scheduler.stats().numPreemptions).toBe(1);
+    toEnd(scheduler, second);
+    expect(b?.numOutputTokens).toBe(9);
+    scheduler.dispose();
+  });
 });

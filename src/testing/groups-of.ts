@@ -22,12 +22,22 @@ const MOST_GROUPS = 3;
 export function groupsOf(scene: Scene, seed: number, sizes: Sizes): Groups {
   const isDrawn = (seed + Math.floor(seed / 3)) % 3 === 0;
   if (!isDrawn || scene.kvGroups !== null || scene.numSpeculativeTokens > 0) return scene;
-  const kvGroups = drawGroups(new Random(seed), scene.enablePrefixCaching, sizes);
+  // Sessions with states are refused where steps are in flight.
+  const mayHaveStates = scene.chances.session === 0;
+  const kvGroups = drawGroups(
+    new Random(seed),
+    { hasCache: scene.enablePrefixCaching, mayHaveStates },
+    sizes,
+  );
   return { kvGroups, numBlocks: blocksFor(kvGroups, scene.numBlocks, sizes) };
 }
 
 /** One to three groups, and now and then one of chunks: its blocks are as large as the largest. */
-function drawGroups(random: Random, hasCache: boolean, { blockSize }: Sizes): KvGroupOptions[] {
+function drawGroups(
+  random: Random,
+  { hasCache, mayHaveStates }: { hasCache: boolean; mayHaveStates: boolean },
+  { blockSize }: Sizes,
+): KvGroupOptions[] {
   const sizes = (MULTIPLES[random.below(MULTIPLES.length)] as readonly number[]).map(
     (times) => times * blockSize,
   );
@@ -39,7 +49,8 @@ function drawGroups(random: Random, hasCache: boolean, { blockSize }: Sizes): Kv
     if (type === 'sliding') return { type, blockSize: size, window: 1 + random.below(14) };
     if (type === 'sink') return { type, blockSize: size, sinkTokens: size };
     // States stand at the ends of the smallest blocks; without a prefix cache there is one for the whole text.
-    if (type === 'mamba' && sizes.length === 1) return { type, mode, ...(hasCache && { blockSize }) };
+    if (type === 'mamba' && mayHaveStates && sizes.length === 1)
+      return { type, mode, ...(hasCache && { blockSize }) };
     return { type: type === 'mamba' ? 'full' : type, blockSize: size };
   });
   if (random.below(4) === 0 && !groups.some(({ type }) => type === 'mamba'))

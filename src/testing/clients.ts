@@ -115,7 +115,7 @@ export class Clients {
 
   /** Compares every text with what the same request gets without a connector. */
   async judge(): Promise<void> {
-    const texts = await expectedTexts(this.#visits, this.#scene.kvGroups !== null);
+    const texts = await expectedTexts(this.#visits);
     for (const [i, { id, tokens, end, isLost, error, station }] of this.#visits.entries()) {
       const right = texts[i];
       const wrong = tokens.findIndex((token, at) => token !== right[at]);

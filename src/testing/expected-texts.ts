@@ -1,7 +1,6 @@
 import { Engine } from '../engine/engine.js';
 import { ReferenceExecutor } from '../executors/reference/reference-executor.js';
 import { BLOCK_SIZE, MAX_MODEL_LEN, TEXT_SEED } from './station.js';
-import { groupText } from './watch/group-executors.js';
 
 /** What a client asks for. */
 export interface Inquiry {
@@ -12,15 +11,8 @@ export interface Inquiry {
   readonly chunks: readonly Int32Array[];
 }
 
-/**
- * What an engine without a connector answers, with room for everybody.
- * @param hasGroups the engine computes with `GroupExecutors`
- */
-export async function expectedTexts(
-  inquiries: readonly Inquiry[],
-  hasGroups: boolean,
-): Promise<Int32Array[]> {
-  if (hasGroups) return inquiries.map(({ prompt, maxTokens }) => groupText(prompt, maxTokens));
+/** What an engine without a connector answers, with room for everybody. Texts are the same with KV cache groups and without. */
+export async function expectedTexts(inquiries: readonly Inquiry[]): Promise<Int32Array[]> {
   const sizes = { numBlocks: 4096, blockSize: BLOCK_SIZE, maxNumSeqs: 128, maxModelLen: MAX_MODEL_LEN };
   using engine = new Engine({ ...sizes, executor: new ReferenceExecutor({ ...sizes, seed: TEXT_SEED }) });
   const streams = inquiries.map(({ prompt, maxTokens, chunks }) => {

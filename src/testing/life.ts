@@ -113,10 +113,10 @@ export class Life {
       this.#stations[index] = await Station.open(this.#around, this.#make, index, incarnation);
       return true;
     } catch (error) {
-      const { enablePrefixCaching, kvGroups } = this.#around.scene;
+      const { enablePrefixCaching } = this.#around.scene;
       const said = error instanceof Error ? error.message : '';
       if (!enablePrefixCaching && said.includes('enablePrefixCaching')) return false;
-      if (kvGroups !== null && /kvGroups|numGroups/.test(said)) return false;
+      if (/kvGroups|numGroups/.test(said)) return false;
       throw error;
     }
   }

@@ -43,7 +43,7 @@ export interface Scene {
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
   readonly enablePrefixCaching: boolean;
-  /** KV cache groups; null = one of full attention. */
+  /** KV cache groups; null = one of full attention, or what `groupsOf` draws. */
   readonly kvGroups: readonly KvGroupOptions[] | null;
   readonly loadFailurePolicy: 'fail' | 'recompute';
   readonly numSpeculativeTokens: number;
@@ -161,7 +161,7 @@ export const SCENES: readonly Scene[] = [
   scene('groups: chunks, and everything at once', {
     ...{ kvGroups: [FULL, { type: 'chunked', chunk: 12 }, WINDOW], numBlocks: 61, maxNumBatchedTokens: 17 },
     ...{ loadFailurePolicy: 'recompute', reclaim: 'on-confirmation' },
-    chances: { ...HOSTILE, session: 0, copyFails: 10, copy: 20 },
+    chances: { ...HOSTILE, copyFails: 10, copy: 20 },
   }),
   scene('groups: two engines, and slow copies', {
     ...{ kvGroups: SIZES, numBlocks: 41, numEngines: 2, numClients: 60, chances: { copy: 10, abort: 20 } },

@@ -1,9 +1,7 @@
 import type { Random } from '../base/random.js';
 import { Engine } from '../engine/engine.js';
-import type { KvView } from '../scheduler/connector/kv-view.js';
-import type { Plan } from '../scheduler/plan/plan.js';
+import { type Groups, groupsOf } from './groups-of.js';
 import { isForeign, isPlain, mayFail, type Scene } from './scene.js';
-import { GroupExecutors } from './watch/group-executors.js';
 import { RankExecutors } from './watch/rank-executors.js';
 import { ScriptedLane } from './watch/scripted-lane.js';
 import { TransferWatch } from './watch/transfer-watch.js';
@@ -32,8 +30,6 @@ export interface Surroundings {
 export const TEXT_SEED = 3;
 export const BLOCK_SIZE = 4;
 export const MAX_MODEL_LEN = 64;
-/** Most tokens of a block in a group of any scene. */
-export const MOST_BLOCK_SIZE = 16;
 
 /** One engine of a run, with its connector and everything that the connector touches. */
 export class Station {
@@ -41,7 +37,7 @@ export class Station {
   readonly under: ConnectorUnderTest;
   readonly watch: TransferWatch;
   readonly workers: readonly WatchedWorker[];
-  readonly executors: RankExecutors | GroupExecutors;
+  readonly executors: RankExecutors;
   readonly lanes: readonly ScriptedLane[];
   readonly #around: Surroundings;
 
@@ -53,15 +49,17 @@ export class Station {
     incarnation: number,
   ): Promise<Station> {
     const { scene, depth, numRanks, seed, random, shared, now, diary } = around;
-    const { numBlocks, maxNumSeqs, maxNumBatchedTokens, numSpeculativeTokens, numEngines } = scene;
+    const { maxNumSeqs, maxNumBatchedTokens, numSpeculativeTokens, numEngines, enablePrefixCaching } = scene;
+    const groups = groupsOf(scene, seed, { blockSize: BLOCK_SIZE, maxModelLen: MAX_MODEL_LEN });
+    const { kvGroups, numBlocks } = groups;
     const sizes = {
       ...{ numBlocks, blockSize: BLOCK_SIZE, maxNumSeqs, maxNumBatchedTokens, maxModelLen: MAX_MODEL_LEN },
       ...{ numSpeculativeTokens, pipelineDepth: depth },
     };
-    const executors =
-      scene.kvGroups === null
-        ? new RankExecutors({ ...sizes, seed: TEXT_SEED }, numRanks)
-        : new GroupExecutors(numBlocks, MOST_BLOCK_SIZE, numRanks);
+    const executors = new RankExecutors(
+      { ...sizes, ...{ kvGroups, enablePrefixCaching, seed: TEXT_SEED } },
+      numRanks,
+    );
     const lanes: ScriptedLane[] = [];
     const watch = new TransferWatch(diary, executors, (what) => around.broke(what));
     const chance = (percent: number) => !around.isCalm() && random.next() * 100 < percent;
@@ -85,7 +83,7 @@ export class Station {
     let under: ConnectorUnderTest | null = null;
     try {
       under = await make(world);
-      return new Station(around, { executors, lanes, watch, under, sizes, chance });
+      return new Station(around, { executors, lanes, watch, under, sizes, groups, chance });
     } catch (error) {
       // An engine that could not be made has ended nothing: its sides are still the caller's.
       under?.connector.shutdown?.();
@@ -100,12 +98,13 @@ export class Station {
     around: Surroundings,
     parts: Pick<Station, 'executors' | 'lanes' | 'watch' | 'under'> & {
       sizes: { numBlocks: number };
+      groups: Groups;
       chance: (percent: number) => boolean;
     },
   ) {
     const { scene, diary } = around;
-    const { executors, lanes, watch, under, sizes, chance } = parts;
-    const { chances, enablePrefixCaching, deadlines, reclaim, kvGroups } = scene;
+    const { executors, lanes, watch, under, sizes, groups, chance } = parts;
+    const { chances, enablePrefixCaching, deadlines, reclaim } = scene;
     const loadFailurePolicy = under.losesKv && !mayFail(scene) ? 'recompute' : scene.loadFailurePolicy;
     const broke = (what: string): void => around.broke(what);
     this.#around = around;
@@ -128,14 +127,8 @@ export class Station {
       ...{ enablePrefixCaching, loadFailurePolicy, deadlines, reclaim, hashSeed: TEXT_SEED },
       now: around.now,
       executor: executors,
-      connector: watchedConnector(under.connector, watch, diary, {
-        ...{ asksTwice, broke },
-        ...(executors instanceof GroupExecutors && {
-          bound: (view: KvView) => executors.bind(view),
-          planned: (plan: Plan) => executors.planned(plan),
-        }),
-      }),
-      ...(kvGroups !== null && { kvGroups: [...kvGroups] }),
+      connector: watchedConnector(under.connector, watch, diary, { asksTwice, broke }),
+      kvGroups: groups.kvGroups === null ? null : [...groups.kvGroups],
       workers: this.workers,
       numRanks: around.numRanks,
       strict: !isForeign(scene),
@@ -185,7 +178,9 @@ export class Station {
     const uses = Object.entries(outstanding).map(
       ([kind, { count }]) => [`uses of kind ${kind}`, count] as const,
     );
-    const allFree = this.#around.scene.numBlocks - 1;
+    const { numBlocks, kvGroups } = this.engine.scheduler.config;
+    const sinks = (kvGroups?.list ?? []).map(({ sinkTokens, blockSize }) => sinkTokens / blockSize);
+    const allFree = numBlocks - 1 - sinks.reduce((sum, each) => sum + each, 0);
     const counts = [
       ['finished requests whose blocks are in use', numDraining],
       ['requests whose blocks are quarantined', numQuarantined],

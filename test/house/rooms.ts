@@ -50,6 +50,7 @@ export const ROOMS: readonly string[] = [
   'connectors/store/scheduler',
   'connectors/store/worker',
   'connectors/store',
+  'connectors/offload/tiers',
   'connectors/offload',
   'connectors/lease/link',
   'connectors/lease/wire',

@@ -22,20 +22,20 @@ describe('connectorCases', () => {
   };
 
   it('says seed, step, what broke, what led to it, and the call that shows it again', async () => {
-    const [first] = connectorCases({ make: stumbling, only: [NAME], seeds: [7, 8] });
+    const [first] = connectorCases({ make: stumbling, only: [NAME], seeds: [8, 10] });
     const error = (await first.run().catch((thrown: unknown) => thrown)) as CaseError;
-    expect(error).toMatchObject({ name: 'CaseError', caseName: NAME, seed: 7 });
-    expect(error.message).toMatch(/seed 7, round \d+, step \d+; pipelineDepth 2, 1 ranks/);
+    expect(error).toMatchObject({ name: 'CaseError', caseName: NAME, seed: 8 });
+    expect(error.message).toMatch(/seed 8, round \d+, step \d+; pipelineDepth 3, 1 ranks/);
     expect(error.message).toMatch(/requestFinished of r\d+ throws Error: planted/);
     expect(error.message).toMatch(/What led to it:\n(.*\n)*.* comes: \d+ tokens/);
     expect(error.message).toContain(
-      `connectorCases({ make, seeds: [7], only: [${JSON.stringify(NAME)}] })[0].run()`,
+      `connectorCases({ make, seeds: [8], only: [${JSON.stringify(NAME)}] })[0].run()`,
     );
   });
 
   it('breaks at the same place each time', async () => {
     const once = async (): Promise<string> => {
-      const [first] = connectorCases({ make: stumbling, only: [NAME], seeds: [7] });
+      const [first] = connectorCases({ make: stumbling, only: [NAME], seeds: [8] });
       const error = (await first.run().catch((thrown: unknown) => thrown)) as CaseError;
       return error.message.replace(/^ +at .*$/gm, '');
     };

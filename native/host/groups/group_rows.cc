@@ -65,9 +65,13 @@ void GroupRows::log_drop(const Slot& slot, u32 g, Places places, u32 extra) {
 
 void GroupRows::note_dropped(const Slot& slot, u32 g, Places places, u32 extra) {
   const u32* list = list_of(slot, g);
+  const auto note = [&](u32 id) {
+    dropped_.push_back(index_of(slot));
+    dropped_.push_back(id);
+  };
   for (u32 i = places.from + places.count; i > places.from; --i)
-    if (list[i - 1] != kNullBlock) dropped_.push_back(list[i - 1]);
-  if (extra != kNone) dropped_.push_back(list[extra]);
+    if (list[i - 1] != kNullBlock) note(list[i - 1]);
+  if (extra != kNone) note(list[extra]);
 }
 
 std::vector<u32> GroupRows::take_dropped() {

@@ -85,7 +85,7 @@ class GroupRows {
   void log_drop(const Slot& slot, u32 g, Places places, u32 extra);
   /// Notes the blocks in these places for take_dropped(). Call it before log_drop().
   void note_dropped(const Slot& slot, u32 g, Places places, u32 extra);
-  /// Blocks that were noted since begin_step(), in the order in which they were let go.
+  /// Slots and blocks that were noted since begin_step(), in turn, in the order in which they were let go.
   std::vector<u32> take_dropped();
   /// How the row grows to hold `slots` tokens, of which `main` are no drafts (vLLM allocate_new_blocks). `places`: of the row,
   /// behind it nothing was dropped yet.

@@ -1,15 +1,22 @@
 import type { BlockPins } from '../../scheduler/connector/connector.js';
 import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import { skippedTokens } from '../../scheduler/connector/view-group.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { BlockKeys } from './block-keys.js';
-import { isUseful } from './group-hits.js';
+import { isUseful, needsAll } from './group-hits.js';
 
 /** A block that will have been let go before its KV is settled. It is pinned until then. */
 interface Ahead {
   readonly group: number;
   readonly place: number;
   readonly block: number;
+}
+
+/** Such blocks of one request. */
+interface AheadOf {
+  readonly slot: number;
+  blocks: Ahead[];
 }
 
 /** What `GroupScan` is made of. */
@@ -38,13 +45,16 @@ export class GroupScan {
   #next: Int32Array = new Int32Array(64);
   /** By slot: tokens from which on there is something to look at. */
   #nextAt: Int32Array = new Int32Array(8);
-  readonly #ahead = new Map<number, Ahead[]>();
+  /** By handle. */
+  readonly #ahead = new Map<number, AheadOf>();
   #numAhead = 0;
-  /** By handle: the slot of a request with blocks in `#ahead`. */
-  readonly #slots = new Map<number, number>();
+  /** Groups whose blocks are let go while a request runs. */
+  readonly #leaving: readonly number[];
 
   constructor(options: GroupScanOptions) {
     this.#options = options;
+    const { groups } = options.view;
+    this.#leaving = [...groups.keys()].filter((g) => !needsAll(groups[g]));
   }
 
   /** Blocks that are pinned because they will be let go. */
@@ -100,78 +110,85 @@ export class GroupScan {
   /** A request has ended: what was not offered until now is not stored. @returns its blocks that were never looked at */
   finish({ handle, slot }: Request, numSettledTokens: number): number {
     this.#letGo(handle);
-    const { groups } = this.#options.view;
-    return groups.reduce((sum, { blockSize }, g) => {
-      return (
-        sum + Math.max(0, Math.floor(numSettledTokens / blockSize) - this.#next[slot * groups.length + g])
-      );
-    }, 0);
+    const { view } = this.#options;
+    let numLeft = 0;
+    for (const [g, { blockSize }] of view.groups.entries()) {
+      const end = Math.floor(numSettledTokens / blockSize);
+      for (let place = this.#next[slot * view.groups.length + g]; place < end; place++)
+        if (isUseful(view, g, place)) numLeft++;
+    }
+    return numLeft;
+  }
+
+  /** The KV of these blocks is gone: what is in flight in them is never offered. */
+  lose(blocks: readonly number[]): void {
+    for (const [handle, ahead] of this.#ahead)
+      this.#unpin(handle, ahead, ({ block }) => blocks.includes(block));
   }
 
   /** Takes the pins of blocks back whose KV was settled. Call it when what was offered is pinned. */
   settle(): void {
-    for (const [handle, list] of this.#ahead) {
-      const over = list.filter(({ group, place }) => this.#isOver(handle, group, place));
-      if (over.length > 0) this.#unpin(handle, list, over);
-    }
+    const numGroups = this.#options.view.groups.length;
+    for (const [handle, ahead] of this.#ahead)
+      this.#unpin(handle, ahead, ({ group, place }) => this.#next[ahead.slot * numGroups + group] > place);
   }
 
   /** Pins what a step up to `numTokens` will let go before it is settled, as far as the longest matches up to there need it. */
   #pinAhead(request: Request, numTokens: number): void {
     const { alignment } = this.#options.view;
     const end = numTokens - (numTokens % alignment);
-    this.#pinFor(request, end, numTokens);
     // Who repeats exactly this text computes its last token, and so resumes a block earlier.
-    if (end === numTokens && end > alignment) this.#pinFor(request, end - alignment, numTokens);
-  }
-
-  /** Pins what is needed behind `end` tokens and will be let go behind `numTokens`. */
-  #pinFor(request: Request, end: number, numTokens: number): void {
-    const { view, pins, room } = this.#options;
-    const { groups } = view;
-    let rows: BlockLists | null = null;
-    for (let g = 0; g < groups.length; g++) {
-      const needed = view.neededPlaces(g, end);
-      const until = Math.min(needed.end, view.neededPlaces(g, numTokens).first);
-      const next = this.#next[request.slot * groups.length + g];
-      for (let place = Math.max(needed.first, next); place < until; place++) {
-        rows ??= view.blocks(request);
-        const block = rows[g][place];
-        if (block === 0 || room() <= this.#numAhead || this.#pinned(request.handle, g, place) !== 0) continue;
-        pins.pin(Int32Array.of(block));
-        this.#numAhead++;
-        this.#slots.set(request.handle, request.slot);
-        const list = this.#ahead.get(request.handle);
-        if (list === undefined) this.#ahead.set(request.handle, [{ group: g, place, block }]);
-        else list.push({ group: g, place, block });
-      }
+    const repeated = end === numTokens ? Math.max(end - alignment, 0) : end;
+    for (const g of this.#leaving) {
+      const left = this.#firstKept(g, numTokens);
+      if (left <= this.#firstKept(g, repeated)) continue;
+      this.#pinFor(request, g, end, left);
+      if (repeated < end) this.#pinFor(request, g, repeated, left);
     }
   }
 
-  #isOver(handle: number, group: number, place: number): boolean {
-    const slot = this.#slots.get(handle) ?? 0;
-    return this.#next[slot * this.#options.view.groups.length + group] > place;
+  /** The first place that a token behind `numTokens` others needs. */
+  #firstKept(group: number, numTokens: number): number {
+    const { groups } = this.#options.view;
+    return Math.floor(skippedTokens(groups[group], numTokens) / groups[group].blockSize);
+  }
+
+  /** Pins the places before `left` that are needed behind `end` tokens. */
+  #pinFor(request: Request, group: number, end: number, left: number): void {
+    const { view, pins, room } = this.#options;
+    const { handle, slot } = request;
+    const needed = view.neededPlaces(group, end);
+    const first = Math.max(needed.first, this.#next[slot * view.groups.length + group]);
+    if (first >= Math.min(needed.end, left)) return;
+    const row = view.blocks(request)[group];
+    for (let place = first; place < Math.min(needed.end, left); place++) {
+      const block = row[place];
+      if (block === 0 || room() <= this.#numAhead || this.#pinned(handle, group, place) !== 0) continue;
+      pins.pin(Int32Array.of(block));
+      this.#numAhead++;
+      const ahead = this.#ahead.get(handle);
+      if (ahead === undefined) this.#ahead.set(handle, { slot, blocks: [{ group, place, block }] });
+      else ahead.blocks.push({ group, place, block });
+    }
   }
 
   #pinned(handle: number, group: number, place: number): number {
-    const found = this.#ahead.get(handle)?.find((each) => each.group === group && each.place === place);
-    return found?.block ?? 0;
+    const ahead = this.#ahead.get(handle);
+    return ahead?.blocks.find((each) => each.group === group && each.place === place)?.block ?? 0;
   }
 
   #letGo(handle: number): void {
-    const list = this.#ahead.get(handle);
-    if (list !== undefined) this.#unpin(handle, list, list);
+    const ahead = this.#ahead.get(handle);
+    if (ahead !== undefined) this.#unpin(handle, ahead, () => true);
   }
 
-  #unpin(handle: number, list: readonly Ahead[], over: readonly Ahead[]): void {
+  #unpin(handle: number, ahead: AheadOf, isOver: (block: Ahead) => boolean): void {
+    if (!ahead.blocks.some(isOver)) return;
+    const over = ahead.blocks.filter(isOver);
     this.#options.pins.unpin(Int32Array.from(over, ({ block }) => block));
     this.#numAhead -= over.length;
-    const left = list.filter((each) => !over.includes(each));
-    if (left.length > 0) this.#ahead.set(handle, left);
-    else {
-      this.#ahead.delete(handle);
-      this.#slots.delete(handle);
-    }
+    ahead.blocks = ahead.blocks.filter((each) => !over.includes(each));
+    if (ahead.blocks.length === 0) this.#ahead.delete(handle);
   }
 }
 

@@ -209,6 +209,7 @@ export class OutgoingBlocks {
    * failed.
    */
   lose(blocks: readonly number[]): void {
+    this.#scan?.lose(blocks);
     if (this.#coming.size === 0) return;
     for (const block of blocks) {
       const next = this.#lastJob + 1;

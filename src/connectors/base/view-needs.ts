@@ -1,4 +1,4 @@
-import { badArgument, show } from '../../base/errors.js';
+import { badArgument } from '../../base/errors.js';
 import type { KvView } from '../../scheduler/connector/kv-view.js';
 
 /**
@@ -10,16 +10,4 @@ import type { KvView } from '../../scheduler/connector/kv-view.js';
 export function needHashes(who: string, { hasHashes }: KvView): void {
   if (!hasHashes)
     throw badArgument('enablePrefixCaching', 'false', `true: ${who} finds blocks by their hashes`);
-}
-
-/**
- * Refuses a model with other KV cache groups than one of full attention. Call it in `bind` of a connector that stores the blocks of such a group
- * alone: what it would bring back is a part of what the request needs.
- * @param who stores one group only, for the message
- * @throws ERR_BLOCKSTEP_BAD_ARG
- */
-export function needOneGroup(who: string, { layout, groups }: KvView): void {
-  if (layout === '') return;
-  const given = groups.map(({ type }) => type).join(', ');
-  throw badArgument('kvGroups', show(given), `one group of full attention with ${who}`);
 }

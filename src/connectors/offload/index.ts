@@ -3,15 +3,17 @@ export type { KvMemory } from '../base/kv-memory.js';
 export { type OffloadOptions, offload } from './offload.js';
 export { OffloadConnector } from './offload-connector.js';
 export { OffloadWorker, type OffloadWorkerStats } from './offload-worker.js';
-export type { DiskOptions, OffloadConnectorOptions, OffloadWorkerOptions } from './options.js';
+export type { OffloadConnectorOptions, OffloadWorkerOptions } from './options.js';
+export type { DiskOptions } from './tiers/disk-options.js';
 export type {
   CopyOrder,
+  DiskEnd,
   DiskOrders,
   DiskReport,
   KeyedOrder,
   LoadOrder,
   OffloadOrders,
   OffloadReport,
-} from './orders.js';
-export type { DiskStats, OffloadStats, TierStats } from './stats.js';
-export type { TierCounts } from './tier-index.js';
+} from './tiers/orders.js';
+export type { DiskStats, OffloadStats, TierStats } from './tiers/stats.js';
+export type { TierCounts } from './tiers/tier-index.js';

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { Anomalies } from '../../base/anomalies.js';
 import { checkBoolean, checkNumber } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
@@ -14,16 +15,16 @@ import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 import { Verdict } from '../../transfer/verdict.js';
 import { BlockKeys } from '../base/block-keys.js';
-import { GroupHits, lastBlocks } from '../base/group-hits.js';
 import { checkClock, checkOptions } from '../base/option-checks.js';
 import { NoPlace, OutgoingBlocks } from '../base/outgoing-blocks.js';
-import { needHashes, needOneGroup } from '../base/view-needs.js';
-import { DiskBlocks } from './disk-blocks.js';
-import { IncomingBlocks } from './incoming-blocks.js';
+import { needHashes } from '../base/view-needs.js';
+import { Matches } from './matches.js';
 import { CONNECTOR_OPTIONS, checkBlocks, type OffloadConnectorOptions } from './options.js';
-import type { OffloadOrders, OffloadReport } from './orders.js';
-import type { OffloadStats } from './stats.js';
-import { ABSENT, TierIndex } from './tier-index.js';
+import { DiskBlocks } from './tiers/disk-blocks.js';
+import { IncomingBlocks } from './tiers/incoming-blocks.js';
+import type { OffloadOrders, OffloadReport } from './tiers/orders.js';
+import type { OffloadStats } from './tiers/stats.js';
+import { ABSENT, TierIndex } from './tiers/tier-index.js';
 
 const MAX_RANKS = 65_536;
 /** Share of the pool that stores may pin, unless the options say otherwise. */
@@ -59,15 +60,12 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
   #outgoing!: OutgoingBlocks;
   #view!: KvView;
   #keys!: BlockKeys;
-  /** With KV cache groups: what matches and loads are made of. */
-  #groups: GroupHits | null = null;
+  #matches!: Matches;
+  /** Names the KV cache groups in keys on disk; empty for one group of full attention. */
+  #groups = '';
   /** Handles of requests that were admitted with a load, until they are admitted behind it. */
   readonly #admitted = new Set<number>();
   readonly #counts = { lookups: 0, hits: 0, hitTokens: 0, stores: 0, storedBlocks: 0, failedStores: 0 };
-  /** The last lookup: requests that wait for room are asked about in every step. */
-  readonly #last = { handle: -1, numTokens: 0, first: 0, next: 0, changes: -1 };
-  /** Number of times that content of the tier was dropped, or that a load began. */
-  #changes = 0;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: OffloadConnectorOptions) {
@@ -92,16 +90,21 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     this.#disk =
       diskBudgetMs === undefined
         ? null
-        : new DiskBlocks({ ...shared, now, budgetMs: checkNumber('diskBudgetMs', diskBudgetMs, 0) });
+        : new DiskBlocks({
+            ...{ ...shared, now, groups: () => this.#groups },
+            budgetMs: checkNumber('diskBudgetMs', diskBudgetMs, 0),
+          });
   }
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG without hashes; with a disk tier also for several KV cache groups, whose blocks it does not look for */
+  /** @throws ERR_BLOCKSTEP_BAD_ARG without hashes */
   bind(view: KvView): void {
     needHashes('an OffloadConnector', view);
-    if (this.#disk !== null) needOneGroup('the disk tier of an OffloadConnector', view);
     this.#view = view;
     this.#keys = new BlockKeys(view);
-    if (view.layout !== '') this.#groups = new GroupHits(view, this.#keys);
+    const { layout } = view;
+    this.#groups = layout === '' ? '' : createHash('sha256').update(layout).digest('hex').slice(0, 32);
+    const [keys, index, incoming, disk] = [this.#keys, this.#index, this.#incoming, this.#disk];
+    this.#matches = new Matches({ view, keys, index, incoming, disk });
   }
 
   bindPins(pins: BlockPins): void {
@@ -122,21 +125,9 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
   }
 
   getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
-    if (this.#groups !== null) return this.#matchGroups(this.#groups, request, numLocalTokens);
-    const { blockSize } = this.#view;
-    const { handle, numTokens } = request;
-    const first = numLocalTokens / blockSize;
-    // The last token is always computed, to sample from.
-    const end = Math.floor((numTokens - 1) / blockSize);
-    let next = this.#known(request, first);
-    for (; next < end; next++) {
-      const key = this.#view.blockHash(request, next);
-      if (this.#incoming.awaits(handle, key)) return NOT_NOW;
-      if (this.#index.get(key) === ABSENT) break;
-    }
-    if (this.#disk !== null && next < end && this.#asksDisk(request, first, next, end)) return NOT_NOW;
-    Object.assign(this.#last, { handle, numTokens, first, next, changes: this.#changes });
-    return next === first ? NOTHING : { numTokens: (next - first) * blockSize, async: true };
+    const count = this.#matches.find(request, numLocalTokens);
+    if (count === null) return NOT_NOW;
+    return count === 0 ? NOTHING : { numTokens: count, async: true };
   }
 
   updateStateAfterAlloc(request: Request, rows: BlockLists, numExternalTokens: number): void {
@@ -146,12 +137,10 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     if (numExternalTokens === 0 && this.#admitted.delete(handle)) return;
     this.#counts.lookups++;
     if (numExternalTokens === 0) return;
-    const load =
-      this.#groups?.toLoad(request, rows, numExternalTokens) ??
-      lastBlocks(this.#view, request, rows, numExternalTokens);
+    const load = this.#matches.toLoad(request, rows, numExternalTokens);
     this.#incoming.begin(handle, load.keys, load.blocks);
     this.#admitted.add(handle);
-    this.#changes++;
+    this.#matches.changed();
     this.#counts.hits++;
     this.#counts.hitTokens += numExternalTokens;
   }
@@ -174,7 +163,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
       if (bytesPerBlock !== undefined) this.#bytesPerBlock[rank] = bytesPerBlock;
       for (let i = 0; i < stores.length; i += 2) this.#stored(stores[i], rank, stores[i + 1] as Verdict);
       for (let i = 0; i < loads.length; i += 2) this.#loaded(loads[i], rank, loads[i + 1] as Verdict);
-      if (disk !== undefined && this.#disk?.report(rank, disk)) this.#changes++;
+      if (disk !== undefined && this.#disk?.report(rank, disk)) this.#matches.changed();
     }
     this.#anomalies.throwFirst();
   }
@@ -185,7 +174,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     this.#incoming.finish(request.handle);
     this.#disk?.forget(request.handle);
     this.#admitted.delete(request.handle);
-    this.#groups?.forget(request.handle);
+    this.#matches.forget(request.handle);
     return FREE_NOW;
   }
 
@@ -197,7 +186,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     if (this.#isCopying) return false;
     this.#index.clear();
     this.#disk?.reset();
-    this.#changes++;
+    this.#matches.changed();
     return true;
   }
 
@@ -238,40 +227,15 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     };
   }
 
-  #matchGroups(groups: GroupHits, request: Request, numLocalTokens: number): Match {
-    const { handle } = request;
-    const count = groups.match(request, numLocalTokens, (key) =>
-      this.#incoming.awaits(handle, key) ? null : this.#index.get(key) !== ABSENT,
-    );
-    if (count === null) return NOT_NOW;
-    return count === 0 ? NOTHING : { numTokens: count, async: true };
-  }
-
   get #isCopying(): boolean {
     return this.#outgoing.numPinned > 0 || this.#incoming.numJobs > 0;
-  }
-
-  /** Whether a request has to wait for blocks from the disk, behind those that the host tier has. */
-  #asksDisk(request: Request, first: number, next: number, end: number): boolean {
-    const keyAt = (index: number): bigint => this.#view.blockHash(request, index);
-    const waits = this.#disk?.ask(request.handle, end - next, (i) => keyAt(next + i)) === true;
-    // What comes from the disk is of no use without what stands before it.
-    if (waits) for (let i = next - 1; i >= first; i--) this.#index.touch(keyAt(i));
-    return waits;
-  }
-
-  /** How far the last lookup came, if it still holds: it was of the same request and prefix, and nothing was dropped. */
-  #known({ handle, numTokens }: Request, first: number): number {
-    const last = this.#last;
-    const isSame = handle === last.handle && numTokens === last.numTokens && first === last.first;
-    return isSame && last.changes === this.#changes ? last.next : first;
   }
 
   #reserve(key: bigint): number {
     if (this.#index.get(key) !== ABSENT) return NoPlace.unwanted;
     const before = this.#index.numEvictions;
     const place = this.#index.take();
-    if (this.#index.numEvictions !== before) this.#changes++;
+    if (this.#index.numEvictions !== before) this.#matches.changed();
     return place === ABSENT ? NoPlace.later : place;
   }
 
@@ -295,6 +259,6 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
   }
 
   #loaded(job: number, rank: number, verdict: Verdict): void {
-    if (this.#incoming.report(job, rank, verdict)) this.#changes++;
+    if (this.#incoming.report(job, rank, verdict)) this.#matches.changed();
   }
 }

@@ -12,9 +12,10 @@ import { type JobEnd, KvLanes } from '../base/kv-lanes.js';
 import { checkMemory, hostArenaFor } from '../base/kv-memory.js';
 import { checkLaneFactory, checkOptions } from '../base/option-checks.js';
 import type { StoreStats } from '../store/client/store-counts.js';
-import { DiskTier } from './disk-tier.js';
-import { checkBlocks, checkDisk, type OffloadWorkerOptions, WORKER_OPTIONS } from './options.js';
-import type { DiskOrders, LoadOrder, OffloadOrders, OffloadReport } from './orders.js';
+import { checkBlocks, type OffloadWorkerOptions, WORKER_OPTIONS } from './options.js';
+import { checkDisk } from './tiers/disk-options.js';
+import { DiskTier } from './tiers/disk-tier.js';
+import type { DiskEnd, DiskOrders, LoadOrder, OffloadOrders, OffloadReport } from './tiers/orders.js';
 
 const MAX_RANK = 65_535;
 
@@ -48,7 +49,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
   #received: TransferReport[] = [];
   #failedLoads: TransferReport[] = [];
   /** Orders for a disk that this worker has not. */
-  #diskless: number[] = [];
+  #diskless: DiskEnd[] = [];
   #numFailed = 0;
   #lastError: string | null = null;
 
@@ -94,7 +95,8 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
       return;
     }
     this.#lastError = 'the connector has a disk tier, this worker none';
-    for (const { job } of [...disk.finds, ...disk.reads, ...disk.writes]) this.#diskless.push(job, 0);
+    for (const { job, keys } of [...disk.finds, ...disk.reads, ...disk.writes])
+      this.#diskless.push({ job, good: new Uint8Array(keys.length) });
   }
 
   onStepSettled(step: number): void {
@@ -173,7 +175,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     end(Verdict.failed);
   }
 
-  #takeDiskless(): number[] {
+  #takeDiskless(): DiskEnd[] {
     const ended = this.#diskless;
     if (ended.length > 0) this.#diskless = [];
     return ended;

@@ -7,7 +7,8 @@ import { checkMemory, type KvMemory } from '../base/kv-memory.js';
 import { checkOptions } from '../base/option-checks.js';
 import { OffloadConnector } from './offload-connector.js';
 import { OffloadWorker } from './offload-worker.js';
-import { checkBlocks, checkDisk, type DiskOptions } from './options.js';
+import { checkBlocks } from './options.js';
+import { checkDisk, type DiskOptions } from './tiers/disk-options.js';
 
 /** Options of `offload`. */
 export interface OffloadOptions {

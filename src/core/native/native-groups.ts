@@ -59,7 +59,10 @@ export interface NativeGroupCalls {
   dropGroups(slot: number, computedTokens: number): void;
   /** Blocks of full attention that were taken since the last call, if there is a group of states. */
   takeZeroed(): Int32Array;
-  /** Blocks that `run` and `admitGroups` let go since `beginStep`, because no later token reads them; null = none. A block may stand there twice. */
+  /**
+   * What `run` and `admitGroups` let go since `beginStep`, because no later token reads it: slot and block in turn; null = nothing. A block may
+   * stand there twice.
+   */
   takeDropped(): Int32Array | null;
   /** The group for which a block is published; 0 if it is not. */
   publishedGroup(id: number): number;

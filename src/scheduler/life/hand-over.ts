@@ -41,10 +41,11 @@ function leftBy(s: SchedulerState, request: Request): HandOver {
   const extent = kvExtent(s.inFlight, request);
   const { blockSize, deviations, kvGroups } = s.config;
   const computed = Math.min(request.numComputedTokens, request.numTokens);
-  // vLLM first lets go what no later token needs.
+  // What no later token needs is let go first. Whoever goes on from exactly these tokens computes the last one again, to sample from.
+  const behind = deviations.handOverWindows ? Math.max(computed - 1, 0) : request.numComputedTokens;
   if (kvGroups !== null && hasRows(s.core, request.slot)) {
-    keepDropped(s, request, request.numComputedTokens);
-    s.core.native.dropGroups(request.slot, request.numComputedTokens);
+    keepDropped(s, request, behind);
+    s.core.native.dropGroups(request.slot, behind);
   }
   const sizes = kvGroups?.list.map((group) => group.blockSize) ?? [blockSize];
   const blocks = rowsOf(s.core, request.slot).map((row, g) => {

@@ -60,13 +60,19 @@ export function giveRowBack(s: SchedulerState, request: Request): boolean {
 export function keepDropped(s: SchedulerState, request: Request, numComputed: number): void {
   const { kvGroups } = s.config;
   if (kvGroups === null || !isUsed(request)) return;
-  const kept = new Set(request.keptBlocks);
-  const left = kvGroups.list.flatMap((group, g) => {
+  const left: number[] = [];
+  for (const [g, group] of kvGroups.list.entries()) {
     const sure = Math.max(0, numComputed - group.numSpeculativeBlocks);
-    const row = s.core.blocks(request.slot, g).subarray(0, neededPlaces(group, sure).first);
-    return [...row].filter((id) => id !== 0 && !kept.has(id));
-  });
-  if (left.length > 0) keepBlocks(s, request, Int32Array.from(left));
+    const row = s.core.blocks(request.slot, g);
+    for (let place = neededPlaces(group, sure).first - 1; place >= 0; place--) {
+      // What stands before a place that holds nothing was let go before, but where steps make states now and then.
+      if (row[place] !== 0) left.push(row[place]);
+      else if (group.mode !== 'align') break;
+    }
+  }
+  const kept = left.length > 0 && request.keptBlocks !== null ? new Set(request.keptBlocks) : null;
+  const fresh = kept === null ? left : left.filter((id) => !kept.has(id));
+  if (fresh.length > 0) keepBlocks(s, request, Int32Array.from(fresh));
 }
 
 function keepBlocks(s: SchedulerState, request: Request, blocks: Int32Array): void {

@@ -5,7 +5,7 @@ import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks, forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { firstTokenIn, placesOf, tokensKept } from './lost-places.js';
+import { droppedInFlight, firstTokenIn, placesOf, tokensKept } from './lost-places.js';
 
 /**
  * What follows from bad blocks: blocks that were published and then not written, or written wrongly, by a failed step
@@ -30,7 +30,20 @@ export function evictRow(s: SchedulerState, request: Request, firstBad: number, 
   const { blockSize } = s.config;
   const from = s.config.kvGroups === null ? firstBad - (firstBad % blockSize) : firstBad;
   for (const { id, firstToken } of placesOf(s, request)) if (firstToken >= from) bad.add(id);
-  forgetRow(s, request.slot, firstBad);
+  for (const id of droppedInFlight(s, request)) bad.add(id);
+  forgetFrom(s, request, firstBad);
+}
+
+/**
+ * Takes the hashes from the blocks of a request that have KV of the tokens from `firstToken` on, and from all that steps in flight have let go:
+ * nobody knows any more which tokens those had.
+ */
+export function forgetFrom(s: SchedulerState, request: Request, firstToken: number): void {
+  forgetRow(s, request.slot, firstToken);
+  const dropped = droppedInFlight(s, request);
+  if (dropped.length === 0) return;
+  s.core.flush();
+  forgetBlocks(s, Int32Array.from(dropped));
 }
 
 /** The requests of this step, and of the steps in flight behind it, that no longer have the row that they had there. */
@@ -88,7 +101,29 @@ export function recomputeSharers(
   bad: ReadonlySet<number>,
   spared: ReadonlySet<Request>,
 ): void {
-  recompute(s, plan, (request) => (spared.has(request) ? -1 : firstTokenIn(s, request, bad)));
+  const all = withBuilt(s, bad, spared);
+  recompute(s, plan, (request) => (spared.has(request) ? -1 : firstTokenIn(s, request, all)));
+}
+
+/**
+ * These blocks, and those that were computed from them. A request that hit a block of a window need not hold what that block was computed from.
+ */
+function withBuilt(
+  s: SchedulerState,
+  bad: ReadonlySet<number>,
+  spared: ReadonlySet<Request>,
+): ReadonlySet<number> {
+  if (s.config.kvGroups === null) return bad;
+  const all = new Set(bad);
+  for (let before = -1; before !== all.size; ) {
+    before = all.size;
+    for (const request of s.requests.values()) {
+      const first = spared.has(request) || !holdsBlocks(request) ? -1 : firstTokenIn(s, request, all);
+      if (first < 0) continue;
+      for (const { id, firstToken } of placesOf(s, request)) if (firstToken >= first) all.add(id);
+    }
+  }
+  return all;
 }
 
 /**
@@ -101,14 +136,14 @@ function recompute(s: SchedulerState, plan: Plan | null, firstBadToken: (request
     const firstBad = firstBadToken(request);
     if (firstBad < 0) continue;
     // Blocks behind the bad prefix were computed from it, and are wrong with it.
-    forgetRow(s, request.slot, firstBad);
+    forgetFrom(s, request, firstBad);
     preemptByForce(s, request, plan ?? undefined);
   }
   for (const request of s.requests.values()) {
     if (request.container === 'running' || !holdsBlocks(request)) continue;
     const firstBad = firstBadToken(request);
     if (firstBad < 0) continue;
-    forgetRow(s, request.slot, firstBad);
+    forgetFrom(s, request, firstBad);
     // This holds for a load that is done too: its blocks are published only when the request is promoted.
     if (request.load !== null) truncateLoad(s, request, firstBad);
     else releaseWaiting(s, request);

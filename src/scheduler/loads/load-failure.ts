@@ -18,7 +18,7 @@ import {
   truncateLoad,
 } from './bad-blocks.js';
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
-import { firstTokenIn, placesOf, tokensKept } from './lost-places.js';
+import { droppedInFlight, firstTokenIn, placesOf, tokensKept } from './lost-places.js';
 
 /**
  * Takes reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds on the missing KV.
@@ -198,7 +198,7 @@ function failSyncLoads(
     owners.add(request);
     if (evicts) evictRow(s, request, firstOwn, bad);
     // Of a request that computes everything again the rows may lack what its first tokens need.
-    const lacks = firstOwn > 0 || plan.groups.length > 1;
+    const lacks = firstOwn > 0 || plan.groups.length > 1 || droppedInFlight(s, request).length > 0;
     if (lacks && request.numComputedTokens === 0 && loadFailurePolicy === 'recompute')
       preemptByForce(s, request, plan);
   }

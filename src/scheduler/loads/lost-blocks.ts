@@ -2,9 +2,16 @@ import { discardOutputs, dropOutputs } from '../life/preempt.js';
 import { newBlocksOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
-import { forgetBlocks, forgetRow } from '../state/forget.js';
+import { forgetBlocks } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { forgetSince, holdsSince, leftSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
+import {
+  forgetFrom,
+  forgetSince,
+  holdsSince,
+  leftSince,
+  recomputeSharers,
+  spoilEntries,
+} from './bad-blocks.js';
 import { firstTokenIn } from './lost-places.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();
@@ -83,7 +90,7 @@ function forgetLeft(s: SchedulerState, oldest: Plan, left: readonly Request[]): 
 
 /** Prepares a request with a lost block for its end under the policy `fail`. */
 function giveUp(s: SchedulerState, oldest: Plan | null, request: Request, firstBad: number): void {
-  forgetRow(s, request.slot, firstBad);
+  forgetFrom(s, request, firstBad);
   dropOutputs(s, request, oldest ?? undefined);
   request.failure ??= 'cannot go on: the executor lost a block of its KV';
 }

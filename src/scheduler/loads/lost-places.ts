@@ -2,6 +2,8 @@ import type { KvGroup } from '../options/kv-groups.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
+const NONE: readonly number[] = [];
+
 /** A block in a request's rows. */
 export interface Place {
   readonly id: number;
@@ -9,21 +11,34 @@ export interface Place {
   readonly firstToken: number;
 }
 
-/** The blocks of a request's rows that have KV of its first `numTokens` tokens, in the order of their tokens; group after group. */
-export function placesOf(
-  s: SchedulerState,
-  { slot }: Request,
-  numTokens = Number.POSITIVE_INFINITY,
-): Place[] {
+/**
+ * The blocks with KV of a request's first `numTokens` tokens, in the order of their tokens; group after group. Besides those of its rows: what
+ * steps in flight have let go, since an older step may have read it. Who has to do without such a block computes everything again.
+ */
+export function placesOf(s: SchedulerState, request: Request, numTokens = Number.POSITIVE_INFINITY): Place[] {
   const sizes = s.config.kvGroups?.list.map(({ blockSize }) => blockSize) ?? [s.config.blockSize];
-  return sizes.flatMap((size, g) => {
-    const row = s.core.blocks(slot, g);
+  const inRows = sizes.flatMap((size, g) => {
+    const row = s.core.blocks(request.slot, g);
     const places = Array.from(row, (id, at) => ({ id, firstToken: at * size }));
     return places.filter(({ id, firstToken }) => id !== 0 && firstToken < numTokens);
   });
+  const dropped = droppedInFlight(s, request);
+  return dropped.length === 0 ? inRows : [...dropped.map((id) => ({ id, firstToken: 0 })), ...inRows];
 }
 
-/** The first token with KV in one of these blocks; -1 if none of them is in the request's rows. */
+/** The blocks that steps in flight have let go of a request's rows, as left of a window. */
+export function droppedInFlight(s: SchedulerState, request: Request): readonly number[] {
+  if (s.config.kvGroups === null) return NONE;
+  const dropped: number[] = [];
+  for (const { step, droppedSlots, droppedBlocks } of s.inFlight) {
+    // Before its last admission the slot, or the row, was another one.
+    if (step < request.admittedStep) continue;
+    for (const [i, slot] of droppedSlots.entries()) if (slot === request.slot) dropped.push(droppedBlocks[i]);
+  }
+  return dropped;
+}
+
+/** The first token with KV in one of these blocks, as `placesOf` has it; -1 if none of them is the request's. */
 export function firstTokenIn(s: SchedulerState, request: Request, ids: ReadonlySet<number>): number {
   const found = placesOf(s, request).filter(({ id }) => ids.has(id));
   return found.length === 0 ? -1 : Math.min(...found.map(({ firstToken }) => firstToken));

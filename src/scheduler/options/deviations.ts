@@ -163,6 +163,11 @@ export interface Deviations {
    */
   resetBesideSinks: boolean;
   /**
+   * With KV cache groups a request that ends leaves to a connector what a request with the same tokens needs, which computes the last of them
+   * again. vLLM lets go what only that last token needs: now and then a block of a window, which the other engine then goes on without.
+   */
+  handOverWindows: boolean;
+  /**
    * KV cache events tell a hash when its first block is stored, and when its last one is gone. vLLM tells of each block: a reader hears that a hash
    * is gone while another block still has it.
    */
@@ -198,6 +203,7 @@ const ALL_ON: Deviations = {
   capDrafts: true,
   keepDraftWindows: true,
   resetBesideSinks: true,
+  handOverWindows: true,
   eventsByHash: true,
 };
 

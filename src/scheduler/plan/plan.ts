@@ -13,6 +13,7 @@ export { EntryKind };
 export const NEVER = -2;
 
 const NO_BLOCKS = new Int32Array(0);
+const BLOCK_LISTS = ['takenBlocks', 'droppedBlocks', 'droppedSlots', 'forgottenBlocks'] as const;
 
 /**
  * What one step computes (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that were running, in
@@ -91,8 +92,9 @@ export class Plan {
    * pool. Their former content is gone.
    */
   takenBlocks: Int32Array = NO_BLOCKS;
-  /** With a connector, or `reportBlocks`: blocks that its requests let go, as left of a window. Steps in flight may still read them. */
+  /** Blocks that its requests let go, as left of a window, and their slots. Steps in flight may still read them. Told with a connector, `reportBlocks` or `pipelineDepth` > 1. */
   droppedBlocks: Int32Array = NO_BLOCKS;
+  droppedSlots: Int32Array = NO_BLOCKS;
   /**
    * With `reportBlocks`: blocks that lost their hashes since the plan before, so that their present content is not found any more, by a
    * reset of the prefix cache, a failed step or load, or a session's dropped token. Blocks without a hash may be among them.
@@ -239,9 +241,7 @@ export class Plan {
     if (this.releasedHandles.length > 0) this.releasedHandles = [];
     if (this.syncLoads.length > 0) this.syncLoads = [];
     if (this.loadedBlocks.length > 0) this.loadedBlocks = [];
-    this.takenBlocks = NO_BLOCKS;
-    this.droppedBlocks = NO_BLOCKS;
-    this.forgottenBlocks = NO_BLOCKS;
+    for (const name of BLOCK_LISTS) this[name] = NO_BLOCKS;
     this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();
     this.keptTokens = null;

@@ -99,11 +99,18 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
 /** What a plan with KV cache groups has besides. @param knowsPrefixes see `noteCommonPrefixes` */
 function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void {
   if (mayShare(s)) noteCommonPrefixes(s, plan, knowsPrefixes);
-  if (s.connector !== null || s.config.reportBlocks)
-    plan.droppedBlocks = s.core.native.takeDropped() ?? plan.droppedBlocks;
+  if (s.connector !== null || s.config.reportBlocks || s.pipelined)
+    noteDropped(plan, s.core.native.takeDropped());
   if (s.config.kvGroups?.hasStates !== true) return;
   const zeroed = s.core.native.takeZeroed();
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
+}
+
+/** @param dropped slots and blocks in turn; null = none */
+function noteDropped(plan: Plan, dropped: Int32Array | null): void {
+  if (dropped === null) return;
+  plan.droppedSlots = dropped.filter((_, i) => i % 2 === 0);
+  plan.droppedBlocks = dropped.filter((_, i) => i % 2 === 1);
 }
 
 /** @param areKnown whether the last `run` has left them in the control words */

@@ -3,7 +3,6 @@ import { type KvViewGroup, neededPlaces } from '../../scheduler/connector/view-g
 import type { Request } from '../../scheduler/request/request.js';
 import type { BlockArena } from '../../transfer/block-arena.js';
 import type { Verdict } from '../../transfer/verdict.js';
-import type { GroupExecutors } from './group-executors.js';
 import type { RankExecutors } from './rank-executors.js';
 import type { LaneScript, ScriptedJob } from './scripted-lane.js';
 import type { Diary } from './trouble.js';
@@ -37,7 +36,7 @@ export class TransferWatch implements LaneScript {
   /** Jobs that are not over. */
   readonly jobs = new Set<ScriptedJob>();
   readonly #diary: Diary;
-  readonly #executors: RankExecutors | GroupExecutors;
+  readonly #executors: RankExecutors;
   #groups: readonly KvViewGroup[] = [];
   /** Loads that some rank has not reported. */
   readonly #loads = new Set<WatchedLoad>();
@@ -50,7 +49,7 @@ export class TransferWatch implements LaneScript {
   /** Told of every mistake. It must not be thrown where it is found: the engine counts what a connector throws. */
   readonly broke: (what: string) => void;
 
-  constructor(diary: Diary, executors: RankExecutors | GroupExecutors, broke: (what: string) => void) {
+  constructor(diary: Diary, executors: RankExecutors, broke: (what: string) => void) {
     this.broke = broke;
     this.#diary = diary;
     this.#executors = executors;
@@ -197,6 +196,6 @@ export class TransferWatch implements LaneScript {
 
   /** The rank whose KV memory it is; -1 = another arena. */
   #rankOf(arena: BlockArena): number {
-    return this.#executors.ranks.findIndex((each: { readonly kv: BlockArena }) => each.kv === arena);
+    return this.#executors.ranks.findIndex(({ kv }) => kv === arena);
   }
 }

@@ -12,9 +12,6 @@ const POISON = -1;
 export interface Treatment {
   /** Whether a request is asked about once more than it has to be. */
   asksTwice(): boolean;
-  /** Told of the view, and of each plan while it is made. */
-  bound?(view: KvView): void;
-  planned?(plan: Plan): void;
   /** Told of every mistake that must not be thrown where it is found, since an exception would be counted there. */
   broke(what: string): void;
 }
@@ -70,7 +67,6 @@ export function watchedConnector(
     // A connector may refuse an engine here.
     bind: (view) => {
       watch.bind(view);
-      treatment.bound?.(view);
       inner.bind?.(lendingView(view, lend, (plan) => planBehind.get(plan) ?? plan));
     },
     bindPins: (pins) => call('bindPins', null, () => inner.bindPins?.(pins)),
@@ -98,7 +94,6 @@ export function watchedConnector(
     },
     buildMetadata(plan) {
       watch.planned(plan.step);
-      treatment.planned?.(plan);
       const answer = call('buildMetadata', null, () => inner.buildMetadata(lendPlan(plan)));
       return call('the metadata of a plan', null, () =>
         answer instanceof PartialMetadata

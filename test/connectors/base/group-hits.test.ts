@@ -56,7 +56,7 @@ describe('a match of several groups', () => {
           needed(view, keys, request, local, end).every((key) => has.has(key)),
         );
         const best = Math.max(local, ...fits);
-        expect(hits.match(request, local, (key) => has.has(key))).toBe(best - local);
+        expect(hits.match(request, local, (key) => has.has(key), round)).toBe(best - local);
         if (best === local) continue;
         numFound++;
         const rows = view.groups.map(({ blockSize }, g) =>
@@ -76,11 +76,34 @@ describe('a match of several groups', () => {
 
   it('waits for what others load, and begins nowhere between blocks', () => {
     const { request, hits } = world(SHAPES[0], 30);
-    expect(hits.match(request, 0, () => null)).toBe(null);
-    expect(hits.match(request, 3, () => true)).toBe(0);
-    expect(hits.match(request, 0, () => true)).toBe(28);
+    expect(hits.match(request, 0, () => null, 0)).toBe(null);
+    expect(hits.match(request, 3, () => true, 0)).toBe(0);
+    expect([...hits.wanted(request, 3, 29)]).toEqual([]);
+    expect(hits.match(request, 0, () => true, 0)).toBe(28);
     hits.forget(request.handle);
     expect(hits.size).toBe(0);
+  });
+});
+
+describe('a request that is asked about in every step', () => {
+  it('is looked up anew only behind what was found, until something is gone or is being loaded', () => {
+    const { request, hits } = world(SHAPES[0], 62);
+    const asked: bigint[] = [];
+    let most = 8;
+    const has = (key: bigint): boolean => {
+      asked.push(key);
+      return asked.length <= most;
+    };
+    const ask = (version: number): number => {
+      asked.length = 0;
+      return hits.match(request, 0, has, version) ?? -1;
+    };
+    // 15 blocks of full attention, of which 8 are there; then windows, which are not.
+    expect([ask(1), asked.length]).toEqual([0, 9 + 8]);
+    most = 99;
+    expect([ask(1), asked.length]).toEqual([60, 7 + 2]);
+    expect([ask(1), asked.length]).toEqual([60, 2]);
+    expect([ask(2), asked.length]).toEqual([60, 15 + 2]);
   });
 });
 

@@ -1,6 +1,22 @@
+import type { KvGroupOptions } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { Random } from '../../support/engine-bench.js';
 import { type Node, SEED, World } from './world.js';
+
+/** KV cache groups that one seed in three has. */
+const GROUPS: readonly (readonly KvGroupOptions[])[] = [
+  [{ type: 'full' }, { type: 'sliding', window: 6 }],
+  [
+    { type: 'full', blockSize: 16 },
+    { type: 'sliding', blockSize: 4, window: 11 },
+    { type: 'sliding', blockSize: 8, window: 3 },
+  ],
+  [{ type: 'full' }, { type: 'mamba', mode: 'all' }],
+  [
+    { type: 'sliding', window: 1 },
+    { type: 'full', blockSize: 8 },
+  ],
+];
 
 /** A request by way of two engines. */
 interface Trip {
@@ -29,6 +45,7 @@ export class Life {
   /** Links that are cut until a time, by both names. */
   readonly #cut = new Map<string, number>();
   readonly #faulty: boolean;
+  readonly #hasStates: boolean;
   #prompts = 0;
   /** Clients who leave at the end of this round. */
   readonly #leaving: (() => void)[] = [];
@@ -39,9 +56,12 @@ export class Life {
     const random = new Random(seed);
     this.#random = random;
     this.#faulty = !random.chance(20);
+    const kvGroups = seed % 3 === 0 ? GROUPS[(seed / 3) % GROUPS.length] : undefined;
+    this.#hasStates = kvGroups?.some(({ type }) => type === 'mamba') === true;
     const add = (name: string) =>
       this.world.add(name, {
         engine: {
+          ...(kvGroups !== undefined && { kvGroups, numBlocks: 72 }),
           pipelineDepth: ([1, 2, 3] as const)[random.below(3)],
           reclaim: random.chance(50) ? 'on-confirmation' : 'on-report',
         },
@@ -179,7 +199,10 @@ export class Life {
     const transferParams = random.chance(4)
       ? { ...prefill.transferParams, remoteRequestId: 'nobody.7' }
       : prefill.transferParams;
-    const input = { prompt: random.chance(4) ? wordy(9, 77) : prompt, maxTokens: 6, transferParams };
+    // A state is that behind all that was computed: its reader is given a token more.
+    const given = Int32Array.from([...prompt, ...prefill.tokens]);
+    const whole = this.#hasStates ? given : prompt;
+    const input = { prompt: random.chance(4) ? wordy(9, 77) : whole, maxTokens: 6, transferParams };
     const rest = to.engine.submit(input);
     if (aborts === 2) this.#leaving.push(() => rest.abort());
     const { tokens, finishReason } = await rest.result();

@@ -53,12 +53,12 @@ export class Node {
 
   start(): void {
     const { world, options } = this;
-    const { pipelineDepth = 1, maxNumSeqs = SIZES.maxNumSeqs } = options.engine ?? {};
+    const { executor: _, ...engine } = { ...SIZES, pipelineDepth: 1 as const, ...options.engine };
     const waiting: (() => void)[] = [];
     this.waiting = waiting;
     this.lanes = new LateLanes();
     this.executor = new ReferenceExecutor({
-      ...{ ...SIZES, pipelineDepth, maxNumSeqs, seed: SEED },
+      ...{ ...engine, seed: SEED },
       defer: (compute) => waiting.push(compute),
     });
     this.connector = new LeaseConnector({ addresses: [this.name], leaseMs: LEASE_MS, ...options.connector });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OffloadConnector } from '../../../src/connectors/offload/index.js';
-import type { OffloadOrders } from '../../../src/connectors/offload/orders.js';
+import type { OffloadOrders } from '../../../src/connectors/offload/tiers/orders.js';
 import type { Scheduler } from '../../../src/index.js';
 import type { KvGroupOptions } from '../../../src/scheduler/options/kv-groups.js';
 import { Verdict } from '../../../src/transfer/verdict.js';
@@ -79,5 +79,18 @@ describe('a prompt that another one repeats', () => {
   it('is not stored where nothing can be loaded', () => {
     const { stores, hits } = run([{ type: 'full' }, { type: 'mamba', mode: 'align' }], 30, 64);
     expect([stores.begun, hits]).toEqual([0, 0]);
+  });
+});
+
+describe('blocks that are not stored', () => {
+  it('are counted if there was no room for them, and not if nobody could need them', () => {
+    const connector = new OffloadConnector({ hostBlocks: 200, maxPinnedBlocks: 1, strict: true });
+    const scheduler = makeScheduler({ connector, kvGroups: [...SIZES], numBlocks: 120, strict: true });
+    scheduler.add({ id: 'a', prompt: prompt(49), maxTokens: 1 });
+    while (scheduler.hasWork()) step(scheduler);
+    const { stores } = connector.stats().host;
+    // One step has computed it: 3 blocks of 16 tokens, and the last windows.
+    expect(stores.blocks + stores.skippedBlocks).toBe(3 + 3 + 1);
+    scheduler.dispose();
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ABSENT, TierIndex } from '../../../src/connectors/offload/tier-index.js';
+import { ABSENT, TierIndex } from '../../../src/connectors/offload/tiers/tier-index.js';
 import { Random } from '../../support/engine-bench.js';
 
 const PLACES = 6;

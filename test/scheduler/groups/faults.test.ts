@@ -180,4 +180,18 @@ describe('faults of vLLM with KV cache groups', () => {
     // It ends one token later, with `length`: the pool can hold no more of it.
     expect(preemptionsIn(264, true)).toEqual([17, 0]);
   });
+
+  it('a session with states is refused where a step in flight would take them too far', () => {
+    for (const [pipelineDepth, isTaken] of [
+      [1, true],
+      [2, false],
+      [3, false],
+    ] as const) {
+      using scheduler = make({ kvGroups: [FULL, { type: 'mamba', mode: 'all' }], pipelineDepth });
+      const add = (): number => scheduler.add({ id: 'a', prompt: prompt(5), maxTokens: 2, resumable: true });
+      if (isTaken) expect(add).not.toThrow();
+      else
+        expect(add).toThrow(/resumable must be false with a group of type mamba, unless pipelineDepth is 1/);
+    }
+  });
 });

@@ -111,6 +111,8 @@ export class Reads {
       // Block 0 holds nothing: what the other side let go cannot be read there.
       parts.every((part, i) => part.length === blocks[i].length && !part.includes(0));
     if (!isWhole) this.fail(read);
+    // Behind the end of a block a window of one token needs nothing: only that it was computed.
+    else if (blocks.every(({ length }) => length === 0)) this.#askWhether(read);
     else if (peer.source !== null) this.#copy(read, Int32Array.from(parts.flat()));
     else this.#stream(read, lists);
   }

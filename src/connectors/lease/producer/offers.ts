@@ -47,7 +47,9 @@ export class Offers {
   offer(request: Request, { numTokens, readableFrom, blocks }: HandOver): Offered | null {
     const { handle, adapter, numPromptTokens } = request;
     if (numTokens === 0) return null;
-    const { groups } = this.view;
+    const { groups, acceptsLoads } = this.view;
+    // The reader has the same groups, and so would refuse to load.
+    if (acceptsLoads === false) return null;
     // A state is that behind the last token that was computed, and steps in flight may take it further.
     if (groups.some(hasStates) && request.numComputedTokens !== numTokens) return null;
     const own = blocks.map((list, group) => list.slice(0, Math.ceil(numTokens / groups[group].blockSize)));
@@ -101,14 +103,22 @@ function fewestTokens(view: KvView, numTokens: number, rows: readonly Int32Array
   let fewest = 0;
   for (const [g, group] of view.groups.entries()) {
     // Where the states of drafts stand too, which one is the last depends on what was accepted.
-    if (hasStates(group))
-      return group.numSpeculativeBlocks === 0 && rows[g].at(-1) !== 0 ? numTokens : numTokens + 1;
+    if (hasStates(group)) return group.numSpeculativeBlocks === 0 ? numTokens : numTokens + 1;
     const held = rows[g].findIndex((id) => id !== 0);
     const first = held < 0 ? rows[g].length : held;
-    if (first === 0) continue;
-    let from = numTokens + 1;
-    while (from > 0 && view.neededPlaces(g, from - 1).first >= first) from--;
+    const from = first === 0 ? 0 : fewestFor(view, g, first, numTokens);
     fewest = Math.max(fewest, from);
   }
   return fewest;
+}
+
+/** The fewest tokens behind which no place before `first` is needed; more than `most` if there are none. More tokens never need an earlier place. */
+function fewestFor(view: KvView, group: number, first: number, most: number): number {
+  let [low, high] = [0, most + 1];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (view.neededPlaces(group, middle).first >= first) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

@@ -17,6 +17,8 @@ export interface LoadingParts extends Pick<LoadsOptions, 'ranks' | 'anomalies'> 
 export class Loading {
   readonly #known: BoundedSet<bigint>;
   readonly #loads: LoadsUnderWay<Pick<LoadOrder, 'hashes' | 'blocks'>>;
+  /** Loads that were begun. */
+  numBegun = 0;
   #numBlocks = 0;
   #numMissing = 0;
 
@@ -47,6 +49,7 @@ export class Loading {
 
   /** Begins a load for a request. */
   begin({ handle }: Request, { keys, blocks }: GroupLoad): void {
+    this.numBegun++;
     this.#loads.begin(handle, keys, { hashes: keys, blocks });
   }
 

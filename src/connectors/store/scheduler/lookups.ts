@@ -94,15 +94,15 @@ export class Lookups {
   /**
    * Which keys of a request with KV cache groups the store has. Begins a lookup if there is none that says it.
    * @param local tokens of the request's local prefix
-   * @returns null: it is not known yet, and the request is woken when it is
+   * @returns `later`: it is not known yet, and the request is woken when it is
    */
-  askGroups(request: Request, local: number, wanted: () => readonly Wanted[]): HasKey | null {
+  askGroups(request: Request, local: number, wanted: () => readonly Wanted[]): HasKey | 'later' | 'nothing' {
     const lookup = this.#lookups.get(request.handle);
     if (lookup !== undefined && lookup.from <= local)
-      return lookup.isOver ? (key) => lookup.found.has(key) : null;
+      return lookup.isOver ? (key) => lookup.found.has(key) : 'later';
     const keys = wanted();
     const begun = keys.length > 0 && this.#begin(request, local, keys.length, keys);
-    return begun ? null : () => false;
+    return begun ? 'later' : 'nothing';
   }
 
   /** @returns false if the store is down */

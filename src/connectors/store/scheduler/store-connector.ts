@@ -263,9 +263,12 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     const wanted = (): Wanted[] => [...groups.wanted(request, numLocalTokens, request.numTokens - 1)];
     const has = this.#lookups.askGroups(request, numLocalTokens, wanted);
     // Whoever loads a block now leaves it in the pool, where it is found for nothing.
-    const count =
-      has &&
-      groups.match(request, numLocalTokens, (key) => (this.#loading.awaits(request, key) ? null : has(key)));
+    if (has === 'later') return LATER;
+    if (has === 'nothing') return NOTHING;
+    const hasNow = (key: bigint): boolean | null => (this.#loading.awaits(request, key) ? null : has(key));
+    // What a lookup has found stays found.
+    const version = this.#lookups.counts.begun + this.#loading.numBegun;
+    const count = groups.match(request, numLocalTokens, hasNow, version);
     if (count === null) return LATER;
     return count === 0 ? NOTHING : { numTokens: count, async: true };
   }

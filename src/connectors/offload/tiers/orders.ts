@@ -17,7 +17,7 @@ export interface LoadOrder extends CopyOrder {
 /** A job between the host tier and the disk. */
 export interface KeyedOrder {
   readonly job: number;
-  /** The hashes of the blocks. */
+  /** The keys of the blocks: their hashes, with KV cache groups hash and group (`BlockKeys`). */
   readonly keys: readonly bigint[];
   /** Places of the host tier, one for each key; none where keys are only looked for. */
   readonly places: Int32Array;
@@ -25,6 +25,8 @@ export interface KeyedOrder {
 
 /** What the workers are to do on disk, in this order. */
 export interface DiskOrders {
+  /** Names the KV cache groups: what was stored under another name is not found. Empty for one group of full attention. */
+  readonly groups: string;
   /** Whether everything that is there is to be forgotten first. */
   readonly reset: boolean;
   /** Keys to be looked for. */
@@ -33,10 +35,17 @@ export interface DiskOrders {
   readonly writes: readonly KeyedOrder[];
 }
 
+/** The end of a job between the host tier and the disk, on one rank. */
+export interface DiskEnd {
+  readonly job: number;
+  /** One byte for each key: 1 if it is there, was read, or was written now. */
+  readonly good: Uint8Array;
+}
+
 /** What a worker says of its disk. */
 export interface DiskReport {
-  /** Jobs that are over, each followed by the number of keys for which it went well: from the first key on, but of a write. */
-  readonly ended: readonly number[];
+  /** Jobs that are over. */
+  readonly ended: readonly DiskEnd[];
 }
 
 /** What the workers are to do with a plan. Plain data; null instead if there is nothing to do. */

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describeError } from '../../base/errors.js';
-import type { BlockArena } from '../../transfer/block-arena.js';
-import type { StoreStats } from '../store/client/store-counts.js';
-import { StoreThread } from '../store/client/store-thread.js';
-import { Outcome } from '../store/stores/block-store.js';
-import type { DiskOptions } from './options.js';
-import type { DiskOrders, KeyedOrder } from './orders.js';
+import { describeError } from '../../../base/errors.js';
+import type { BlockArena } from '../../../transfer/block-arena.js';
+import type { StoreStats } from '../../store/client/store-counts.js';
+import { StoreThread } from '../../store/client/store-thread.js';
+import { Outcome } from '../../store/stores/block-store.js';
+import type { DiskOptions } from './disk-options.js';
+import type { DiskEnd, DiskOrders, KeyedOrder } from './orders.js';
 
 /** Raised whenever the same bytes would mean something else. */
 const VERSION = 1;
@@ -25,7 +25,9 @@ export class DiskTier {
   readonly #names: string;
   /** Null: none could be kept, and the disk is not used. */
   #epoch: string | null = null;
-  #ended: number[] = [];
+  #ended: DiskEnd[] = [];
+  /** The KV cache groups of the engine, as its orders name them. */
+  #groups = '';
   #lastError: string | null = null;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_PACKAGE, ERR_BLOCKSTEP_BAD_FILE */
@@ -42,15 +44,16 @@ export class DiskTier {
   }
 
   /** Begins what a plan orders. */
-  begin({ reset, finds, reads, writes }: DiskOrders): void {
+  begin({ groups, reset, finds, reads, writes }: DiskOrders): void {
+    this.#groups = groups;
     if (reset) this.#renew();
     for (const { job, keys } of finds) this.#find(job, keys);
     for (const order of reads) this.#read(order);
     for (const order of writes) this.#write(order);
   }
 
-  /** The jobs that are over since the last call, each with the number of leading keys for which it went well. */
-  drain(): number[] {
+  /** The jobs that are over since the last call. */
+  drain(): DiskEnd[] {
     this.#store.drain();
     const ended = this.#ended;
     if (ended.length > 0) this.#ended = [];
@@ -69,23 +72,23 @@ export class DiskTier {
 
   #find(job: number, keys: readonly bigint[]): void {
     const names = this.#named(keys);
-    if (names === null) this.#ended.push(job, 0);
-    else this.#store.has(names, (outcomes) => this.#ended.push(job, leading(outcomes)));
+    if (names === null) this.#end(job, new Uint8Array(keys.length));
+    else this.#store.has(names, (outcomes) => this.#end(job, goodOf(outcomes)));
   }
 
   #read({ job, keys, places }: KeyedOrder): void {
     const names = this.#named(keys);
-    let count = 0;
-    const end = (): unknown => this.#ended.push(job, count);
+    let good = new Uint8Array(keys.length);
+    const end = (): void => this.#end(job, good);
     if (names === null) end();
-    else this.#store.get(names, places, (outcomes) => (count = leading(outcomes)), end);
+    else this.#store.get(names, places, (outcomes) => (good = goodOf(outcomes)), end);
   }
 
   /** Writes the keys that are not there. */
   #write({ job, keys, places }: KeyedOrder): void {
     const names = this.#named(keys);
-    let count = 0;
-    const end = (): unknown => this.#ended.push(job, count);
+    const good = new Uint8Array(keys.length);
+    const end = (): void => this.#end(job, good);
     if (names === null) {
       end();
       return;
@@ -97,7 +100,7 @@ export class DiskTier {
         return;
       }
       const stored = (outcomes: Uint8Array): void => {
-        count = outcomes.filter((outcome) => outcome === Outcome.done).length;
+        for (const [i, at] of missing.entries()) good[at] = Number(outcomes[i] === Outcome.done);
       };
       const [keysLeft, placesLeft] = [
         missing.map((i) => names[i]),
@@ -107,10 +110,16 @@ export class DiskTier {
     });
   }
 
+  #end(job: number, good: Uint8Array): void {
+    this.#ended.push({ job, good });
+  }
+
   /** The keys as the store knows them; null while there is no epoch. */
   #named(keys: readonly bigint[]): string[] | null {
     if (this.#epoch === null) return null;
-    const prefix = `${this.#names}/${this.#epoch}/`;
+    // What one group of full attention stored before there were others is found still.
+    const groups = this.#groups === '' ? '' : `${this.#groups}/`;
+    const prefix = `${this.#names}/${this.#epoch}/${groups}`;
     return keys.map((key) => prefix + key.toString(16));
   }
 
@@ -138,8 +147,7 @@ function readEpoch(file: string): string | null {
   }
 }
 
-/** How many outcomes are good, from the first one on. */
-function leading(outcomes: Uint8Array): number {
-  const bad = outcomes.findIndex((outcome) => outcome !== Outcome.done);
-  return bad < 0 ? outcomes.length : bad;
+/** Which outcomes are good. */
+function goodOf(outcomes: Uint8Array): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(outcomes, (outcome) => Number(outcome === Outcome.done));
 }

@@ -1,5 +1,5 @@
-import { Verdict } from '../../transfer/verdict.js';
-import { type LoadsOptions, LoadsUnderWay } from '../base/loads-under-way.js';
+import { Verdict } from '../../../transfer/verdict.js';
+import { type LoadsOptions, LoadsUnderWay } from '../../base/loads-under-way.js';
 import type { LoadOrder } from './orders.js';
 import { ABSENT, type TierIndex } from './tier-index.js';
 

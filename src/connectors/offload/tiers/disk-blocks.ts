@@ -1,15 +1,25 @@
-import type { Anomalies } from '../../base/anomalies.js';
-import { RankedJobs } from '../../transfer/ranked-jobs.js';
-import { Verdict } from '../../transfer/verdict.js';
+import type { Anomalies } from '../../../base/anomalies.js';
+import { RankedJobs } from '../../../transfer/ranked-jobs.js';
+import { Verdict } from '../../../transfer/verdict.js';
 import type { DiskOrders, DiskReport, KeyedOrder } from './orders.js';
 import type { DiskStats } from './stats.js';
-import { ABSENT, type TierIndex } from './tier-index.js';
+import type { TierIndex } from './tier-index.js';
+
+/** What a request wants of the disk. */
+export interface Wish {
+  /** Keys that the host tier lacks, in the order of the request's tokens; at least one. */
+  readonly keys: readonly bigint[];
+  /**
+   * Which of the keys are to be read, in the order of use.
+   * @param found whether the disk has a key
+   * @param room most blocks that can be read
+   */
+  choose(found: (key: bigint) => boolean, room: number): readonly bigint[];
+}
 
 /** What a request waits for: that its blocks come from the disk. */
-interface Promotion {
+interface Promotion extends Wish {
   readonly handle: number;
-  /** The keys behind those that the host tier has. */
-  readonly keys: readonly bigint[];
   /** When the request goes on without them. */
   readonly dueAt: number;
   /** Other requests that want the same blocks. */
@@ -24,14 +34,16 @@ interface DiskJob {
   readonly keys: readonly bigint[];
   readonly places: Int32Array;
   readonly promotion: Promotion | null;
-  /** Leading keys for which every rank that has reported says yes. */
-  count: number;
+  /** By key: 1 = every rank that has reported says yes. */
+  readonly good: Uint8Array;
   /** Begun before the last reset. */
   isStale: boolean;
 }
 
 /** What `DiskBlocks` is made of. */
 export interface DiskBlocksOptions {
+  /** Names the KV cache groups of the engine, once it is known; empty for one group of full attention. */
+  readonly groups: () => string;
   /** The tier in front of the disk. */
   readonly index: TierIndex;
   readonly ranks: readonly number[];
@@ -84,35 +96,33 @@ export class DiskBlocks {
     return this.#mustReset || this.#keys.length + this.#finds.length + this.#reads.length > 0;
   }
 
-  /** Most blocks that are looked for at once. */
-  get #most(): number {
+  /** Most blocks that are read for a request, or written, at once. */
+  get mostBlocks(): number {
     return Math.max(1, Math.floor(this.#options.index.numPlaces / SHARE));
   }
 
-  /**
-   * Asks for blocks that the host tier lacks.
-   * @param keyAt the keys that the request wants, from the first one that the host tier lacks
-   * @returns whether the request has to wait; it is woken
-   */
-  ask(handle: number, numKeys: number, keyAt: (index: number) => bigint): boolean {
+  /** Whether a request has asked since it was admitted last; null = it has not. Then: whether it has to wait. */
+  awaits(handle: number): boolean | null {
     const asked = this.#asked.get(handle);
-    if (asked !== undefined) return !asked.isOver;
-    const first = keyAt(0);
+    return asked === undefined ? null : !asked.isOver;
+  }
+
+  /** Asks for blocks that the host tier lacks. Call it if `awaits` is null. The request has to wait, and is woken. */
+  ask(handle: number, wish: Wish): void {
+    const { keys } = wish;
+    const [first] = keys;
     const other = this.#reading.get(first);
     if (other !== undefined) {
       other.waiters.add(handle);
-      return true;
+      return;
     }
-    const keys = Array.from({ length: Math.min(numKeys, this.#most) }, (_, i) =>
-      i === 0 ? first : keyAt(i),
-    );
     const dueAt = this.#options.now() + this.#options.budgetMs;
-    const promotion: Promotion = { handle, keys, dueAt, waiters: new Set(), isOver: false };
+    const { choose } = wish;
+    const promotion: Promotion = { handle, keys, choose, dueAt, waiters: new Set(), isOver: false };
     this.#asked.set(handle, promotion);
     for (const key of keys) if (!this.#reading.has(key)) this.#reading.set(key, promotion);
     this.#finds.push({ job: this.#begin('find', keys, NO_PLACES, promotion), keys, places: NO_PLACES });
     this.#counts.lookups++;
-    return true;
   }
 
   /** A request was admitted, or has ended: it waits no more. Whoever wants the same blocks is asked again. */
@@ -125,7 +135,7 @@ export class DiskBlocks {
 
   /** A place of the host tier was filled: its content is to be written. */
   write(key: bigint, place: number): void {
-    if (this.#numWriting >= this.#most) {
+    if (this.#numWriting >= this.mostBlocks) {
       this.#counts.skippedBlocks++;
       return;
     }
@@ -145,7 +155,9 @@ export class DiskBlocks {
       this.#keys = [];
       this.#places = [];
     }
-    const orders = { reset: this.#mustReset, finds: this.#finds, reads: this.#reads, writes: this.#writes };
+    const groups = this.#options.groups();
+    const [finds, reads, writes] = [this.#finds, this.#reads, this.#writes];
+    const orders = { groups, reset: this.#mustReset, finds, reads, writes };
     this.#mustReset = false;
     this.#finds = [];
     this.#reads = [];
@@ -156,10 +168,12 @@ export class DiskBlocks {
   /** Takes what a rank reports. @returns whether the host tier has changed */
   report(rank: number, { ended }: DiskReport): boolean {
     let changed = false;
-    for (let i = 0; i < ended.length; i += 2) {
-      const pending = this.#jobs.get(ended[i])?.payload;
-      if (pending !== undefined) pending.count = Math.min(pending.count, ended[i + 1]);
-      const over = this.#jobs.report(ended[i], rank, Verdict.ok);
+    for (const { job, good } of ended) {
+      const pending = this.#jobs.get(job)?.payload.good;
+      pending?.forEach((_, i) => {
+        if (good[i] !== 1) pending[i] = 0;
+      });
+      const over = this.#jobs.report(job, rank, Verdict.ok);
       if (over !== null) changed = this.#end(over.payload) || changed;
     }
     return changed;
@@ -199,7 +213,8 @@ export class DiskBlocks {
     places: Int32Array,
     promotion: Promotion | null,
   ): number {
-    const job: DiskJob = { kind, keys, places, promotion, count: keys.length, isStale: false };
+    const good = new Uint8Array(keys.length).fill(1);
+    const job: DiskJob = { kind, keys, places, promotion, good, isStale: false };
     this.#live.add(job);
     return this.#jobs.begin(this.#options.ranks, job);
   }
@@ -211,7 +226,7 @@ export class DiskBlocks {
     if (isStale) this.#options.anomalies.report('after-reset', `a ${kind} from before a reset`, null, true);
     if (kind === 'write') {
       for (const place of places) this.#release(place);
-      if (!isStale) this.#counts.writtenBlocks += job.count;
+      if (!isStale) this.#counts.writtenBlocks += numOnes(job.good);
       return false;
     }
     if (kind === 'find') {
@@ -223,29 +238,30 @@ export class DiskBlocks {
     return this.#arrived(job);
   }
 
-  /** Has the keys read that every rank has. @returns false if there is nothing to read, or no room for it */
-  #read({ keys, count }: DiskJob, promotion: Promotion): boolean {
+  /** Has the keys read that are wanted of those that every rank has. @returns false if there is nothing to read, or no room for it */
+  #read({ keys, good }: DiskJob, promotion: Promotion): boolean {
     const { index } = this.#options;
-    const places: number[] = [];
-    while (places.length < count) {
-      const place = index.take();
-      if (place === ABSENT) break;
-      places.push(place);
-    }
-    if (places.length === 0) return false;
-    const found = keys.slice(0, places.length);
-    const taken = Int32Array.from(places);
-    this.#reads.push({ job: this.#begin('read', found, taken, promotion), keys: found, places: taken });
+    const found = new Set(keys.filter((_, i) => good[i] === 1));
+    if (found.size === 0) return false;
+    const { free, idle } = index.counts();
+    const room = Math.min(this.mostBlocks, free + idle);
+    const wanted = promotion.choose((key) => found.has(key), room);
+    if (wanted.length === 0) return false;
+    const places = Int32Array.from(wanted, () => index.take());
+    this.#reads.push({ job: this.#begin('read', wanted, places, promotion), keys: wanted, places });
     return true;
   }
 
-  #arrived({ keys, places, count, isStale, promotion }: DiskJob): boolean {
+  #arrived({ keys, places, good, isStale, promotion }: DiskJob): boolean {
     const { index } = this.#options;
-    const numGood = isStale ? 0 : count;
+    let numGood = 0;
     // The last block first: then the beginnings of texts, which more requests share, stay longest.
     for (let i = keys.length - 1; i >= 0; i--) {
-      if (i < numGood) index.put(keys[i], places[i]);
-      else index.giveBack(places[i]);
+      if (isStale || good[i] === 0) index.giveBack(places[i]);
+      else {
+        index.put(keys[i], places[i]);
+        numGood++;
+      }
     }
     this.#counts.readBlocks += numGood;
     if (numGood > 0) this.#counts.hits++;
@@ -275,4 +291,8 @@ export class DiskBlocks {
     this.#options.index.release(place);
     this.#numWriting--;
   }
+}
+
+function numOnes(flags: Uint8Array): number {
+  return flags.reduce((sum, flag) => sum + flag, 0);
 }

@@ -1,0 +1,162 @@
+import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import type { Request } from '../../scheduler/request/request.js';
+import type { BlockKeys } from '../base/block-keys.js';
+import { GroupHits, type GroupLoad, lastBlocks } from '../base/group-hits.js';
+import type { DiskBlocks } from './tiers/disk-blocks.js';
+import type { IncomingBlocks } from './tiers/incoming-blocks.js';
+import { ABSENT, type TierIndex } from './tiers/tier-index.js';
+
+/** What `Matches` is made of. */
+export interface MatchesOptions {
+  readonly view: KvView;
+  readonly keys: BlockKeys;
+  readonly index: TierIndex;
+  readonly incoming: IncomingBlocks;
+  /** Null without a disk tier. */
+  readonly disk: DiskBlocks | null;
+}
+
+/**
+ * What the tiers have of a request. Behind the local prefix the host tier has some tokens; where it lacks more the disk is asked, and
+ * the request waits until what is there has come into the host tier.
+ */
+export class Matches {
+  readonly #options: MatchesOptions;
+  /** With KV cache groups: what matches and loads are made of. */
+  readonly #groups: GroupHits | null;
+  /** The last lookup: requests that wait for room are asked about in every step. */
+  readonly #last = { handle: -1, numTokens: 0, first: 0, next: 0, changes: -1 };
+  /** Number of times that content of the tier was dropped, or that a load began or ended. */
+  #changes = 0;
+
+  constructor(options: MatchesOptions) {
+    this.#options = options;
+    const { view, keys } = options;
+    this.#groups = view.layout === '' ? null : new GroupHits(view, keys);
+  }
+
+  /** The tier has changed: what was looked up is looked up again. */
+  changed(): void {
+    this.#changes++;
+  }
+
+  /** The tokens behind the local prefix that the host tier has; null: the request has to wait, and is woken. */
+  find(request: Request, numLocalTokens: number): number | null {
+    if (this.#groups !== null) return this.#findGroups(this.#groups, request, numLocalTokens);
+    const { view, index, incoming } = this.#options;
+    const { blockSize } = view;
+    const { handle, numTokens } = request;
+    const first = numLocalTokens / blockSize;
+    // The last token is always computed, to sample from.
+    const end = Math.floor((numTokens - 1) / blockSize);
+    let next = this.#known(request, first);
+    for (; next < end; next++) {
+      const key = view.blockHash(request, next);
+      if (incoming.awaits(handle, key)) return null;
+      if (index.get(key) === ABSENT) break;
+    }
+    if (next < end && this.#asksDisk(request, first, next, end)) return null;
+    Object.assign(this.#last, { handle, numTokens, first, next, changes: this.#changes });
+    return (next - first) * blockSize;
+  }
+
+  /** The blocks that a match fills. @param rows borrowed */
+  toLoad(request: Request, rows: BlockLists, numExternalTokens: number): GroupLoad {
+    return this.#groups === null
+      ? lastBlocks(this.#options.view, request, rows, numExternalTokens)
+      : this.#groups.toLoad(request, rows, numExternalTokens);
+  }
+
+  /** A request has ended. */
+  forget(handle: number): void {
+    this.#groups?.forget(handle);
+  }
+
+  #findGroups(groups: GroupHits, request: Request, local: number): number | null {
+    const { index, incoming } = this.#options;
+    const { handle } = request;
+    const has = (key: bigint): boolean | null =>
+      incoming.awaits(handle, key) ? null : index.get(key) !== ABSENT;
+    const count = groups.match(request, local, has, this.#changes);
+    if (count === null || !this.#asksDiskOfGroups(groups, request, local, local + count)) return count;
+    groups.forget(handle);
+    return null;
+  }
+
+  /** Whether a request has to wait for blocks from the disk, behind those that the host tier has. */
+  #asksDisk(request: Request, first: number, next: number, end: number): boolean {
+    const { view, index, disk } = this.#options;
+    if (disk === null) return false;
+    const waits = disk.awaits(request.handle);
+    if (waits === false) return false;
+    if (waits === null) {
+      const count = Math.min(end - next, disk.mostBlocks);
+      const keys = Array.from({ length: count }, (_, i) => view.blockHash(request, next + i));
+      disk.ask(request.handle, {
+        keys,
+        choose: (found, room) => {
+          const missing = keys.findIndex((key) => !found(key));
+          return keys.slice(0, Math.min(room, missing < 0 ? count : missing));
+        },
+      });
+    }
+    // What comes from the disk is of no use without what stands before it.
+    for (let i = next - 1; i >= first; i--) index.touch(view.blockHash(request, i));
+    return true;
+  }
+
+  /**
+   * As `#asksDisk`, with KV cache groups. What windows and states need depends on where the match ends. So the disk is asked for all that a
+   * match longer than that of the host tier may need, and of what it has is read what the longest match needs.
+   * @param end tokens of the match that the host tier has
+   */
+  #asksDiskOfGroups(groups: GroupHits, request: Request, local: number, end: number): boolean {
+    const { view, index, disk } = this.#options;
+    const { alignment, acceptsLoads } = view;
+    // A segment needs a block of some group, so no match may be longer for which there is to be room.
+    const most = Math.min(request.numTokens - 1, end + alignment * (disk?.mostBlocks ?? 0));
+    if (disk === null || !acceptsLoads || end + alignment > most) return false;
+    const waits = disk.awaits(request.handle);
+    if (waits !== null) return waits;
+    const keys = [...groups.wanted(request, local, most, end)].map(({ key }) => key);
+    disk.ask(request.handle, {
+      keys: keys.filter((key) => index.get(key) === ABSENT),
+      choose: (found, room) => this.#choose(groups, request, { local, end, most }, found, room),
+    });
+    return true;
+  }
+
+  /** What is to be read for the longest match of both tiers that there is room for. */
+  #choose(
+    groups: GroupHits,
+    request: Request,
+    { local, end, most }: { local: number; end: number; most: number },
+    found: (key: bigint) => boolean,
+    room: number,
+  ): readonly bigint[] {
+    const { view, index } = this.#options;
+    const isThere = (key: bigint): boolean => index.get(key) !== ABSENT;
+    const has = (key: bigint): boolean => isThere(key) || found(key);
+    let limit = most;
+    while (limit > end) {
+      const longest = groups.longest(request, local, has, limit) ?? end;
+      const keys = groups.needed(request, local, longest).map(({ key }) => key);
+      const lacking = keys.filter((key) => !isThere(key));
+      if (lacking.length <= room) {
+        // What comes from the disk is of no use without what it goes on from.
+        for (const key of keys.reverse()) index.touch(key);
+        return lacking;
+      }
+      const half = Math.floor((longest - end) / 2);
+      limit = end + half - (half % view.alignment);
+    }
+    return [];
+  }
+
+  /** How far the last lookup came, if it still holds: it was of the same request and prefix, and nothing was dropped. */
+  #known({ handle, numTokens }: Request, first: number): number {
+    const last = this.#last;
+    const isSame = handle === last.handle && numTokens === last.numTokens && first === last.first;
+    return isSame && last.changes === this.#changes ? last.next : first;
+  }
+}

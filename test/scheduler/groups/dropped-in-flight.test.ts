@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest';
+import type { KvGroupOptions, Plan, Request, Scheduler } from '../../../src/index.js';
+import { ViewingConnector } from '../../support/connector/viewing-connector.js';
+import { makeScheduler, prompt } from '../../support/driver.js';
+
+/**
+ * A step in flight has let a block go that an older step wrote or read. What happens to that block still concerns the request.
+ */
+
+const WINDOW: readonly KvGroupOptions[] = [{ type: 'sliding', window: 6 }];
+const SHAPES: Readonly<Record<string, readonly KvGroupOptions[]>> = {
+  'a window': WINDOW,
+  'a window of one token': [{ type: 'sliding', window: 1 }],
+  'a window beside full attention': [{ type: 'full' }, ...WINDOW],
+};
+const TOKEN = { tokens: Int32Array.of(7), counts: Int32Array.of(1) };
+
+/** A request of 20 tokens with two steps in flight: the second one lets go what the first one wrote. */
+function twoSteps(kvGroups: readonly KvGroupOptions[], numLoaded = 0) {
+  const connector = new ViewingConnector();
+  const scheduler = makeScheduler({
+    ...{ connector, kvGroups: [...kvGroups], pipelineDepth: 2, strict: true, loadFailurePolicy: 'recompute' },
+  });
+  let rows: Int32Array[] = [];
+  connector.onAlloc = (_, blocks) => {
+    rows = blocks.map((row) => row.slice());
+  };
+  if (numLoaded > 0) connector.match = { numTokens: numLoaded, async: false };
+  const handle = scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 9 });
+  const first = scheduler.schedule();
+  connector.match = null;
+  const second = scheduler.schedule();
+  expect(second.droppedBlocks.length).toBeGreaterThan(0);
+  const request = first.requests[0] as Request;
+  return { scheduler, handle, request, first, second, row: rows.at(-1) ?? new Int32Array(0) };
+}
+
+/** Steps until everything is over. */
+function toEnd(scheduler: Scheduler, inFlight: Plan): void {
+  for (let plan = inFlight; ; plan = scheduler.schedule()) {
+    const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests));
+    const tokens = new Int32Array(counts.reduce((sum, each) => sum + each, 0)).fill(7);
+    scheduler.update(plan, { tokens, counts });
+    if (!scheduler.hasWork()) break;
+  }
+  scheduler.verify();
+}
+
+describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
+  it('what a failed step should have written is not found', () => {
+    const { scheduler, first, second } = twoSteps(kvGroups);
+    scheduler.failStep(first);
+    scheduler.update(second, TOKEN);
+    for (const length of [5, 9, 13, 17]) {
+      scheduler.add({ id: 'b', prompt: prompt(length), maxTokens: 1 });
+      const plan = scheduler.schedule();
+      expect([length, plan.requests[0]?.numCachedTokens]).toEqual([length, 0]);
+      scheduler.failStep(plan);
+    }
+    scheduler.dispose();
+  });
+
+  it('a request whose load failed there is computed again', () => {
+    const { scheduler, handle, request, first, second, row } = twoSteps(kvGroups, 14);
+    const block = [...row].find((id) => id !== 0 && second.droppedBlocks.includes(id)) ?? 0;
+    expect(block).toBeGreaterThan(0);
+    scheduler.update(first, TOKEN, { invalidBlocks: [{ block, handle }] });
+    expect(request.numOutputTokens).toBe(0);
+    expect(scheduler.stats()).toMatchObject({ failedLoads: 1, numPreemptions: 1 });
+    toEnd(scheduler, second);
+    expect(request.numOutputTokens).toBe(9);
+    scheduler.dispose();
+  });
+
+  it('a request whose block is lost there is computed again', () => {
+    const { scheduler, request, first, second } = twoSteps(kvGroups);
+    scheduler.update(first, TOKEN, { lostBlocks: [second.droppedBlocks[0] as number] });
+    expect(request.numOutputTokens).toBe(0);
+    expect(scheduler.stats().numPreemptions).toBe(1);
+    toEnd(scheduler, second);
+    expect(request.numOutputTokens).toBe(9);
+    scheduler.dispose();
+  });
+});
+
+describe('a request that hit a block of a window', () => {
+  it('is computed again if what that block was computed from is lost, although it does not hold it', () => {
+    const scheduler = makeScheduler({ kvGroups: [...WINDOW], strict: true, loadFailurePolicy: 'recompute' });
+    scheduler.add({ id: 'a', prompt: prompt(16), maxTokens: 9 });
+    scheduler.add({ id: 'b', prompt: prompt(15), maxTokens: 9 });
+    const plan = scheduler.schedule();
+    const [a, b] = plan.requests;
+    const [rowOfA, rowOfB] = [a, b].map((request) => [...scheduler.core.blocks(request?.slot ?? 0)]);
+    // b resumes behind 12 tokens with places 1 and 2; place 0 is a's alone.
+    expect(b?.numCachedTokens).toBe(12);
+    expect(rowOfB).not.toContain(rowOfA?.[0]);
+    scheduler.update(
+      plan,
+      { tokens: Int32Array.of(7, 7), counts: Int32Array.of(1, 1) },
+      {
+        lostBlocks: [rowOfA?.[0] ?? 0],
+      },
+    );
+    expect(scheduler.stats().numPreemptions).toBe(2);
+    scheduler.dispose();
+  });
+
+  it('is computed again if the entry that was to write the block failed, and let it go since', () => {
+    const scheduler = makeScheduler({
+      ...{ kvGroups: [...WINDOW], pipelineDepth: 2, longPrefillTokenThreshold: 12, strict: true },
+    });
+    scheduler.add({ id: 'a', prompt: prompt(24), maxTokens: 9 });
+    const zeroth = scheduler.schedule();
+    scheduler.add({ id: 'b', prompt: prompt(17), maxTokens: 9 });
+    // a computes tokens 12 to 23, of which b hits the first four.
+    const first = scheduler.schedule();
+    scheduler.update(zeroth, { tokens: new Int32Array(0), counts: Int32Array.of(0) });
+    const [, b] = first.requests;
+    const second = scheduler.schedule();
+    // Their block is in b's row alone: a's window has left it.
+    const rowOfB = [...scheduler.core.blocks(b?.slot ?? 0)];
+    expect([b?.numCachedTokens, [...second.droppedBlocks].includes(rowOfB[3] ?? 0)]).toEqual([16, true]);
+    scheduler.update(first, {
+      ...{ tokens: Int32Array.of(7), counts: Int32Array.of(0, 1), errors: Uint8Array.of(1, 0) },
+    });
+    expect(scheduler.stats().numPreemptions).toBe(1);
+    toEnd(scheduler, second);
+    expect(b?.numOutputTokens).toBe(9);
+    scheduler.dispose();
+  });
+});

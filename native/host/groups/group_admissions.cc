@@ -81,7 +81,7 @@ u64 GroupAdmissions::need(u32 index, u32 g, u32 tokens, u32 computed, u32 main, 
   return (places > given ? places - given : 0) + unheld(skipped);
 }
 
-u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked) {
+u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked, NeededBlocks* by_group) {
   const bool hits = slots_.open_slot(index).row == kNone && has_hits(index, asked.hit);
   const u32 limit = config_.max_model_len;
   const u32 local = asked.computed + asked.hit;
@@ -91,11 +91,16 @@ u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked) {
   const u32 reserve = std::min(asked.reserve, limit);
   u64 reserved = 0;
   u64 taken = 0;
+  NeededBlocks of_reserve{};
+  NeededBlocks of_take{};
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
-    if (hits && is_unready(index, g)) return state_.config.num_blocks;
-    if (reserve > 0) reserved += need(index, g, reserve, total, reserve, true, hits);
-    taken += need(index, g, slots, local + asked.external, main, false, hits);
+    if (hits && is_unready(index, g)) return kUnready;
+    if (reserve > 0) of_reserve[g] = need(index, g, reserve, total, reserve, true, hits);
+    of_take[g] = need(index, g, slots, local + asked.external, main, false, hits);
+    reserved += of_reserve[g];
+    taken += of_take[g];
   }
+  if (by_group) *by_group = reserved > taken ? of_reserve : of_take;
   return std::max(reserved, taken);
 }
 

@@ -223,9 +223,9 @@ export class Core {
     return this.#count(Control.publishedBlocks);
   }
 
-  /** Rows of the KV slot table that requests hold. */
+  /** Rows of the KV slot table that requests hold; each has a part for every group, and native code counts those. */
   get rowsInUse(): number {
-    return this.#count(Control.rowsInUse);
+    return this.#count(Control.rowsInUse) / this.numGroups;
   }
 
   /** Published blocks that were reused for other content, since the core was made. */

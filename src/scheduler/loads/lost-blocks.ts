@@ -4,7 +4,7 @@ import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks, forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { forgetSince, holdsSince, leftSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
+import { forgetSince, hasLetGo, holdsSince, leftSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
 import { firstTokenIn } from './lost-places.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();
@@ -44,7 +44,7 @@ export function loseBlocks(
   const ends = s.config.loadFailurePolicy === 'fail';
   if (ends) for (const request of holders) giveUp(s, oldest, request, firstTokenIn(s, request, bad));
   else recomputeSharers(s, oldest, bad, NOBODY);
-  if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
+  if (oldest !== null && (left.length > 0 || hasLetGo(s))) forgetLeft(s, oldest, left);
   return ends ? holders : NONE;
 }
 

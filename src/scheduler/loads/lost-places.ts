@@ -7,6 +7,8 @@ export interface Place {
   readonly id: number;
   /** The first token whose KV is in the block. */
   readonly firstToken: number;
+  /** The first token behind it. */
+  readonly endToken: number;
 }
 
 /** The blocks of a request's rows that have KV of its first `numTokens` tokens, in the order of their tokens; group after group. */
@@ -18,7 +20,11 @@ export function placesOf(
   const sizes = s.config.kvGroups?.list.map(({ blockSize }) => blockSize) ?? [s.config.blockSize];
   return sizes.flatMap((size, g) => {
     const row = s.core.blocks(slot, g);
-    const places = Array.from(row, (id, at) => ({ id, firstToken: at * size }));
+    const places = Array.from(row, (id, at) => ({
+      id,
+      firstToken: at * size,
+      endToken: (at + 1) * size,
+    }));
     return places.filter(({ id, firstToken }) => id !== 0 && firstToken < numTokens);
   });
 }

@@ -44,6 +44,14 @@ describe('explain, with KV cache groups', () => {
     expect(bench.engine.explain('b')).toContain(`; request "a" at the head of the queue ${lack}`);
   });
 
+  it('counts a request once among the rows, however many groups there are', () => {
+    const bench = new EngineBench({ kvGroups: WINDOWS, numRows: 4, maxNumSeqs: 3, maxNumBatchedTokens: 12 });
+    for (const [i, id] of ['x', 'y', 'a'].entries()) bench.submit({ id, prompt: prompt(6, i) });
+    bench.engine.step();
+    expect(bench.engine.stats().scheduler.rowsInUse).toBe(2);
+    expect(bench.engine.explain('a')).not.toContain('rows of the KV slot table');
+  });
+
   it('says that a hit on a state had to wait for the step that makes it', () => {
     const kvGroups: KvGroupOptions[] = [{ type: 'full' }, { type: 'mamba', mode: 'align' }];
     const bench = new EngineBench({ kvGroups, maxNumBatchedTokens: 40 }, true);

@@ -51,8 +51,9 @@ describe('the statistics of groups', () => {
     let dropped = kvGroups.map(() => 0);
     let seen = 0;
     live(scheduler, 200, () => {
-      const { groups, kvCacheUsage } = scheduler.stats();
+      const { groups, kvCacheUsage, rowsInUse } = scheduler.stats();
       const rows = scheduler.inspect().requests.map(({ slot }) => rowsOf(scheduler.core, slot));
+      expect(rowsInUse).toBe(rows.filter((parts) => parts.some(({ length }) => length > 0)).length);
       const published = [...scheduler.core.published()].map((id) => scheduler.core.publishedGroup(id));
       groups.forEach((group, g) => {
         const places = rows.flatMap((row) => [...row[g]]);

@@ -68,7 +68,16 @@ function entry(handle: number, more: Partial<EntryFacts> = {}): EntryFacts {
 
 function plan(step: number, entries: EntryFacts[], more: Partial<PlanFacts> = {}): PlanFacts {
   const totalTokens = entries.reduce((sum, { scheduled }) => sum + scheduled, 0);
-  return { step, totalTokens, entries, preempted: [], finished: [], finishedHandles: [], zeroed: [], ...more };
+  return {
+    step,
+    totalTokens,
+    entries,
+    preempted: [],
+    finished: [],
+    finishedHandles: [],
+    zeroed: [],
+    ...more,
+  };
 }
 
 const RIGHT = [{ tokens: [TOKEN], failed: false, wrongAt: -1 }];
@@ -130,7 +139,7 @@ describe('the auditor', () => {
     ['I3', 'a block that is nowhere', (seen) => show([seen], [], { free: [3, 4, 5, 6, 7] })],
     ['I3', 'the null block in use', (seen) => show([{ ...seen, blocks: [0, 1] }])],
     ['I3', 'a reference too many', (seen) => show([seen], [], { refs: [0, 2, 1, 0, 0, 0, 0, 0, 0] })],
-    ['I4', 'more computed than there are blocks', (seen) => show([{ ...seen, blocks: [1] }])],
+    ['I4', 'more computed than there are blocks', (seen) => show([{ ...seen, rows: [[1]], blocks: [1] }])],
     ['I4', 'blocks kept for nothing', (seen) => show([{ ...seen, kept: [3] }])],
     ['I6', 'a live request that drains', (seen) => show([seen], [see(100, 'a', { blocks: [3] })])],
     ['I8', 'an anomaly that nobody caused', (seen) => show([seen], [], { anomalies: { 'stale-handle': 1 } })],

@@ -26,6 +26,7 @@ struct GroupConfig {
 /// Faults of vLLM in the lookup of several groups that can be mended.
 enum GroupFix : u32 {
   kCutAllFull = 1u << 0,   // all groups of full attention are cut to the hit, not only those of the first spec
+  kWholeChunks = 1u << 2,  // a hit that ends within a chunk has the blocks of that chunk
   kShiftMasks = 1u << 1,   // with a drafter, the places that the lookup accepts are published, not those in front of them
 };
 

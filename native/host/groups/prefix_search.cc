@@ -102,11 +102,16 @@ u32 PrefixSearch::search_sliding(const Spec& spec, const Slot& slot, u32 places,
 
 u32 PrefixSearch::search_chunked(const Spec& spec, const Slot& slot, u32 tokens) {
   const GroupConfig& group = config_.groups[spec.groups[0]];
-  const u32 places = tokens / group.block_size;
-  // What lies before the chunk of the last token is needed by no token.
-  const u32 first = tokens / group.chunk * group.chunk / group.block_size;
-  resize(spec, first);
-  return run_from(spec, slot, first, places);
+  for (;;) {
+    // What lies before the chunk of the last token is needed by no token.
+    const u32 first = tokens / group.chunk * group.chunk / group.block_size;
+    resize(spec, first);
+    const u32 end = run_from(spec, slot, first, tokens / group.block_size);
+    // With nothing found of that chunk the hit ends where a block ends, and that may be within the chunk before.
+    const bool within = end == first && first * group.block_size % group.chunk != 0;
+    if (!within || !(config_.group_fixes & kWholeChunks)) return end;
+    tokens = first * group.block_size;
+  }
 }
 
 u32 PrefixSearch::search_mamba(const Spec& spec, const Slot& slot, u32 places) {

@@ -17,7 +17,7 @@ export interface NativeGroupConfig {
   groups?: readonly NativeGroup[];
   /** Blocks that are taken out of the pool for good, from id 1 on. Default 0. */
   keptBlocks?: number;
-  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published. Default 0. */
+  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = a hit within a chunk has its blocks. Default 0. */
   groupFixes?: number;
 }
 

@@ -4,7 +4,14 @@ import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks, forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { forgetSince, hasLetGo, holdsSince, leftSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
+import {
+  forgetSince,
+  hasLetGo,
+  holdsSince,
+  leftSince,
+  recomputeSharers,
+  spoilEntries,
+} from './bad-blocks.js';
 import { firstTokenIn } from './lost-places.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();

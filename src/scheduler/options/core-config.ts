@@ -55,9 +55,10 @@ export function coreConfig(
 /** Bits of `NativeConfig.groupFixes`. */
 const CUT_ALL_FULL = 1;
 const SHIFT_MASKS = 2;
+const WHOLE_CHUNKS = 4;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, capDrafts } = config.deviations;
+  const { cutAllHits, publishMatchable, wholeChunks, capDrafts } = config.deviations;
   const context = { ...config, hasConnector: false };
   const drafts = capDrafts ? numLookaheadTokens(config) : 0;
   return {
@@ -73,7 +74,10 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       zeroed: groups.hasStates && group.type === 'full',
     })),
     keptBlocks: numSinkBlocks(groups),
-    groupFixes: (cutAllHits ? CUT_ALL_FULL : 0) | (publishMatchable ? SHIFT_MASKS : 0),
+    groupFixes:
+      (cutAllHits ? CUT_ALL_FULL : 0) |
+      (publishMatchable ? SHIFT_MASKS : 0) |
+      (wholeChunks ? WHOLE_CHUNKS : 0),
   };
 }
 

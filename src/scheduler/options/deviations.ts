@@ -134,6 +134,11 @@ export interface Deviations {
    */
   publishMatchable: boolean;
   /**
+   * A prefix hit that ends within a chunk has the blocks of that chunk. Where chunks are no whole blocks, vLLM takes a hit of the blocks before
+   * the last chunk without looking at them: the token behind it then sees a part of its chunk that is not there.
+   */
+  wholeChunks: boolean;
+  /**
    * A request whose load failed where the window in front was never loaded computes again from its first token. vLLM goes on from the failed
    * block, with a window of nothing.
    */
@@ -177,6 +182,7 @@ const ALL_ON: Deviations = {
   keepRecomputed: true,
   cutAllHits: true,
   publishMatchable: true,
+  wholeChunks: true,
   recomputeWindows: true,
   capDrafts: true,
   resetBesideSinks: true,

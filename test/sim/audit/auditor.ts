@@ -3,7 +3,7 @@ import { ClientAudit } from './client-audit.js';
 import { type Reason, type Rules, type Sight, Violation } from './facts.js';
 import { GrammarAudit } from './grammar-audit.js';
 import { GroupAudit } from './group-audit.js';
-import { mostTokens, numSinks } from './group-rules.js';
+import { mostTokens, numUsable } from './group-rules.js';
 import { Ledger } from './ledger.js';
 import { RecomputeAudit } from './recompute-audit.js';
 import { SessionAudit } from './session-audit.js';
@@ -163,7 +163,7 @@ export class Auditor {
     for (const { name, uses } of held) left.push(`${name} is held by ${[...uses]}`);
     for (const { name } of due) left.push(`the end of ${name} was not told`);
     if (finishedIds.length > 0) left.push(`the ends of [${finishedIds}] stood in no plan`);
-    const used = rules.numBlocks - 1 - numSinks(rules) - sight.free.length;
+    const used = numUsable(rules) - sight.free.length;
     if (used > 0) left.push(`${used} blocks are not free`);
     if (sight.rowsInUse > 0) left.push(`${sight.rowsInUse} rows are in use`);
     if (sight.hasWork) left.push('hasWork() is true');

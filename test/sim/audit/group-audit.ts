@@ -2,6 +2,15 @@ import { type PlanFacts, type Seen, type Sight, Violation } from './facts.js';
 import { firstNeeded, type GroupRule, mostLive, numSinks } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 
+/** A block that can be found. */
+export interface FoundBlock {
+  readonly block: number;
+  readonly group: number;
+  readonly hash: string;
+  /** What identifies the text that stands in it; null: of no whole text. */
+  readonly print: number | null;
+}
+
 /**
  * The rows of KV cache groups (I22): a row has the places that the tokens of its request need, and lets go of what they do not; a block
  * stands at one place of one group, whoever holds it; and what must be zeroed is named.
@@ -19,14 +28,15 @@ export class GroupAudit {
   saw(sight: Sight, plan: PlanFacts | null): void {
     const { groups } = this.#ledger.rules;
     const everybody = [...sight.requests, ...sight.draining, ...sight.quarantined];
-    for (const seen of everybody) groups.forEach((group, g) => this.#row(seen, group, g));
+    for (const seen of everybody) for (const [g, group] of groups.entries()) this.#row(seen, group, g);
     this.#places(everybody);
     if (plan === null) return;
     const entries = new Map(plan.entries.map((entry) => [entry.handle, entry]));
     for (const seen of sight.requests) {
       const entry = entries.get(seen.handle);
       if (entry === undefined) continue;
-      groups.forEach((group, g) => this.#scheduled(seen, group, g, entry.computed, entry.scheduled));
+      for (const [g, group] of groups.entries())
+        this.#scheduled(seen, group, g, entry.computed, entry.scheduled);
     }
     this.#zeroed(sight, plan);
   }
@@ -45,15 +55,17 @@ export class GroupAudit {
 
   /**
    * No step is in flight: what can be found holds what its hash says (G1).
-   * @param published by block, its group and hash, and what identifies the text that stands in it; null: of no whole text
    */
-  found(published: readonly { block: number; group: number; hash: string; print: number | null }[]): void {
+  found(published: readonly FoundBlock[]): void {
     for (const { block, group, hash, print } of published) {
       if (print === null)
         throw new Violation('I22', `block ${block} of group ${group} can be found, and was not computed`);
       const known = this.#prints.get(hash) ?? print;
       if (known !== print)
-        throw new Violation('I22', `block ${block} of group ${group} is found as ${hash}, and holds other KV than before`);
+        throw new Violation(
+          'I22',
+          `block ${block} of group ${group} is found as ${hash}, and holds other KV than before`,
+        );
       this.#prints.set(hash, print);
     }
   }
@@ -61,20 +73,26 @@ export class GroupAudit {
   /** At any time: places are enough, only what has a window or a state lacks some, and no more than its cap is held. */
   #row({ id, rows }: Seen, group: GroupRule, g: number): void {
     const row = rows[g];
-    const fail = (what: string): Violation => new Violation('I22', `${id}, group ${g} (${group.type}): ${what} in [${row}]`);
+    const fail = (what: string): Violation =>
+      new Violation('I22', `${id}, group ${g} (${group.type}): ${what} in [${row}]`);
     const live = row.filter((block) => block !== 0).length;
-    if ((group.type === 'full' || group.type === 'sink') && live < row.length) throw fail('a place holds nothing');
+    if ((group.type === 'full' || group.type === 'sink') && live < row.length)
+      throw fail('a place holds nothing');
     const most = mostLive(group, this.#ledger.rules);
     if (group.mode === 'align' && live > most) throw fail(`more than ${most} states are held`);
     const first = row.findIndex((block) => block !== 0);
-    if (first >= 0 && group.mode !== 'align' && row.indexOf(0, first) >= 0) throw fail('a place behind others holds nothing');
+    if (first >= 0 && group.mode !== 'align' && row.indexOf(0, first) >= 0)
+      throw fail('a place behind others holds nothing');
   }
 
   /** Of one that has its turn: exactly what its tokens need is there. */
   #scheduled({ id, rows }: Seen, group: GroupRule, g: number, computed: number, scheduled: number): void {
     const row = rows[g];
     const fail = (what: string): Violation =>
-      new Violation('I22', `${id}, group ${g} (${group.type}), ${computed}+${scheduled} tokens: ${what} in [${row}]`);
+      new Violation(
+        'I22',
+        `${id}, group ${g} (${group.type}), ${computed}+${scheduled} tokens: ${what} in [${row}]`,
+      );
     const places = Math.ceil((computed + scheduled) / group.size);
     if (row.length < places) throw fail(`there are no ${places} places`);
     const first = Math.floor(firstNeeded(group, computed) / group.size);
@@ -84,8 +102,10 @@ export class GroupAudit {
       return;
     }
     row.forEach((block, place) => {
-      if (place < first && block !== 0) throw fail(`place ${place} is needed no more, and holds block ${block}`);
-      if (place >= first && place < places && block === 0) throw fail(`place ${place} is needed, and holds nothing`);
+      if (place < first && block !== 0)
+        throw fail(`place ${place} is needed no more, and holds block ${block}`);
+      if (place >= first && place < places && block === 0)
+        throw fail(`place ${place} is needed, and holds nothing`);
     });
     const live = row.filter((block) => block !== 0).length;
     const most = mostLive(group, this.#ledger.rules) + Math.ceil(this.#ledger.rules.maxDrafts / group.size);
@@ -100,7 +120,8 @@ export class GroupAudit {
           if (block === 0) continue;
           const where = `place ${place} of group ${g}`;
           const other = places.get(block) ?? where;
-          if (other !== where) throw new Violation('I22', `block ${block} is ${where} of ${id}, and ${other}`);
+          if (other !== where)
+            throw new Violation('I22', `block ${block} is ${where} of ${id}, and ${other}`);
           places.set(block, where);
         }
       }
@@ -115,7 +136,8 @@ export class GroupAudit {
     const { groups } = this.#ledger.rules;
     const hasStates = groups.some(({ type }) => type === 'mamba');
     if (!hasStates) {
-      if (zeroed.length > 0) throw new Violation('I22', `blocks [${zeroed}] are to be zeroed, and there are no states`);
+      if (zeroed.length > 0)
+        throw new Violation('I22', `blocks [${zeroed}] are to be zeroed, and there are no states`);
       return;
     }
     const named = new Set(zeroed);

@@ -36,20 +36,28 @@ export function numSinks({ groups }: Pick<GroupLimits, 'groups'>): number {
   return groups.reduce((sum, { sinks }) => sum + sinks, 0);
 }
 
+/** Blocks that requests can get: not the null block, and not those of sinks. */
+export function numUsable(limits: Pick<GroupLimits, 'groups' | 'numBlocks'>): number {
+  return limits.numBlocks - 1 - numSinks(limits);
+}
+
 /** Blocks of a group's row that hold something at most, whoever has it and however long it is. */
 export function mostLive(group: GroupRule, { maxModelLen, maxNumBatchedTokens }: GroupLimits): number {
   const { type, size, window, chunk, mode } = group;
   const all = Math.ceil(maxModelLen / size);
-  if (type === 'sliding') return Math.ceil(Math.min(window - 1 + maxNumBatchedTokens, maxModelLen) / size) + 1;
-  if (type === 'chunked') return Math.ceil(Math.min(chunk + maxNumBatchedTokens, maxModelLen) / size);
+  if (type === 'sliding')
+    return Math.ceil(Math.min(window - 1 + maxNumBatchedTokens, maxModelLen) / size) + 1;
+  // A chunk that begins within a block takes one more.
+  if (type === 'chunked')
+    return Math.ceil(Math.min(chunk + maxNumBatchedTokens, maxModelLen) / size) + (chunk % size > 0 ? 1 : 0);
   if (mode === 'align') return 2;
   return mode === 'all' ? Math.min(all, Math.ceil(maxNumBatchedTokens / size) + 2) : all;
 }
 
 /** Tokens that the pool can hold for one request. */
 export function mostTokens(limits: GroupLimits): number {
-  const { groups, numBlocks, maxModelLen } = limits;
-  const free = numBlocks - 1 - numSinks(limits);
+  const { groups, maxModelLen } = limits;
+  const free = numUsable(limits);
   // A pool of one kind of blocks may hold more than a request may have.
   if (groups.length === 1 && groups[0].type === 'full') return free * groups[0].size;
   for (let tokens = maxModelLen; tokens > 0; tokens--) {

@@ -61,7 +61,8 @@ export class RecomputeAudit {
     if ([...rows, ...loads].some(({ account }) => account.reason !== null)) forgets = true;
     // A window, or a state, may have been let go since by a step behind this one, and nobody knows which block that was.
     const isLeft = this.#ledger.rules.groups.some(({ type }) => type !== 'full' && type !== 'sink');
-    if (isLeft && rows.length + loads.length > 0 && this.#steps.entriesSince(step + 1).length > 0) forgets = true;
+    if (isLeft && rows.length + loads.length > 0 && this.#steps.entriesSince(step + 1).length > 0)
+      forgets = true;
     // Who shares a row's blocks is computed again, and has left when the loads are looked at.
     if (rows.length > 0 && loads.length > 0) forgets = true;
     this.#allowed = { step, bad, forgets };

@@ -36,7 +36,16 @@ export class Turns {
 
   /** The blocks that a request holds now; none if it holds nothing. */
   of(handle: number): Held {
-    return this.#held.get(handle) ?? { name: `handle ${handle}`, rows: [], rowTurns: [], blocks: [], turns: [], kept: new Map() };
+    return (
+      this.#held.get(handle) ?? {
+        name: `handle ${handle}`,
+        rows: [],
+        rowTurns: [],
+        blocks: [],
+        turns: [],
+        kept: new Map(),
+      }
+    );
   }
 
   /** Whether the request still holds this block, in the same turn. */
@@ -87,7 +96,9 @@ export class Turns {
   #note({ handle, id, rows, kept }: Seen): void {
     const turns = new Map(kept.map((block) => [block, this.turnOf(handle, block)]));
     const held = this.#held.get(handle) ?? { ...this.of(handle), name: `${id} (${handle})` };
-    const rowTurns = rows.map((row, g) => this.#turnsOf(handle, row, held.rows[g] ?? [], held.rowTurns[g] ?? []));
+    const rowTurns = rows.map((row, g) =>
+      this.#turnsOf(handle, row, held.rows[g] ?? [], held.rowTurns[g] ?? []),
+    );
     const holds = (block: number): boolean => block !== 0;
     held.kept = turns;
     held.rows = rows;
@@ -101,9 +112,15 @@ export class Turns {
    * The turns of a row's blocks. A list that was let go and taken anew may begin with the same blocks only if it kept them, or hit them
    * again; places that were let go since hold nothing, and do not end what is the same.
    */
-  #turnsOf(handle: number, row: readonly number[], before: readonly number[], turns: readonly number[]): number[] {
+  #turnsOf(
+    handle: number,
+    row: readonly number[],
+    before: readonly number[],
+    turns: readonly number[],
+  ): number[] {
     let same = 0;
-    while (same < before.length && same < row.length && (before[same] === row[same] || row[same] === 0)) same++;
+    while (same < before.length && same < row.length && (before[same] === row[same] || row[same] === 0))
+      same++;
     return row.map((block, place) => {
       if (block === 0) return 0;
       if (place < same) return turns[place];

@@ -86,7 +86,11 @@ export class Memory {
 
   #isRight(text: Text, g: number, block: number, position: number): boolean {
     const at = this.#at(g, block, position);
-    return block !== 0 && this.#content[at] === this.#print(text, g, position) && this.#ranks[at] === this.#allRanks;
+    return (
+      block !== 0 &&
+      this.#content[at] === this.#print(text, g, position) &&
+      this.#ranks[at] === this.#allRanks
+    );
   }
 
   /** What identifies the text up to the end of a full block, from what stands in it; null if something there is of no text. */
@@ -103,7 +107,13 @@ export class Memory {
    * Writes positions [from, to) on some ranks; `text` null writes garbage.
    * @returns what went wrong, or null
    */
-  write(text: Text | null, holding: Holding, from: number, to: number, ranks = this.#allRanks): string | null {
+  write(
+    text: Text | null,
+    holding: Holding,
+    from: number,
+    to: number,
+    ranks = this.#allRanks,
+  ): string | null {
     let wrong: string | null = null;
     for (const [g, group] of this.#groups.entries()) {
       if (to <= from) continue;
@@ -120,7 +130,13 @@ export class Memory {
     return wrong;
   }
 
-  #writeOne(text: Text | null, { name, rows, rowTurns }: Holding, g: number, p: number, ranks: number): string | null {
+  #writeOne(
+    text: Text | null,
+    { name, rows, rowTurns }: Holding,
+    g: number,
+    p: number,
+    ranks: number,
+  ): string | null {
     const index = Math.floor(p / this.#groups[g].size);
     const block = rows[g][index] ?? 0;
     if (block === 0) return `${name} has no block for position ${p}${g === 0 ? '' : ` in group ${g}`}`;

@@ -9,10 +9,11 @@ import { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
-import { numSinks } from '../audit/group-rules.js';
+import { numUsable } from '../audit/group-rules.js';
 import { Observer } from '../shared/observer.js';
 import { keyOf, Text } from '../shared/text.js';
 import { threw } from '../shared/threw.js';
+import { cachedBlocks } from './cached-blocks.js';
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
 import { Fabric, type FabricHooks } from './fabric.js';
@@ -278,8 +279,7 @@ export class World {
     if (options.resetRunning === true) this.auditor.transfers.voided();
     const { free } = this.look();
     const pinned = this.connector?.pins.size ?? 0;
-    const usable = this.scheduler.config.numBlocks - 1 - numSinks(this.auditor.ledger.rules);
-    if (local !== (free.length === usable)) {
+    if (local !== (free.length === numUsable(this.auditor.ledger.rules))) {
       throw new Violation('I17', `reset answered ${local} with ${free.length} free blocks`);
     }
     if (local !== (blockers.length === 0 && pinned === 0)) {
@@ -395,19 +395,9 @@ export class World {
     transfers.settled(step);
     transfers.completions(facts);
     this.look();
-    this.#checkCache();
-  }
-
-  /** What can be found was computed. Where transfers write, only they know what has arrived. */
-  #checkCache(): void {
-    if (this.connector !== null || this.executor.steps.length > 0) return;
-    const { core } = this.scheduler;
-    const published = [...core.published()].map((block) => {
-      const group = core.publishedGroup(block);
-      const hash = `${core.native.publishedHash(block)?.toString(16)}/${group}`;
-      return { block, group, hash, print: this.memory.lastPrint(block, group) };
-    });
-    this.auditor.groups.found(published);
+    // What can be found was computed. Where transfers write, only they know what has arrived.
+    const isQuiet = this.connector === null && this.executor.steps.length === 0;
+    if (isQuiet) this.auditor.groups.found(cachedBlocks(this.scheduler, this.memory));
   }
 
   /** Requests that shared failed blocks are computed again. So what any request has in flight may be dropped. */

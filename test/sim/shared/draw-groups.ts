@@ -34,14 +34,20 @@ export function drawGroups(options: Drawn, rng: Rng): boolean {
     () => [full, sliding],
     () => [sliding, full],
     () => [full, sliding, { type: 'sliding', window: rng.between(1, longest), blockSize: size }],
-    () => [{ type: 'full', blockSize: size }, { type: 'chunked', chunk, blockSize: larger }],
+    () => [
+      { type: 'full', blockSize: size },
+      { type: 'chunked', chunk, blockSize: larger },
+    ],
     () => [{ type: 'sliding', window, blockSize: size }],
     () => [{ type: 'sink', sinkTokens: size, blockSize: size }, sliding],
     () => drawStates(options, size, rng),
     () => drawStates(options, size, rng),
     () => drawStates(options, size, rng),
   ])();
-  options.numBlocks = Math.max(6, Math.floor(options.numBlocks * rng.pick([1, 1.5, options.kvGroups.length])));
+  options.numBlocks = Math.max(
+    6,
+    Math.floor(options.numBlocks * rng.pick([1, 1.5, options.kvGroups.length])),
+  );
   return true;
 }
 
@@ -54,6 +60,7 @@ function drawStates(options: Drawn, size: number, rng: Rng): KvGroupOptions[] {
   const threshold = options.longPrefillTokenThreshold ?? 0;
   options.longPrefillTokenThreshold = threshold === 0 ? 0 : Math.max(size, threshold);
   const full: KvGroupOptions = { type: 'full', blockSize: size };
-  const states: KvGroupOptions = mode === 'none' ? { type: 'mamba', mode } : { type: 'mamba', mode, blockSize: size };
+  const states: KvGroupOptions =
+    mode === 'none' ? { type: 'mamba', mode } : { type: 'mamba', mode, blockSize: size };
   return rng.chance(0.5) ? [full, states] : [states, full];
 }

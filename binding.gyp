@@ -34,6 +34,7 @@
         "native/host/requests/slots.cc",
         "native/host/core_groups.cc",
         "native/host/groups/group_admissions.cc",
+        "native/host/groups/group_census.cc",
         "native/host/groups/group_rows.cc",
         "native/host/groups/group_running.cc",
         "native/host/groups/prefix_search.cc",

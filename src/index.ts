@@ -96,6 +96,7 @@ export {
   type TakenKvEventSink,
   type TierMedium,
 } from './scheduler/events/kv-event.js';
+export type { GroupStats } from './scheduler/inspect/group-stats.js';
 export type { Inspection } from './scheduler/inspect/inspection.js';
 export type { SchedulerStats } from './scheduler/inspect/stats.js';
 export type { LoggedConnector, LogHeader } from './scheduler/log/log.js';

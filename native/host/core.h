@@ -58,8 +58,8 @@ class HostCore {
   void begin_step();
   u32 match_groups(u32 slot, u32 max_tokens);
   std::int32_t admit_groups(u32 slot, const GroupAdmission& asked);
-  /// Blocks that must be free for the admission.
-  u64 needed_groups(u32 slot, const GroupAdmission& asked);
+  /// Blocks that must be free for the admission, in all and by group; see GroupAdmissions::needed().
+  u64 needed_groups(u32 slot, const GroupAdmission& asked, NeededBlocks& by_group);
   /// Writes kGroupCommonPrefix for the slot.
   void common_prefix_groups();
   /// Lets go what the slot needs no more behind `computed` tokens.
@@ -103,6 +103,9 @@ class HostCore {
   u32 read_blocks(u32 slot, u32 from, Span<std::int32_t> out, u32 group = 0);
   /// The group for which the block is published; 0 if it is not.
   u32 published_group(u32 id);
+  /// Of a core with groups; see GroupCensus.
+  std::vector<u8> groups_of_blocks();
+  std::vector<GroupCount> count_groups();
   u32 read_free_queue(Span<std::int32_t> out);
   u32 read_published(Span<std::int32_t> out);
   u32 ref_count(u32 id);

@@ -30,11 +30,11 @@ std::int32_t HostCore::admit_groups(u32 slot, const GroupAdmission& asked) {
   return groups_->admissions.admit(slot, asked);
 }
 
-u64 HostCore::needed_groups(u32 slot, const GroupAdmission& asked) {
+u64 HostCore::needed_groups(u32 slot, const GroupAdmission& asked, NeededBlocks& by_group) {
   condition_.require_sound();
   require_groups("neededGroups");
   pending_.drain();
-  return groups_->admissions.needed(slot, asked);
+  return groups_->admissions.needed(slot, asked, &by_group);
 }
 
 void HostCore::common_prefix_groups() {
@@ -69,6 +69,18 @@ std::vector<u32> HostCore::take_zeroed() {
 std::vector<u32> HostCore::take_dropped() {
   require_groups("takeDropped");
   return groups_->rows.take_dropped();
+}
+
+std::vector<u8> HostCore::groups_of_blocks() {
+  require_groups("groupsOfBlocks");
+  pending_.drain();
+  return groups_->census.groups_of();
+}
+
+std::vector<GroupCount> HostCore::count_groups() {
+  require_groups("countGroups");
+  pending_.drain();
+  return groups_->census.count();
 }
 
 u32 HostCore::published_group(u32 id) {

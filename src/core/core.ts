@@ -7,6 +7,7 @@ import { loadAddon } from './loader.js';
 import type { NativeAddon, NativeConfig, NativeCore } from './native/native.js';
 import { type Backend, createNative, type PlacementOptions, resolvePlacement } from './placement.js';
 import { Gatherer, groupShapes, type StepTables } from './tables.js';
+import { usableBlocks } from './usable-blocks.js';
 
 export { Control, type Frame, PendingOp } from './exchange.js';
 
@@ -155,9 +156,8 @@ export class Core {
   }
 
   /**
-   * The tables in the memory of the GPU: padding alone until the first `gatherOnDevice`. The first call of either
-   * method allocates them: on the GPU as much memory as one set on the host, and one message; pinned on the host, one
-   * message per frame. A message has 12 bytes per entry and 4 per token. `native.memory()` counts both.
+   * The tables in the memory of the GPU: padding alone until the first `gatherOnDevice`. The first call of either method allocates them:
+   * on the GPU as much memory as one set on the host, and one message; pinned on the host, one message per frame. A message has 12 bytes per entry and 4 per token. `native.memory()` counts both.
    * @throws ERR_BLOCKSTEP_CUDA if the state is on the host alone, ERR_BLOCKSTEP_NO_MEMORY
    */
   deviceTables(): DeviceTableSet {
@@ -223,9 +223,9 @@ export class Core {
     return this.#count(Control.publishedBlocks);
   }
 
-  /** Rows of the KV slot table that requests hold. */
+  /** Rows of the KV slot table that requests hold; each has a part for every group, and native code counts those. */
   get rowsInUse(): number {
-    return this.#count(Control.rowsInUse);
+    return this.#count(Control.rowsInUse) / this.numGroups;
   }
 
   /** Published blocks that were reused for other content, since the core was made. */
@@ -234,9 +234,9 @@ export class Core {
     return (this.control[Control.evictionsHigh] >>> 0) * 2 ** 32 + low;
   }
 
-  /** Fraction of the usable blocks (all but the null block) that is in use, 0 to 1. */
+  /** Fraction of the usable blocks that is in use, 0 to 1. */
   get usage(): number {
-    const usable = this.config.numBlocks - 1;
+    const usable = usableBlocks(this.config);
     return usable === 0 ? 0 : 1 - this.freeBlocks / usable;
   }
 

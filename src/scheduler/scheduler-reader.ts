@@ -3,6 +3,7 @@ import type { Core } from '../core/core.js';
 import type { Aborts } from './calls/aborts.js';
 import type { SchedulerCalls } from './calls/scheduler-calls.js';
 import { blocksOf, holdersOf, readBlockStates } from './inspect/block-map.js';
+import { type GroupHolding, readHoldings } from './inspect/group-stats.js';
 import {
   findFinished,
   hasRunnable,
@@ -164,8 +165,8 @@ export class SchedulerReader {
     return placeInLine(this.#s, request);
   }
 
-  /** @internal Number of blocks that must be free for a waiting request to be admitted. */
-  freeBlocksToAdmit(request: Request): number {
+  /** @internal Blocks that must be free for a waiting request to be admitted, by KV cache group; see there. */
+  freeBlocksToAdmit(request: Request): ArrayLike<number> | null {
     return freeBlocksToAdmit(this.#s, request);
   }
 
@@ -180,6 +181,25 @@ export class SchedulerReader {
    */
   isQuarantined(request: Request): boolean {
     return this.#s.quarantined.has(request);
+  }
+
+  /**
+   * @internal What a request holds in each KV cache group.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  holdingsOf(request: Request): GroupHolding[] {
+    this.#calls.gate.checkUsable();
+    return readHoldings(this.#s, request);
+  }
+
+  /**
+   * @internal The KV cache group of every block, by its id: the one whose row holds it, or for which it carries a hash; 255 = none.
+   * Null without `kvGroups`. Its cost grows with the pool, and with the rows of all requests.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  blockGroups(): Uint8Array | null {
+    this.#calls.gate.checkUsable();
+    return this.#s.config.kvGroups === null ? null : this.#s.core.native.groupsOfBlocks();
   }
 
   /**

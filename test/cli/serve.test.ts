@@ -6,31 +6,10 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Follower } from '../kv-events/follower.js';
 import { temporaryFolder } from '../support/temp-file.js';
-import { until } from '../support/waiting.js';
-import { run, start } from './run-program.js';
+import { run } from './run-program.js';
+import { serveProgram as serve } from './serve-program.js';
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/served-executor.mjs', import.meta.url));
-
-/** Serves, until the test ends. */
-async function serve(...args: string[]) {
-  const interrupt = new AbortController();
-  const command = start(['serve', '--port', '0', ...args], interrupt.signal);
-  onTestFinished(async () => {
-    interrupt.abort();
-    await command.ended;
-  });
-  await until(() => command.said.stdout.includes('Try:') || command.said.code !== null, 'an address');
-  const [url] = /http:\/\/\S+/.exec(command.said.stdout) ?? [command.said.stderr];
-  const complete = async (body: object) => {
-    const response = await fetch(`${url}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    return (await response.json()) as { model: string; choices: { text: string; finish_reason: string }[] };
-  };
-  return { ...command, url, complete, interrupt };
-}
 
 describe('blockstep serve', () => {
   it('serves the reference executor, and says plainly what it is and what to try', async () => {

@@ -82,6 +82,53 @@ describe('a core with KV cache groups', () => {
     states.native.verify();
   });
 
+  it('says by group what an admission needs', () => {
+    const slot = add(13);
+    expect([...core.native.neededGroups(slot, 0, 0, 0, 9, 0, 0)!]).toEqual([3, 3]);
+    // More is reserved than is taken.
+    expect([...core.native.neededGroups(slot, 0, 0, 0, 9, 0, 13)!]).toEqual([4, 4]);
+    admit(slot, 0, 13);
+    const second = add(13);
+    // Its hit is held by the first one, and the window needs only the last two blocks of it.
+    expect(core.native.matchGroups(second, 12)).toBe(12);
+    expect([...core.native.neededGroups(second, 12, 0, 0, 1, 0, 0)!]).toEqual([1, 1]);
+    const states = coreWith([FULL, MAMBA]);
+    states.native.beginStep();
+    const first =
+      states.native.add(
+        Int32Array.from({ length: 8 }, (_, i) => i),
+        '',
+        '',
+      ) %
+      2 ** 21;
+    states.native.admitGroups(first, 0, 0, 0, 8, 0, 0, true);
+    const again =
+      states.native.add(
+        Int32Array.from({ length: 9 }, (_, i) => i),
+        '',
+        '',
+      ) %
+      2 ** 21;
+    const hit = states.native.matchGroups(again, 8);
+    expect(hit).toBe(8);
+    expect(states.native.neededGroups(again, hit, 0, 0, 1, 0, 0)).toBeNull();
+    states.native.beginStep();
+    expect([...states.native.neededGroups(again, hit, 0, 0, 1, 0, 0)!]).toEqual([1, 1]);
+    states.dispose();
+  });
+
+  it('counts by group what is in use, and what was let go', () => {
+    const slot = add(13);
+    admit(slot, 0, 9);
+    core.entry(0, slot, 9, 4);
+    core.native.run(0, 0, 1);
+    // Full: 1, 2, 3, 7. Window: 5, 6, 8; it has let 4 go, which keeps its hash.
+    expect([...core.native.countGroups()]).toEqual([4, 3, 0, 0, 3, 3, 1, 1]);
+    expect([...core.native.groupsOfBlocks()].slice(0, 10)).toEqual([255, 0, 0, 0, 1, 1, 1, 0, 1, 255]);
+    core.native.dropGroups(slot, 13);
+    expect([...core.native.countGroups()]).toEqual([4, 3, 0, 0, 2, 3, 2, 2]);
+  });
+
   it('replays its log to the same state', () => {
     core.native.record(true);
     const slots = [13, 13, 7].map(add);
@@ -158,6 +205,8 @@ describe('a core with KV cache groups', () => {
       () => plain.native.dropGroups(slot, 1),
       () => plain.native.takeZeroed(),
       () => plain.native.takeDropped(),
+      () => plain.native.groupsOfBlocks(),
+      () => plain.native.countGroups(),
     ])
       expect(codeOf(call)).toBe('ERR_BLOCKSTEP_BAD_ARG');
   });

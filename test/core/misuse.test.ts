@@ -144,6 +144,8 @@ const OF_GROUPS = [
   'dropGroups',
   'takeZeroed',
   'takeDropped',
+  'groupsOfBlocks',
+  'countGroups',
 ] as const satisfies readonly (keyof NativeCore)[];
 
 describe('misuse of a core', () => {

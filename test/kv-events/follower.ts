@@ -5,6 +5,7 @@ const END = 'f'.repeat(16);
 
 /** A subscriber of KV cache events that knows nothing but what is published, as a router's would. */
 export class Follower {
+  /** By medium; of a KV cache group behind the first one by `GPU of 1`. */
   readonly hashes = new Map<string, Set<string>>();
   /** Number of the batch that was applied last. */
   last = -1;
@@ -71,20 +72,15 @@ export class Follower {
   }
 
   #apply(event: unknown): void {
-    const [type, hashes, medium] = Array.isArray(event)
-      ? [event[0], event[1], event[0] === 'BlockStored' ? event[6] : event[2]]
-      : [
-          (event as { type: string }).type,
-          (event as { block_hashes: unknown }).block_hashes,
-          (event as { medium: string }).medium,
-        ];
+    const { type, hashes, medium, group } = Array.isArray(event) ? ofArray(event) : ofMap(event as WireMap);
     if (type === 'AllBlocksCleared') {
-      this.hashes.delete('GPU');
+      for (const name of [...this.hashes.keys()]) if (name.startsWith('GPU')) this.hashes.delete(name);
       return;
     }
-    const known = this.hashes.get(medium as string) ?? new Set();
-    this.hashes.set(medium as string, known);
-    for (const hash of hashes as (Uint8Array | bigint | number)[]) {
+    const name = group === 0 ? medium : `${medium} of ${group}`;
+    const known = this.hashes.get(name) ?? new Set();
+    this.hashes.set(name, known);
+    for (const hash of hashes) {
       const text =
         typeof hash === 'object'
           ? Buffer.from(hash).toString('hex')
@@ -93,4 +89,32 @@ export class Follower {
       else if (!known.delete(text)) throw new Error(`${text} is removed, and was not stored`);
     }
   }
+}
+
+type WireHash = Uint8Array | bigint | number;
+
+/** What the follower reads of an event in the form of a map. */
+interface WireMap {
+  readonly type: string;
+  readonly block_hashes: readonly WireHash[];
+  readonly medium: string;
+  readonly group_idx: number;
+}
+
+/** An event, whatever its form. */
+interface Read {
+  readonly type: string;
+  readonly hashes: readonly WireHash[];
+  readonly medium: string;
+  readonly group: number;
+}
+
+function ofMap({ type, block_hashes: hashes, medium, group_idx: group }: WireMap): Read {
+  return { type, hashes, medium, group };
+}
+
+function ofArray(fields: readonly unknown[]): Read {
+  const [type, hashes] = fields;
+  const [medium, group] = type === 'BlockStored' ? [fields[6], fields[9]] : [fields[2], fields[3]];
+  return { type, hashes, medium, group } as Read;
 }

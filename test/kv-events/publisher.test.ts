@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { KvGroupOptions } from '../../src/index.js';
 import { KvEventPublisher, type KvEventPublisherOptions } from '../../src/kv-events/index.js';
 import { Follower } from './follower.js';
 import { BLOCK_SIZE, driveRandomly, engineHashes, smallEngine, tieredEngine } from './random-engine.js';
@@ -68,6 +69,33 @@ describe('KV cache events over ZeroMQ', () => {
       expect(follower.hashes.get('CPU')?.size).toBe(blocks);
       expect(evictions).toBeGreaterThan(100 * part);
     }
+  });
+
+  it.each<KvGroupOptions[][]>([
+    [[{ type: 'full' }, { type: 'sliding', window: 10 }]],
+    [
+      [
+        { type: 'sliding', window: 9, blockSize: 8 },
+        { type: 'full' },
+        { type: 'chunked', chunk: 8, blockSize: 8 },
+      ],
+    ],
+    [[{ type: 'full' }, { type: 'mamba', mode: 'align' }]],
+  ])('tell of each KV cache group: %j', async (kvGroups) => {
+    const { publisher, follow } = await open({ bufferSteps: 20_000 });
+    const engine = smallEngine(publisher, { kvGroups });
+    onTestFinished(() => engine.dispose());
+    const follower = follow((heard) => heard % 7 === 3);
+    for (let part = 0; part < 3; part++) {
+      await driveRandomly(engine, 1000, part);
+      await follower.reach(publisher.stats().batches - 1);
+      for (const group of kvGroups.keys()) {
+        const known = follower.hashes.get(group === 0 ? 'GPU' : `GPU of ${group}`);
+        expect([...(known ?? [])].sort(), `group ${group}`).toEqual(engineHashes(engine, group));
+      }
+    }
+    expect(engine.scheduler.core.evictions).toBeGreaterThan(300);
+    expect(engine.scheduler.stats().anomalies).not.toHaveProperty('kv-events-failed');
   });
 
   it('are what vLLM writes', async () => {

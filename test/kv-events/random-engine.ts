@@ -2,6 +2,7 @@ import { Random } from '../../src/base/random.js';
 import { type OffloadConnector, offload } from '../../src/connectors/offload/index.js';
 import type { PlacementOptions } from '../../src/core/placement.js';
 import { Engine } from '../../src/engine/engine.js';
+import type { EngineOptions } from '../../src/engine/state/options.js';
 import { ReferenceExecutor } from '../../src/executors/reference/reference-executor.js';
 import type { KvEventSink } from '../../src/scheduler/events/kv-event.js';
 import { cachedHashes } from '../support/prefix-hashes.js';
@@ -24,9 +25,13 @@ export function tieredEngine(kvEvents: KvEventSink): { engine: Engine; connector
 }
 
 /** An engine with a small pool, in which prefixes are shared and evicted all the time. */
-export function smallEngine(kvEvents: KvEventSink, more: PlacementOptions = {}): Engine {
-  const executor = new ReferenceExecutor({ ...SIZES });
-  return new Engine({ ...SIZES, executor, kvEvents, hashSeed: 7, ...more });
+export function smallEngine(
+  kvEvents: KvEventSink,
+  { kvGroups, ...more }: PlacementOptions & Pick<EngineOptions, 'kvGroups'> = {},
+): Engine {
+  const groups = kvGroups === undefined ? {} : { kvGroups };
+  const executor = new ReferenceExecutor({ ...SIZES, ...groups });
+  return new Engine({ ...SIZES, executor, kvEvents, hashSeed: 7, ...groups, ...more });
 }
 
 /** Drives it for so many steps: requests that begin alike, with adapters and salts, aborts, resets of the prefix cache. */
@@ -57,7 +62,7 @@ export async function driveRandomly(engine: Engine, numSteps: number, seed: numb
   }
 }
 
-/** The different hashes that the engine's prefix cache has, sorted. */
-export function engineHashes({ scheduler }: Engine): string[] {
-  return [...new Set(cachedHashes(scheduler))].sort();
+/** The different hashes that the engine's prefix cache has, or one KV cache group of it, sorted. */
+export function engineHashes({ scheduler }: Engine, group?: number): string[] {
+  return [...new Set(cachedHashes(scheduler, group))].sort();
 }

@@ -129,8 +129,15 @@ export function observeOutputs(outputs: SubjectOutputs): OutputRow[] {
 }
 
 /** How full the pool is, in the words of a trace. */
-export function observePool(core: Pick<SubjectCore, 'freeBlocks' | 'usage'>): Pick<State, 'free' | 'usage'> {
-  return { free: core.freeBlocks, usage: round6(core.usage) };
+export function observePool({
+  freeBlocks,
+  usage,
+  config,
+}: Pick<SubjectCore, 'freeBlocks' | 'usage' | 'config'>): Pick<State, 'free' | 'usage'> {
+  if (config?.keptBlocks === undefined) return { free: freeBlocks, usage: round6(usage) };
+  // In vLLM the blocks of sinks are always in use.
+  const all = config.numBlocks - 1;
+  return { free: freeBlocks, usage: round6((config.keptBlocks + usage * (all - config.keptBlocks)) / all) };
 }
 
 /**

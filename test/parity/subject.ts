@@ -190,6 +190,8 @@ export type SubjectChunk = Pick<
 export interface SubjectCore {
   readonly freeBlocks: number;
   readonly publishedBlocks: number;
+  /** Absent: of all blocks but the null block each can be in use. */
+  readonly config?: { readonly numBlocks: number; readonly keptBlocks?: number };
   /** 1 - free blocks / usable blocks. */
   readonly usage: number;
   /** Free block ids, next to be allocated first. */

@@ -13,6 +13,7 @@ const RULES: Rules = {
   ...{ pipelineDepth: 1, maxDrafts: 0, reporters: [[0, 1], [0]], loadFailurePolicy: 'fail' },
   ...{ inputDeadline: 0, grammarDeadline: 0, queueDeadline: 0, maxAdapters: 0 },
   ...{ loadDeadline: 100, reclaimDeadline: 0, cancels: false },
+  groups: [{ type: 'full', size: 4, window: 0, chunk: 0, mode: null, sinks: 0 }],
 };
 
 const TOKEN = 77;
@@ -20,10 +21,11 @@ const TOKEN = 77;
 const ask = (id: string, length = 5): Asked => plainly(id, new Int32Array(length), 3);
 
 function see(handle: number, id: string, more: Partial<Seen> = {}): Seen {
-  return {
+  const seen = {
     ...{ handle, id, status: 'RUNNING', container: 'running', finished: false },
     ...{ numTokens: 5, numComputed: 5, placeholders: 0, stopReason: null, blocks: [1, 2], kept: [], ...more },
   };
+  return { rows: [seen.blocks], ...seen };
 }
 
 /** What a scheduler shows that has these requests, all else as it must be. */
@@ -61,12 +63,21 @@ function show(requests: Seen[], draining: Seen[] = [], more: Partial<Sight> = {}
 
 function entry(handle: number, more: Partial<EntryFacts> = {}): EntryFacts {
   const counts = { scheduled: 5, computed: 0, drafts: 0, samples: 1, numBlocks: 2, numNewBlocks: 2 };
-  return { handle, kind: 'new', ...counts, ...more };
+  return { handle, kind: 'new', taken: [{ from: 0, until: 2, found: 0 }], ...counts, ...more };
 }
 
 function plan(step: number, entries: EntryFacts[], more: Partial<PlanFacts> = {}): PlanFacts {
   const totalTokens = entries.reduce((sum, { scheduled }) => sum + scheduled, 0);
-  return { step, totalTokens, entries, preempted: [], finished: [], finishedHandles: [], ...more };
+  return {
+    step,
+    totalTokens,
+    entries,
+    preempted: [],
+    finished: [],
+    finishedHandles: [],
+    zeroed: [],
+    ...more,
+  };
 }
 
 const RIGHT = [{ tokens: [TOKEN], failed: false, wrongAt: -1 }];
@@ -128,7 +139,7 @@ describe('the auditor', () => {
     ['I3', 'a block that is nowhere', (seen) => show([seen], [], { free: [3, 4, 5, 6, 7] })],
     ['I3', 'the null block in use', (seen) => show([{ ...seen, blocks: [0, 1] }])],
     ['I3', 'a reference too many', (seen) => show([seen], [], { refs: [0, 2, 1, 0, 0, 0, 0, 0, 0] })],
-    ['I4', 'more computed than there are blocks', (seen) => show([{ ...seen, blocks: [1] }])],
+    ['I4', 'more computed than there are blocks', (seen) => show([{ ...seen, rows: [[1]], blocks: [1] }])],
     ['I4', 'blocks kept for nothing', (seen) => show([{ ...seen, kept: [3] }])],
     ['I6', 'a live request that drains', (seen) => show([seen], [see(100, 'a', { blocks: [3] })])],
     ['I8', 'an anomaly that nobody caused', (seen) => show([seen], [], { anomalies: { 'stale-handle': 1 } })],

@@ -1,9 +1,13 @@
 import { HASH_BYTES } from '../../src/scheduler/events/kv-event.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
 
-/** The hashes that a prefix cache has, as hexadecimal digits; one for each block, so there may be equal ones. */
-export function cachedHashes({ core }: Scheduler): string[] {
-  return [...core.published()].map((id) => {
+/**
+ * The hashes that a prefix cache has, as hexadecimal digits; one for each block, so there may be equal ones.
+ * @param group those of this KV cache group alone
+ */
+export function cachedHashes({ core }: Scheduler, group?: number): string[] {
+  const ids = [...core.published()].filter((id) => group === undefined || core.publishedGroup(id) === group);
+  return ids.map((id) => {
     const hash = core.native.publishedHash(id);
     if (hash === null) throw new Error(`block ${id} is published, and has no hash`);
     return hash.toString(16).padStart(2 * HASH_BYTES, '0');

@@ -42,7 +42,13 @@ Napi::Value admit_groups(const Call& call) {
 Napi::Value needed_groups(const Call& call) {
   HostCore& core = call.core();
   const u32 slot = call.slot(0);
-  return call.number(static_cast<double>(core.needed_groups(slot, read_admission(call, core.config()))));
+  const u32 num_groups = core.config().pool.num_groups;
+  const GroupAdmission asked = read_admission(call, core.config());
+  NeededBlocks needed{};
+  if (core.needed_groups(slot, asked, needed) == GroupAdmissions::kUnready) return call.env.Null();
+  auto array = Napi::Float64Array::New(call.env, num_groups);
+  std::copy_n(needed.begin(), num_groups, array.Data());
+  return array;
 }
 
 Napi::Value common_prefix_groups(const Call& call) {
@@ -84,6 +90,24 @@ Napi::Value published_group(const Call& call) {
   return call.number(core.published_group(call.integer(0, "id", 0, core.config().pool.num_blocks - 1)));
 }
 
+Napi::Value groups_of_blocks(const Call& call) {
+  const std::vector<u8> groups = call.core().groups_of_blocks();
+  auto array = Napi::Uint8Array::New(call.env, groups.size());
+  std::copy(groups.begin(), groups.end(), array.Data());
+  return array;
+}
+
+/// Four numbers for each group, in the order of GroupCount.
+Napi::Value count_groups(const Call& call) {
+  const std::vector<GroupCount> counts = call.core().count_groups();
+  auto array = Napi::Float64Array::New(call.env, 4 * counts.size());
+  double* next = array.Data();
+  for (const GroupCount& count : counts) {
+    for (u64 value : {count.used, count.cached, count.nulls, count.dropped}) *next++ = static_cast<double>(value);
+  }
+  return array;
+}
+
 }  // namespace
 
 std::vector<Napi::PropertyDescriptor> group_methods(Napi::Env env) {
@@ -98,6 +122,8 @@ std::vector<Napi::PropertyDescriptor> group_methods(Napi::Env env) {
       method<take_dropped>(env, "takeDropped"),
       method<read_group_blocks>(env, "readBlocks"),
       method<published_group>(env, "publishedGroup"),
+      method<groups_of_blocks>(env, "groupsOfBlocks"),
+      method<count_groups>(env, "countGroups"),
   };
 }
 

@@ -88,20 +88,30 @@ u64 GroupAdmissions::need(u32 index, u32 g, const Reach& reach, bool whole, bool
   return (places > given ? places - given : 0) + unheld(skipped);
 }
 
-u64 GroupAdmissions::need_of_all(u32 index, const Reach& reach, bool whole, bool has_hits) const {
+/// Blocks that all groups take; `by_group`, if it is not null, gets those of each.
+u64 GroupAdmissions::need_of_all(u32 index, const Reach& reach, bool whole, bool has_hits, NeededBlocks* by_group) const {
   if (whole && reach.reserve == 0) return 0;
   u64 blocks = 0;
-  for (u32 g = 0; g < rows_.num_groups(); ++g) blocks += need(index, g, reach, whole, has_hits);
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    const u64 of_group = need(index, g, reach, whole, has_hits);
+    if (by_group) (*by_group)[g] = of_group;
+    blocks += of_group;
+  }
   return blocks;
 }
 
-u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked) {
+u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked, NeededBlocks* by_group) {
   const bool hits = slots_.open_slot(index).row == kNone && has_hits(index, asked.hit);
   for (u32 g = 0; hits && g < rows_.num_groups(); ++g) {
-    if (is_unready(index, g)) return state_.config.num_blocks;
+    if (is_unready(index, g)) return kUnready;
   }
   const Reach to = reach(asked);
-  return std::max(need_of_all(index, to, true, hits), need_of_all(index, to, false, hits));
+  NeededBlocks of_reserve{};
+  NeededBlocks of_take{};
+  const u64 reserved = need_of_all(index, to, true, hits, &of_reserve);
+  const u64 taken = need_of_all(index, to, false, hits, &of_take);
+  if (by_group) *by_group = reserved > taken ? of_reserve : of_take;
+  return std::max(reserved, taken);
 }
 
 /// Opens the rows of a request: null places in front, then its hits, then the blocks that are to be loaded.

@@ -1,6 +1,7 @@
 // GroupAdmissions: as Admissions, for requests that hold rows of several KV cache groups (vLLM allocate_slots).
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "prefix_search.h"
@@ -17,6 +18,9 @@ struct GroupAdmission {
   u32 reserve;    // the free blocks must suffice for so many; 0: no more than is taken
   bool publishes;
 };
+
+/// Blocks, by group.
+using NeededBlocks = std::array<u64, kMaxGroups>;
 
 class GroupAdmissions {
  public:
@@ -36,8 +40,10 @@ class GroupAdmissions {
   /// or kNoFreeRow: then nothing is changed but for what the request lets go. @throws Error kBadSlot, kBadArg,
   /// std::bad_alloc; nothing is changed
   std::int32_t admit(u32 slot, const GroupAdmission& asked);
-  /// Blocks that must be free for such an admission.
-  u64 needed(u32 slot, const GroupAdmission& asked);
+  /// What needed() says of a request whose hit ends with a state that this step makes: no pool has so many blocks.
+  static constexpr u64 kUnready = ~u64{0};
+  /// Blocks that must be free for such an admission, or kUnready. Otherwise `by_group`, if given, says how many of them each group is to take.
+  u64 needed(u32 slot, const GroupAdmission& asked, NeededBlocks* by_group = nullptr);
 
  private:
   /// The answer of the last match(); valid while State::num_commands is `version`.
@@ -61,7 +67,7 @@ class GroupAdmissions {
   bool has_hits(u32 slot, u32 hit);
   void find_again(u32 slot, u32 hit);
   u64 need(u32 slot, u32 g, const Reach& reach, bool whole, bool has_hits) const;
-  u64 need_of_all(u32 slot, const Reach& reach, bool whole, bool has_hits) const;
+  u64 need_of_all(u32 slot, const Reach& reach, bool whole, bool has_hits, NeededBlocks* by_group = nullptr) const;
   bool is_unready(u32 slot, u32 g) const;
   void tell_reused(const Slot& slot);
   bool make_room(Slot& slot, const Reach& reach);

@@ -13,7 +13,7 @@ u32 divide_up(u64 a, u32 b) { return static_cast<u32>((a + b - 1) / b); }
 
 GroupRows::GroupRows(const HostConfig& config, const Exchange& exchange, FactLog& facts, Slots& slots)
     : config_(config), exchange_(exchange), facts_(facts), state_(facts.state()), slots_(slots),
-      num_groups_(static_cast<u32>(config.groups.size())), alignment_(1), zeroed_(config.groups.size()) {
+      num_groups_(static_cast<u32>(config.groups.size())), alignment_(1), zeroed_(config.groups.size()), num_dropped_(config.groups.size()) {
   for (const GroupConfig& group : config.groups) alignment_ = std::lcm(alignment_, group.block_size);
 }
 
@@ -56,6 +56,7 @@ Places GroupRows::to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) con
 
 void GroupRows::log_drop(const Slot& slot, u32 g, Places places, u32 extra) {
   GroupPart& part = this->part(index_of(slot), g);
+  num_dropped_[g] += places.count + (extra != kNone);
   if (places.count) {
     facts_.log().drop(row_of(slot, g), places.from, places.count);
     if (config_.groups[g].type != GroupType::kMambaAlign) part.first = places.from + places.count;

@@ -83,6 +83,8 @@ class GroupRows {
   Places to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) const;
   /// Logs that the row lets these places go.
   void log_drop(const Slot& slot, u32 g, Places places, u32 extra);
+  /// Places that rows of the group let go so, since the core was made.
+  u64 num_dropped(u32 g) const { return num_dropped_[g]; }
   /// Notes the blocks in these places for take_dropped(). Call it before log_drop().
   void note_dropped(const Slot& slot, u32 g, Places places, u32 extra);
   /// Slots and blocks that were noted since begin_step(), in turn, in the order in which they were let go.
@@ -142,6 +144,7 @@ class GroupRows {
   std::vector<Noted> noted_;
   std::vector<std::vector<u32>> zeroed_;  // [num_groups]
   std::vector<u32> dropped_;
+  std::vector<u64> num_dropped_;  // [num_groups]
 };
 
 }  // namespace blockstep

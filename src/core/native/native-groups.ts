@@ -23,6 +23,17 @@ export interface NativeGroupConfig {
   groupFixes?: number;
 }
 
+/** What an admission asks for, in tokens. */
+export type AskedOfGroups = [
+  slot: number,
+  hitTokens: number,
+  externalTokens: number,
+  computedTokens: number,
+  scheduledTokens: number,
+  lookahead: number,
+  reserveTokens: number,
+];
+
 /** The part of `NativeCore` for KV cache groups. Only a core with `groups` has it, but for `publishedGroup`. */
 export interface NativeGroupCalls {
   /** Begins a step. States that were published before it exist from now on. */
@@ -33,26 +44,9 @@ export interface NativeGroupCalls {
    * In place of `admit`: gives the slot its rows, or more places in them. The counts of each group stand in the control words
    * then. What the request needs no more is let go also if the answer is -1.
    */
-  admitGroups(
-    slot: number,
-    hitTokens: number,
-    externalTokens: number,
-    computedTokens: number,
-    scheduledTokens: number,
-    lookahead: number,
-    reserveTokens: number,
-    publishes: boolean,
-  ): number;
-  /** Blocks that must be free for such an admission. */
-  neededGroups(
-    slot: number,
-    hitTokens: number,
-    externalTokens: number,
-    computedTokens: number,
-    scheduledTokens: number,
-    lookahead: number,
-    reserveTokens: number,
-  ): number;
+  admitGroups(...asked: [...asked: AskedOfGroups, publishes: boolean]): number;
+  /** Blocks that must be free for such an admission, by group; null = it hits a state that the present step makes, and waits. */
+  neededGroups(...asked: AskedOfGroups): Float64Array | null;
   /** Writes `Control.groupCommonPrefix` for the slot in `Control.headSlot`. */
   commonPrefixGroups(): void;
   /** Lets go what the slot needs no more behind so many tokens. */
@@ -66,4 +60,11 @@ export interface NativeGroupCalls {
   takeDropped(): Int32Array | null;
   /** The group for which a block is published; 0 if it is not. */
   publishedGroup(id: number): number;
+  /** Of every block, by its id: the group whose row holds it, or for which it is published; 255 = none. */
+  groupsOfBlocks(): Uint8Array;
+  /**
+   * Four numbers for each group: blocks in use, published blocks, places of rows that hold nothing, and how often a row let a block
+   * go since the core was made.
+   */
+  countGroups(): Float64Array;
 }

@@ -1,5 +1,6 @@
 import { badArgument, describeError, show } from '../../base/errors.js';
 import type { PlaceInLine } from '../../scheduler/inspect/inspection.js';
+import { nameOfGroup } from '../../scheduler/options/group-name.js';
 import { isUsed } from '../../scheduler/request/outstanding.js';
 import type { Request } from '../../scheduler/request/request.js';
 import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/request/wait.js';
@@ -20,7 +21,7 @@ export function explain(e: EngineState, key: string | number, isDriven: boolean)
   if (request === undefined) {
     return `${name(key)} is not known: it was never submitted, or it has ended and left nothing behind`;
   }
-  const words = `${name(request.id)}, ${progress(request)}: ${state(e, request, isDriven)}${timeLeft(e, request)}`;
+  const words = `${name(request.id)}, ${progress(request)}: ${state(e, request, isDriven)}${holdings(e, request)}${timeLeft(e, request)}`;
   if (e.disposed) return `${words}; the engine was disposed`;
   return e.poison === null ? words : `${words}; the engine is broken: ${e.poison.message}`;
 }
@@ -138,14 +139,43 @@ function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine,
   if (e.disposed || e.poison !== null) return 'no step will be made';
   if (request.waitsForAdapter) return `${config.maxLoras} other adapters run, the most that maxLoras allows`;
   if (core.rowsInUse >= config.numRows) return `all ${config.numRows} rows of the KV slot table are in use`;
-  const whose = head === request ? 'it needs' : `${name(head.id)} at the head of the queue needs`;
-  const blocks = scheduler.freeBlocksToAdmit(head);
-  if (blocks > core.freeBlocks) return `${whose} ${blocks} free blocks, there are ${core.freeBlocks}`;
+  const lack = lackOf(e, head);
+  if (lack !== null)
+    return `${head === request ? 'it' : `${name(head.id)} at the head of the queue`} ${lack}`;
   if (e.lastStep.preempted > 0) return 'the last step preempted requests, and so admitted none';
   if (e.lastStep.totalTokens >= config.maxNumBatchedTokens) {
     return `the last step used its whole budget of ${config.maxNumBatchedTokens} tokens`;
   }
   return nextStep(e, isDriven);
+}
+
+/** Why a request in line could not be given blocks, by KV cache group where there are several; null: it could. */
+function lackOf({ scheduler }: EngineState, request: Request): string | null {
+  const { core, config } = scheduler;
+  const needed = scheduler.freeBlocksToAdmit(request);
+  if (needed === null) return 'found a state in the cache that the last step makes, and had to wait for it';
+  const numNeeded = Array.from(needed).reduce((sum, blocks) => sum + blocks, 0);
+  if (numNeeded <= core.freeBlocks) return null;
+  const groups = config.kvGroups?.list ?? [];
+  const parts = groups.length < 2 ? [] : groups.map((group, g) => `${nameOfGroup(group)}: ${needed[g]}`);
+  const byGroup = parts.length === 0 ? '' : ` (${parts.join(', ')})`;
+  return `needs ${numNeeded} free blocks${byGroup}, there are ${core.freeBlocks}`;
+}
+
+/** What a request holds, by KV cache group; empty where there is one group, or it holds nothing. */
+function holdings({ scheduler, disposed }: EngineState, request: Request): string {
+  if (scheduler.config.kvGroups === null || disposed) return '';
+  try {
+    const held = scheduler.holdingsOf(request);
+    if (held.every(({ places }) => places === 0)) return '';
+    const parts = held.map(({ name: group, blocks, places }) =>
+      blocks === places ? `${group}: ${blocks}` : `${group}: ${blocks} in ${places} places`,
+    );
+    return `; holds blocks (${parts.join(', ')})`;
+  } catch {
+    // The scheduler or its native code is broken, which is said elsewhere.
+    return '';
+  }
 }
 
 function nextStep(e: EngineState, isDriven: boolean, then?: string): string {

@@ -1,11 +1,12 @@
 import { percent } from '../../base/inspect.js';
 import type { Core } from '../../core/core.js';
 import { Control } from '../../core/core.js';
+import { usableBlocks } from '../../core/usable-blocks.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /** The fraction of the pool that is in use, in percent, as of the last native call. Reading it changes nothing. */
 export function kvUsage({ control, config }: Core): string {
-  return percent(1 - control[Control.freeBlocks] / (config.numBlocks - 1));
+  return percent(1 - control[Control.freeBlocks] / usableBlocks(config));
 }
 
 /** A scheduler's state in a few figures, for `util.inspect`. */

@@ -3,6 +3,7 @@ import type { OutstandingKind } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { type FinishReason, finishReasonOf } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+import { type GroupStats, readGroupStats } from './group-stats.js';
 
 /** A snapshot of a scheduler's statistics as plain data. Events are counted since the start. */
 export interface SchedulerStats {
@@ -36,12 +37,14 @@ export interface SchedulerStats {
   >;
   /** Plans with tokens that were scheduled and not updated yet. */
   stepsInFlight: number;
-  /** Fraction of the pool in use, 0 to 1. */
+  /** Fraction of the pool in use, 0 to 1. Blocks that sinks hold for good are not in the pool. */
   kvCacheUsage: number;
   /** Blocks that can be taken, cached ones included. */
   freeBlocks: number;
   /** Blocks that carry a hash, free ones included. */
   cachedBlocks: number;
+  /** The blocks of each KV cache group; one group without `kvGroups`. */
+  groups: GroupStats[];
   /** Rows of the KV slot table that requests hold. */
   rowsInUse: number;
   /** Admissions that looked into the prefix cache, of requests that were never preempted. */
@@ -113,7 +116,8 @@ export interface SchedulerStats {
 
 /**
  * Reads the statistics. Every gauge is derived from the present state. The cost grows with the uses of blocks by
- * transfers and with the quarantined blocks, and not with the number of requests.
+ * transfers and with the quarantined blocks, and not with the number of requests; with `kvGroups` also with the pool
+ * and with the rows of all requests.
  */
 export function readStats(s: SchedulerState): SchedulerStats {
   const { finished, ...counts } = s.counters;
@@ -136,6 +140,7 @@ export function readStats(s: SchedulerState): SchedulerStats {
     kvCacheUsage: s.core.usage,
     freeBlocks: s.core.freeBlocks,
     cachedBlocks: s.core.publishedBlocks,
+    groups: readGroupStats(s),
     rowsInUse: s.core.rowsInUse,
     ...counts,
     evictions: s.core.evictions,

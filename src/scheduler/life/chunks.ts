@@ -1,5 +1,6 @@
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
+import { isFull } from '../options/kv-groups.js';
 import type { Request } from '../request/request.js';
 import type { Chunk, ChunkOutcome, EndOutcome } from '../request/session.js';
 import { FinishCode } from '../request/status.js';
@@ -66,8 +67,7 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
   leaveConnector(s, request);
   discardOutputs(s, request);
   request.numDraftTokens = 0;
-  // Draft tokens that were accepted behind the stop token were counted as computed.
-  request.numComputedTokens = Math.min(request.numComputedTokens, request.numTokens - 1);
+  rewindComputed(s, request);
   s.counters.sessionChunks++;
   s.continued.push(request);
   const next = session.dequeue();
@@ -79,6 +79,18 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
   s.deadlines.stopAll(request);
   parkSession(s, request);
   return true;
+}
+
+/**
+ * Counts as computed no more than the answer that has ended. Steps in flight may have computed behind it, and so may draft tokens that
+ * were accepted behind the stop token. Windows have let go then of what the next chunk needs, and states have gone on: the session is
+ * computed again, as far as its prefix is not cached.
+ */
+function rewindComputed(s: SchedulerState, request: Request): void {
+  const { numComputedTokens, numTokens } = request;
+  if (numComputedTokens < numTokens) return;
+  request.numComputedTokens = numTokens - 1;
+  if (s.config.kvGroups?.list.every(isFull) === false) releaseWaiting(s, request);
 }
 
 /** Sets a session apart until its next chunk comes. It must stand in no container, and have no deadline. */

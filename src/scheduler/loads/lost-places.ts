@@ -9,6 +9,8 @@ export interface Place {
   readonly id: number;
   /** The first token whose KV is in the block. */
   readonly firstToken: number;
+  /** The first token behind it. */
+  readonly endToken: number;
 }
 
 /**
@@ -19,11 +21,17 @@ export function placesOf(s: SchedulerState, request: Request, numTokens = Number
   const sizes = s.config.kvGroups?.list.map(({ blockSize }) => blockSize) ?? [s.config.blockSize];
   const inRows = sizes.flatMap((size, g) => {
     const row = s.core.blocks(request.slot, g);
-    const places = Array.from(row, (id, at) => ({ id, firstToken: at * size }));
+    const places = Array.from(row, (id, at) => ({
+      id,
+      firstToken: at * size,
+      endToken: (at + 1) * size,
+    }));
     return places.filter(({ id, firstToken }) => id !== 0 && firstToken < numTokens);
   });
   const dropped = droppedInFlight(s, request);
-  return dropped.length === 0 ? inRows : [...dropped.map((id) => ({ id, firstToken: 0 })), ...inRows];
+  return dropped.length === 0
+    ? inRows
+    : [...dropped.map((id) => ({ id, firstToken: 0, endToken: 1 })), ...inRows];
 }
 
 /** The blocks that steps in flight have let go of a request's rows, as left of a window. */

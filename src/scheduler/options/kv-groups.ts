@@ -266,7 +266,10 @@ export function mostPlaces(
     const states = mode === 'all' ? Math.ceil(maxNumBatchedTokens / blockSize) + 2 : 2;
     return Math.min(places, states + numSpeculativeBlocks);
   }
-  return window + chunk > 0 ? Math.min(places, admissionCap(group, context, drafts)) : places;
+  if (window + chunk === 0) return places;
+  // A chunk that begins within a block takes one more than vLLM counts at an admission.
+  const within = chunk % blockSize > 0 ? 1 : 0;
+  return Math.min(places, admissionCap(group, context, drafts) + within);
 }
 
 /**

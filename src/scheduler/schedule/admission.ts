@@ -84,8 +84,9 @@ export function tokensToReserve(s: SchedulerState, { numTokens }: Request): numb
  * Blocks that must be free for a request to be admitted by a step with its whole token budget left: the blocks that the
  * request needs, less those that it holds and less its cached blocks that other requests hold. The connector is not
  * asked what it could load.
+ * @returns by KV cache group; null: it hits a state that the last step makes, and waits for it
  */
-export function freeBlocksToAdmit(s: SchedulerState, request: Request): number {
+export function freeBlocksToAdmit(s: SchedulerState, request: Request): ArrayLike<number> | null {
   const { config, core } = s;
   const { blockSize, maxNumBatchedTokens } = config;
   const { slot, numTokens } = request;
@@ -96,15 +97,8 @@ export function freeBlocksToAdmit(s: SchedulerState, request: Request): number {
     const before = fresh ? 0 : request.numComputedTokens;
     const more = tokensToCompute(config, numTokens - before - hit, maxNumBatchedTokens);
     const reserve = tokensToReserve(s, request);
-    return core.native.neededGroups(
-      slot,
-      hit,
-      0,
-      before,
-      Math.max(more, 0),
-      fresh ? 0 : s.lookahead,
-      reserve,
-    );
+    const lookahead = fresh ? 0 : s.lookahead;
+    return core.native.neededGroups(slot, hit, 0, before, Math.max(more, 0), lookahead, reserve);
   }
   // `matchPrefix` may have dropped the last hit, but `Control.hitFree` counts the hits of the last lookup. So the
   // lookup is repeated for the hits that count.
@@ -114,5 +108,5 @@ export function freeBlocksToAdmit(s: SchedulerState, request: Request): number {
   const numNew = tokensToCompute(config, numTokens - computed, maxNumBatchedTokens);
   const numTaken = Math.max(tokensToHold(s, fresh, computed + numNew), tokensToReserve(s, request));
   const held = fresh ? numHits : core.blocks(slot).length;
-  return Math.max(Math.ceil(numTaken / blockSize) - held, 0) + numHitsFree;
+  return [Math.max(Math.ceil(numTaken / blockSize) - held, 0) + numHitsFree];
 }

@@ -49,6 +49,8 @@ export function alignedTokens(s: SchedulerState, request: Request, computed: num
   const { numTokens, numPromptTokens } = request;
   if (computed >= Math.max(numPromptTokens, numTokens - 1)) return numNew;
   const { blockSize } = s.config;
+  // The next chunk of a session begins anywhere. Its first step must end where its block ends, or there is no state to keep there.
+  if (computed % blockSize > 0) return Math.min(numNew, blockSize - (computed % blockSize));
   const wholeBlocks = numTokens - (numTokens % blockSize);
   // The last block of a drafter's prefix hit is computed again.
   const end = s.dropLastHit ? Math.max(wholeBlocks - blockSize, 0) : wholeBlocks;

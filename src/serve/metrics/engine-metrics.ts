@@ -1,5 +1,6 @@
 import type { Engine } from '../../engine/engine.js';
 import type { EngineStats } from '../../engine/inspect/engine-stats.js';
+import type { GroupStats } from '../../scheduler/inspect/group-stats.js';
 import type { Exposed, Sample } from './exposed.js';
 
 /** What the engine counts by itself, under vLLM's names; and what vLLM has not, under ours. */
@@ -138,6 +139,7 @@ function exposeOwn(exposed: Exposed, read: Read): void {
     'Blocks that a transfer may still write, although nobody waits for it.',
     read(({ scheduler }) => scheduler.quarantinedBlocks),
   );
+  exposeGroups(exposed, read);
   exposed.counter(
     'blockstep:steps',
     'Steps that the executor has answered.',
@@ -151,5 +153,33 @@ function exposeOwn(exposed: Exposed, read: Read): void {
       [{ quantile: '0.99' }, (p99 ?? 0) / 1000],
       [{ quantile: '1' }, (max ?? 0) / 1000],
     ]),
+  );
+}
+
+/** Blocks by KV cache group; without groups there is one, `0`. */
+function exposeGroups(exposed: Exposed, read: Read): void {
+  const byGroup = (pick: (group: GroupStats) => number): (() => Sample[]) =>
+    read(({ scheduler: { groups } }) =>
+      groups.map((group, g): Sample => [{ group: `${g}`, kind: group.name }, pick(group)]),
+    );
+  exposed.gauge(
+    'blockstep:kv_group_used_blocks',
+    'Blocks in use by KV cache group; of a group of states each is one.',
+    byGroup(({ usedBlocks }) => usedBlocks),
+  );
+  exposed.gauge(
+    'blockstep:kv_group_cached_blocks',
+    'Blocks that carry a hash by KV cache group, free ones included.',
+    byGroup(({ cachedBlocks }) => cachedBlocks),
+  );
+  exposed.gauge(
+    'blockstep:kv_group_null_places',
+    'Places of requests that hold nothing, because no later token reads them.',
+    byGroup(({ nullPlaces }) => nullPlaces),
+  );
+  exposed.counter(
+    'blockstep:kv_group_dropped_blocks',
+    'Times that a request let a block go because no later token reads it.',
+    byGroup(({ droppedBlocks }) => droppedBlocks),
   );
 }

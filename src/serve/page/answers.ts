@@ -1,4 +1,5 @@
 import type { EngineStats } from '../../engine/inspect/engine-stats.js';
+import type { GroupHolding } from '../../scheduler/inspect/group-stats.js';
 
 /** How a server is, as its health check and its page say it. */
 export interface ServerHealth {
@@ -40,6 +41,8 @@ export interface Figures {
   /** Whether the server has the routes by which the page acts. */
   readonly control: boolean;
   readonly numBlocks: number;
+  /** Blocks that can be in use: all but the null block and those that sinks hold for good. */
+  readonly usableBlocks: number;
   readonly blockSize: number;
   readonly health: ServerHealth;
   readonly paused: 'none' | 'new' | 'all';
@@ -56,6 +59,8 @@ export interface Present {
   readonly freeBlocks: number;
   readonly cachedBlocks: number;
   readonly quarantinedBlocks: number;
+  /** The blocks of each KV cache group; one group without `kvGroups`. */
+  readonly groups: EngineStats['scheduler']['groups'];
   readonly outstanding: EngineStats['scheduler']['outstanding'];
   readonly anomalies: EngineStats['scheduler']['anomalies'];
   readonly steps: number;
@@ -100,6 +105,8 @@ export interface RequestFacts extends ListedRequest {
   readonly cached_tokens: number | null;
   readonly priority: number;
   readonly preemptions: number;
-  /** Ids of the blocks that it holds, in the order of its tokens. */
+  /** What it holds in each KV cache group. */
+  readonly groups: readonly GroupHolding[];
+  /** Ids of the blocks that it holds, in the order of its tokens, group after group. */
   readonly blocks: readonly number[];
 }

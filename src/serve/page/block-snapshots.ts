@@ -5,11 +5,15 @@ const REFRESH_MS = 900;
 /** At most one part in so many of the time goes into maps: of a pool of millions there are fewer. */
 const SHARE = 100;
 
+/** Where the KV cache group stands in the byte of a block. */
+const GROUP_SHIFT = 4;
+const NO_GROUP = 255;
+
 /** The states of all blocks at one moment. */
 export interface BlockSnapshot {
   /** Changes when a state does, and only then. */
   readonly version: string;
-  /** A `BlockState` for each block, by its id. */
+  /** A byte for each block, by its id: its `BlockState`, and with several KV cache groups 16 times (its group + 1), 0 of a block of none. */
   readonly states: Uint8Array;
 }
 
@@ -31,6 +35,8 @@ export class BlockSnapshots {
     const start = performance.now();
     if (this.#states === null || start >= this.#staleAt) {
       const states = this.#engine.scheduler.blockStates();
+      const groups = this.#engine.scheduler.blockGroups();
+      if (groups !== null) addGroups(states, groups);
       if (this.#states === null || Buffer.compare(states, this.#states) !== 0) this.#number++;
       this.#states = states;
       const end = performance.now();
@@ -38,4 +44,9 @@ export class BlockSnapshots {
     }
     return { version: `"${this.#name}-${this.#number}"`, states: this.#states };
   }
+}
+
+function addGroups(states: Uint8Array, groups: Uint8Array): void {
+  for (let block = 0; block < states.length; block++)
+    if (groups[block] !== NO_GROUP) states[block] |= (groups[block] + 1) << GROUP_SHIFT;
 }

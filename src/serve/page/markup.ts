@@ -90,6 +90,7 @@ ${state('transfer', 'under transfer')}
 ${state('quarantined', 'quarantined')}
 ${state('reserved', 'reserved')}
 </ul>
+<ul class="groups" id="groups" aria-label="KV cache groups" hidden></ul>
 <div id="map-box"><canvas id="map" tabindex="0" role="application" aria-label="KV block map" aria-describedby="map-help"></canvas><div id="map-cursor" hidden></div></div>
 <p id="map-readout" role="status">No block is pointed at.</p>
 </div>

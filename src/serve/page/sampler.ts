@@ -1,3 +1,4 @@
+import { usableBlocks } from '../../core/usable-blocks.js';
 import type { Engine } from '../../engine/engine.js';
 import type { EngineStats } from '../../engine/inspect/engine-stats.js';
 import type { Figures, Present, Sample, ServerHealth } from './answers.js';
@@ -42,10 +43,12 @@ export class Sampler {
   read(after: number): Figures {
     this.#stayOn();
     if (performance.now() - this.#sampledAt >= SAMPLE_MS) this.#sample();
-    const { numBlocks, blockSize } = this.#engine.scheduler.config;
+    const { core, config } = this.#engine.scheduler;
+    const { numBlocks, blockSize } = config;
     return {
       ...this.#served,
       numBlocks,
+      usableBlocks: usableBlocks(core.config),
       blockSize,
       health: this.#health(),
       paused: this.#engine.scheduler.pauseMode,
@@ -116,11 +119,13 @@ function statsOf(engine: Engine): EngineStats | null {
 }
 
 function presentOf({ scheduler, steps }: EngineStats): Present {
-  const { freeBlocks, cachedBlocks, quarantinedBlocks, outstanding, anomalies, numPreemptions } = scheduler;
+  const { freeBlocks, cachedBlocks, quarantinedBlocks, groups, outstanding, anomalies, numPreemptions } =
+    scheduler;
   return {
     freeBlocks,
     cachedBlocks,
     quarantinedBlocks,
+    groups,
     outstanding,
     anomalies,
     steps,

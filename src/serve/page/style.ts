@@ -44,6 +44,10 @@ label { font-size: 14px; color: var(--muted); }
 
 .legend { list-style: none; display: grid; grid-template-columns: repeat(auto-fill, minmax(158px, 1fr)); gap: 4px 12px; padding: 0; margin: 0 0 12px; font-size: 13px; }
 .legend output { font-variant-numeric: tabular-nums; font-weight: 600; display: inline-block; min-width: 3.5em; }
+.groups { list-style: none; padding: 0; margin: 0 0 12px; font-size: 13px; }
+.groups li { display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: center; margin: 0 0 4px; font-variant-numeric: tabular-nums; }
+.groups button { min-height: 28px; padding: 2px 10px; }
+.groups button[aria-pressed=true] { border-color: var(--virtual); box-shadow: inset 0 -3px 0 var(--virtual); }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 6px; vertical-align: -1px; }
 .swatch.free { background: var(--free); } .swatch.cached { background: var(--cached); } .swatch.used { background: var(--used); }
 .swatch.transfer { background: var(--transfer); } .swatch.quarantined { background: var(--quarantined); } .swatch.reserved { background: var(--reserved); }

@@ -68,6 +68,7 @@ function factsOf(engine: Engine, id: string): RequestFacts {
     cached_tokens: request.numCachedTokens < 0 ? null : request.numCachedTokens,
     priority: request.priority,
     preemptions: request.numPreemptions,
+    groups: scheduler.holdingsOf(request),
     blocks: [...scheduler.blocksOf(request)],
   };
 }

@@ -4,8 +4,9 @@ import { Driver, prompt } from '../../support/driver.js';
 
 describe('statistics', () => {
   it('of a fresh scheduler are zero, with the whole pool free', () => {
-    const { anomalies, finished, outstanding, ...numbers } = new Driver().scheduler.stats();
+    const { anomalies, finished, outstanding, groups, ...numbers } = new Driver().scheduler.stats();
     expect(anomalies).toEqual({});
+    expect(groups).toMatchObject([{ usedBlocks: 0, cachedBlocks: 0, nullPlaces: 0, droppedBlocks: 0 }]);
     const none = { count: 0, oldestMs: 0 };
     expect(outstanding).toEqual({ load: none, store: none, lease: none });
     expect(finished).toEqual({ stop: 0, length: 0, abort: 0, error: 0 });

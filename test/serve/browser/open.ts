@@ -56,3 +56,14 @@ export async function placeOnMap(
     [block, numBlocks],
   );
 }
+
+/** Runs in the page: the colour of a block on the map. */
+export function readPixel([block, count]: number[]): number[] {
+  const canvas = document.getElementById('map') as HTMLCanvasElement;
+  let cell = 64;
+  while (Math.round(canvas.height / cell) < Math.ceil(count / Math.round(canvas.width / cell))) cell--;
+  const columns = Math.round(canvas.width / cell);
+  const x = Math.floor(((block % columns) + 0.5) * cell);
+  const y = Math.floor((Math.floor(block / columns) + 0.5) * cell);
+  return [...(canvas.getContext('2d') as CanvasRenderingContext2D).getImageData(x, y, 1, 1).data];
+}

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CHROMIUM, faintTexts, openBrowser, type Scheme, WHY_SKIPPED } from '../../report/browser/browser.js';
 import { until } from '../../support/waiting.js';
 import { isEmpty, type Served, serve } from '../support/served.js';
-import { openServed, placeOnMap, textOf } from './open.js';
+import { openServed, placeOnMap, readPixel, textOf } from './open.js';
 
 const VIEWS: [width: number, scheme: Scheme][] = [
   [1280, 'light'],
@@ -343,15 +343,4 @@ function strangers(): string[] {
       return (Math.max(panel, other) + 0.05) / (Math.min(panel, other) + 0.05) < 3;
     })
     .map(([name, color]) => `${name} ${color}`);
-}
-
-/** Runs in the page: the colour of a block on the map. */
-function readPixel([block, count]: number[]): number[] {
-  const canvas = document.getElementById('map') as HTMLCanvasElement;
-  let cell = 64;
-  while (Math.round(canvas.height / cell) < Math.ceil(count / Math.round(canvas.width / cell))) cell--;
-  const columns = Math.round(canvas.width / cell);
-  const x = Math.floor(((block % columns) + 0.5) * cell);
-  const y = Math.floor((Math.floor(block / columns) + 0.5) * cell);
-  return [...(canvas.getContext('2d') as CanvasRenderingContext2D).getImageData(x, y, 1, 1).data];
 }

@@ -74,7 +74,12 @@ export class AdmissionAudit {
     if (!requests.every((seen) => seen.container !== 'skipped' || isPassedOver(seen))) return;
     const first = requests.find(({ id }) => id === sight.waiting[0]);
     if (first === undefined || first.numTokens >= rules.maxModelLen) return;
-    const needed = Math.ceil((first.numTokens + rules.maxDrafts) / rules.blockSize);
+    // A state may have to wait for the step that makes it, and then everybody behind it waits.
+    if (rules.groups.some(({ type }) => type === 'mamba')) return;
+    const needed = rules.groups.reduce(
+      (sum, { size }) => sum + Math.ceil((first.numTokens + rules.maxDrafts) / size),
+      0,
+    );
     // The connector lets blocks go when the plan has been made.
     const numFree = free.length - this.#pinned.filter((block) => !sight.pins.has(block)).length;
     if (needed > numFree) return;

@@ -2,6 +2,8 @@ import { AdmissionAudit } from './admission-audit.js';
 import { ClientAudit } from './client-audit.js';
 import { type Reason, type Rules, type Sight, Violation } from './facts.js';
 import { GrammarAudit } from './grammar-audit.js';
+import { GroupAudit } from './group-audit.js';
+import { mostTokens, numUsable } from './group-rules.js';
 import { Ledger } from './ledger.js';
 import { RecomputeAudit } from './recompute-audit.js';
 import { SessionAudit } from './session-audit.js';
@@ -20,6 +22,7 @@ import { TransferAudit } from './transfer-audit.js';
  *   admissions who is taken in, and who is given up for whom
  *   recomputes who starts again because of what failed
  *   transfers what connectors were asked, answered and reported
+ *   groups    rows of KV cache groups
  *   sights    what can be seen of the scheduler between two calls
  */
 export class Auditor {
@@ -32,6 +35,7 @@ export class Auditor {
   readonly sights: SightAudit;
   readonly recomputes: RecomputeAudit;
   readonly admissions: AdmissionAudit;
+  readonly groups: GroupAudit;
 
   constructor(rules: Rules, tokenAt: (handle: number, position: number) => number) {
     this.ledger = new Ledger(rules);
@@ -40,6 +44,7 @@ export class Auditor {
     this.grammars = new GrammarAudit(this.ledger);
     this.sessions = new SessionAudit(this.ledger);
     this.admissions = new AdmissionAudit(this.ledger);
+    this.groups = new GroupAudit(this.ledger);
     this.steps = new StepAudit(this.ledger, tokenAt);
     this.transfers = new TransferAudit(this.ledger, this.sights.turns);
     this.recomputes = new RecomputeAudit(this.ledger, this.steps, this.transfers, this.sights.turns);
@@ -59,6 +64,7 @@ export class Auditor {
     this.sights.check(sight);
     this.recomputes.saw(sight);
     this.admissions.saw(sight, this.ledger.isScheduling ? this.steps.lastPlan : null);
+    this.groups.saw(sight, this.ledger.isScheduling ? this.steps.lastPlan : null);
     if (this.ledger.isScheduling) this.#deadlines(sight);
     for (const seen of sight.requests) {
       const account = this.ledger.account(seen.handle);
@@ -136,7 +142,7 @@ export class Auditor {
   #causeOf(handle: number, rules: Rules, now: number): Reason | null {
     const account = this.ledger.account(handle);
     if (account.mayFail !== null || account.isDoomed || this.ledger.lateFor(account) !== null) return 'error';
-    const { loadDeadline, maxModelLen, numBlocks, blockSize } = rules;
+    const { loadDeadline, maxModelLen } = rules;
     const { waitedSince, waitedUntil, conversation, grammarSince } = account;
     const isOver = (since: number, deadline: number): boolean =>
       since >= 0 && deadline > 0 && now - since >= deadline;
@@ -145,7 +151,7 @@ export class Auditor {
     if (isOver(account.askingSince, loadDeadline)) return 'error';
     const waited = (waitedUntil < 0 ? now : waitedUntil) - waitedSince;
     if (waitedSince >= 0 && loadDeadline > 0 && waited >= loadDeadline) return 'error';
-    if (account.numTokens >= Math.min(maxModelLen, (numBlocks - 1) * blockSize)) return 'length';
+    if (account.numTokens >= Math.min(maxModelLen, mostTokens(rules))) return 'length';
     return null;
   }
 
@@ -157,7 +163,7 @@ export class Auditor {
     for (const { name, uses } of held) left.push(`${name} is held by ${[...uses]}`);
     for (const { name } of due) left.push(`the end of ${name} was not told`);
     if (finishedIds.length > 0) left.push(`the ends of [${finishedIds}] stood in no plan`);
-    const used = rules.numBlocks - 1 - sight.free.length;
+    const used = numUsable(rules) - sight.free.length;
     if (used > 0) left.push(`${used} blocks are not free`);
     if (sight.rowsInUse > 0) left.push(`${sight.rowsInUse} rows are in use`);
     if (sight.hasWork) left.push('hasWork() is true');

@@ -1,5 +1,6 @@
 import type { Account } from './account.js';
 import { type Asked, Violation } from './facts.js';
+import { mostTokens } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 
 /** What clients ask for and are answered at once: who is let in, who ends by an abort. */
@@ -29,7 +30,7 @@ export class ClientAudit {
     const length = asked.prompt.length;
     let refusal: string | null = null;
     if (live.has(asked.id)) refusal = 'ERR_BLOCKSTEP_DUPLICATE_ID';
-    else if (length >= rules.maxModelLen || length > (rules.numBlocks - 1) * rules.blockSize) {
+    else if (length >= rules.maxModelLen || length > mostTokens(rules)) {
       refusal = 'ERR_BLOCKSTEP_UNFIT';
     }
     if (typeof outcome === 'string') {

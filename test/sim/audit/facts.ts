@@ -1,3 +1,5 @@
+import type { GroupRule } from './group-rules.js';
+
 /**
  * What the auditor is told: plain data, copied where it came from. Nothing here, and nothing in this folder, imports from
  * src; a test sees to it.
@@ -6,7 +8,10 @@
 /** What the configuration says about what may happen. */
 export interface Rules {
   numBlocks: number;
+  /** Tokens of a block of the first group. */
   blockSize: number;
+  /** KV cache groups; one of full attention if the configuration has none. */
+  groups: readonly GroupRule[];
   maxNumSeqs: number;
   maxNumBatchedTokens: number;
   maxModelLen: number;
@@ -64,6 +69,8 @@ export interface EntryFacts {
   samples: number;
   numBlocks: number;
   numNewBlocks: number;
+  /** By group: the places of its row whose blocks were taken in this step, and the leading ones that it had or found. */
+  taken: readonly { from: number; until: number; found: number }[];
 }
 
 export interface PlanFacts {
@@ -73,6 +80,8 @@ export interface PlanFacts {
   preempted: readonly string[];
   finished: readonly string[];
   finishedHandles: readonly number[];
+  /** Blocks that are to be zeroed before the step runs. */
+  zeroed: readonly number[];
 }
 
 /** What the executor answered for one entry. */
@@ -131,6 +140,9 @@ export interface Seen {
   placeholders: number;
   /** The stop token that ended it, or null. */
   stopReason: number | null;
+  /** By group; a place that holds nothing is 0. */
+  rows: readonly (readonly number[])[];
+  /** What the rows hold, group after group. */
   blocks: number[];
   /** Blocks that it had before a preemption and that something still uses. */
   kept: readonly number[];

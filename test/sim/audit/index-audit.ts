@@ -13,6 +13,8 @@ export type IndexFact =
       /** Adapter and salt. */
       readonly names: string;
       readonly isReused: boolean;
+      /** Its group keeps only some blocks of a request: the parent may never have been stored. */
+      readonly hasHoles?: boolean;
     };
 
 /**
@@ -50,13 +52,13 @@ export class IndexAudit {
       if (!this.#known.delete(hash)) throw new Violation('I21', `${hash} is removed, and was not stored`);
   }
 
-  #stored({ hashes, parent, tokens, names, isReused }: IndexFact & { type: 'stored' }): void {
+  #stored({ hashes, parent, tokens, names, isReused, hasHoles }: IndexFact & { type: 'stored' }): void {
     if (hashes.length === 0 || hashes.length !== tokens.length)
       throw new Violation('I21', `${hashes.length} blocks are stored, with the tokens of ${tokens.length}`);
     let before = parent;
     for (const [i, hash] of hashes.entries()) {
       // It may be gone by now: a block that was lost leaves its children behind.
-      if (before !== null && !this.#contents.has(before))
+      if (before !== null && !this.#contents.has(before) && hasHoles !== true)
         throw new Violation('I21', `${hash} is stored before its parent ${before}`);
       if (this.#known.has(hash) !== isReused)
         throw new Violation('I21', `${hash} is ${isReused ? 'found, and was not stored' : 'stored twice'}`);

@@ -1,6 +1,7 @@
 import type { Account } from './account.js';
 import type { ChunkFacts, Conversation } from './conversation.js';
 import { Violation } from './facts.js';
+import { mostTokens } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 
 /** What clients say in sessions: which chunk is answered at once, which waits, which is not wanted. */
@@ -20,11 +21,11 @@ export class SessionAudit {
   }
 
   #take(account: Account, chunk: ChunkFacts): string {
-    const { maxModelLen, numBlocks, blockSize } = this.#ledger.rules;
+    const { rules } = this.#ledger;
     const conversation = account.conversation as Conversation;
     const said = conversation.isIdle ? Math.max(0, account.numTokens - 1) : account.numPrompt;
     const total = said + conversation.numQueued + chunk.prompt.length;
-    if (total >= maxModelLen || total > (numBlocks - 1) * blockSize) return 'ERR_BLOCKSTEP_UNFIT';
+    if (total >= rules.maxModelLen || total > mostTokens(rules)) return 'ERR_BLOCKSTEP_UNFIT';
     if (!conversation.isIdle) {
       conversation.queue.push({ ...chunk, at: this.#ledger.now });
       return 'queued';

@@ -1,5 +1,6 @@
 import type { Account } from './account.js';
 import { type Seen, type Sight, Violation } from './facts.js';
+import { numSinks } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 import { checkBlocks, checkGauges, checkTokens, Places } from './sight-checks.js';
 import { Turns } from './turns.js';
@@ -65,13 +66,18 @@ export class SightAudit {
 
   /** I18, and that a load is waited for exactly where there is one. */
   #request(seen: Seen, account: Account): void {
-    const { maxDrafts, blockSize } = this.#ledger.rules;
+    const { maxDrafts, groups } = this.#ledger.rules;
     const { numTokens } = seen;
     const { name } = account;
     if (numTokens !== account.numTokens) {
       throw new Violation('I18', `${name} has ${numTokens} tokens, its client ${account.numTokens}`);
     }
-    checkTokens(seen, name, maxDrafts, blockSize);
+    checkTokens(
+      seen,
+      name,
+      maxDrafts,
+      groups.map(({ size }) => size),
+    );
     if (seen.stopReason !== null && account.conversation === null)
       throw new Violation('I14', `${name} goes on, and says that ${seen.stopReason} stopped it`);
     if ((account.conversation?.isIdle ?? false) !== (seen.status === 'WAITING_FOR_STREAMING_REQ'))
@@ -113,14 +119,14 @@ export class SightAudit {
   #blocks(sight: Sight): void {
     let rows = 0;
     for (const list of [sight.requests, sight.draining, sight.quarantined]) {
-      for (const { blocks, kept, handle } of list) {
-        if (blocks.length > 0) rows++;
+      for (const { rows: held, kept, handle } of list) {
+        if (held.some((row) => row.length > 0)) rows++;
         if (kept.length > 0 && this.#ledger.account(handle).uses.size === 0) {
           throw new Violation('I4', `handle ${handle} keeps blocks that nothing uses`);
         }
       }
     }
-    checkBlocks(sight, this.#ledger.rules.numBlocks);
+    checkBlocks(sight, this.#ledger.rules.numBlocks, numSinks(this.#ledger.rules));
     if (rows > sight.rowsInUse) throw new Violation('I12', `${rows} hold blocks in ${sight.rowsInUse} rows`);
   }
 

@@ -42,23 +42,28 @@ function belongsTo(status: string): readonly string[] {
 
 /** A request has computed no more tokens than it can have, and has blocks for them (I18, I4). */
 export function checkTokens(
-  { numTokens, numComputed, placeholders, blocks }: Seen,
+  { numTokens, numComputed, placeholders, rows }: Seen,
   name: string,
   maxDrafts: number,
-  blockSize: number,
+  blockSizes: readonly number[],
 ): void {
   const most = numTokens + placeholders + maxDrafts;
   if (numComputed < 0 || placeholders < 0 || numComputed > most) {
     throw new Violation('I18', `${name}: ${numComputed} of ${numTokens} + ${placeholders} tokens computed`);
   }
-  if (blocks.length * blockSize < Math.min(numComputed, numTokens)) {
-    throw new Violation('I4', `${name} has computed ${numComputed} tokens, and ${blocks.length} blocks`);
+  for (const [g, size] of blockSizes.entries()) {
+    if (rows[g].length * size >= Math.min(numComputed, numTokens)) continue;
+    throw new Violation('I4', `${name} has computed ${numComputed} tokens, and ${rows[g].length} blocks`);
   }
 }
 
-/** Every block has as many references as holders and pins, and is free exactly if it has none (I3). */
-export function checkBlocks(sight: Sight, numBlocks: number): void {
+/**
+ * Every block has as many references as holders and pins, and is free exactly if it has none (I3).
+ * @param sinks blocks that are held for good, from 1 on
+ */
+export function checkBlocks(sight: Sight, numBlocks: number, sinks = 0): void {
   const refs = new Int32Array(numBlocks);
+  refs.fill(1, 1, 1 + sinks);
   for (const { blocks, kept } of [...sight.requests, ...sight.draining, ...sight.quarantined]) {
     for (const block of blocks) refs[block]++;
     for (const block of kept) refs[block]++;

@@ -3,6 +3,10 @@ import type { Seen, Sight } from './facts.js';
 /** The blocks of one request, and for each the turn in which it was handed to it. */
 export interface Held {
   readonly name: string;
+  /** By group, with 0 in places that hold nothing, and in their turns. */
+  rows: readonly (readonly number[])[];
+  rowTurns: readonly (readonly number[])[];
+  /** What the rows hold, group after group. */
   blocks: number[];
   turns: number[];
   /** Blocks that it had before and that something still uses, and in which turn it had them. */
@@ -32,7 +36,16 @@ export class Turns {
 
   /** The blocks that a request holds now; none if it holds nothing. */
   of(handle: number): Held {
-    return this.#held.get(handle) ?? { name: `handle ${handle}`, blocks: [], turns: [], kept: new Map() };
+    return (
+      this.#held.get(handle) ?? {
+        name: `handle ${handle}`,
+        rows: [],
+        rowTurns: [],
+        blocks: [],
+        turns: [],
+        kept: new Map(),
+      }
+    );
   }
 
   /** Whether the request still holds this block, in the same turn. */
@@ -80,26 +93,38 @@ export class Turns {
     return [...this.#held.values()].filter(holds).map(({ name }) => name);
   }
 
-  #note({ handle, id, blocks, kept }: Seen): void {
+  #note({ handle, id, rows, kept }: Seen): void {
     const turns = new Map(kept.map((block) => [block, this.turnOf(handle, block)]));
-    const held = this.#held.get(handle);
-    if (held === undefined) {
-      const name = `${id} (${handle})`;
-      this.#held.set(handle, {
-        name,
-        blocks,
-        turns: blocks.map((block) => this.#begin(block, handle)),
-        kept: turns,
-      });
-      return;
-    }
+    const held = this.#held.get(handle) ?? { ...this.of(handle), name: `${id} (${handle})` };
+    const rowTurns = rows.map((row, g) =>
+      this.#turnsOf(handle, row, held.rows[g] ?? [], held.rowTurns[g] ?? []),
+    );
+    const holds = (block: number): boolean => block !== 0;
     held.kept = turns;
-    const same = held.blocks.length;
-    let i = 0;
-    while (i < same && i < blocks.length && held.blocks[i] === blocks[i]) i++;
-    // A list that was let go and taken anew may begin with the same blocks only if it kept them, or hit them again.
-    if (i === same && i === blocks.length) return;
-    held.turns = blocks.map((block, at) => (at < i ? held.turns[at] : this.#begin(block, handle)));
-    held.blocks = blocks;
+    held.rows = rows;
+    held.rowTurns = rowTurns;
+    held.blocks = rows.flatMap((row) => row.filter(holds));
+    held.turns = rowTurns.flatMap((row) => row.filter(holds));
+    this.#held.set(handle, held);
+  }
+
+  /**
+   * The turns of a row's blocks. A list that was let go and taken anew may begin with the same blocks only if it kept them, or hit them
+   * again; places that were let go since hold nothing, and do not end what is the same.
+   */
+  #turnsOf(
+    handle: number,
+    row: readonly number[],
+    before: readonly number[],
+    turns: readonly number[],
+  ): number[] {
+    let same = 0;
+    while (same < before.length && same < row.length && (before[same] === row[same] || row[same] === 0))
+      same++;
+    return row.map((block, place) => {
+      if (block === 0) return 0;
+      if (place < same) return turns[place];
+      return this.#begin(block, handle);
+    });
   }
 }

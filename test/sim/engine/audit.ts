@@ -49,7 +49,7 @@ export class EngineAudit {
       this.#lived.add(handle);
       if (!clients.has(handle)) throw new Violation('I1', `${name} was submitted by nobody`);
       places.take(seen, name);
-      checkTokens(seen, name, numSpeculativeTokens, blockSize);
+      checkTokens(seen, name, numSpeculativeTokens, [blockSize]);
     }
     places.end();
     for (const { handle, finished } of [...sight.draining, ...sight.quarantined]) {

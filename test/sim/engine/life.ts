@@ -360,7 +360,7 @@ export class EngineLife {
   }
 
   #tally(): void {
-    const { anomalies, finished: _, outstanding: __, ...stats } = this.engine.stats().scheduler;
+    const { anomalies, finished: _, outstanding: __, groups: ___, ...stats } = this.engine.stats().scheduler;
     for (const [what, count] of Object.entries({ ...stats, ...anomalies })) this.stage.count(what, count);
   }
 

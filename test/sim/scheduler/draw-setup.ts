@@ -1,3 +1,4 @@
+import { drawGroups } from '../shared/draw-groups.js';
 import { drawFaults, drawTimeouts } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
 import { drawFocus } from './focus.js';
@@ -13,6 +14,7 @@ export function drawSetup(seed: number): Setup {
   const setup: Setup = { seed, scheduler, connector, faults, workload };
   drawFocus(setup, new Rng(seed, 'focus'));
   drawTimeouts(scheduler, workload, [30, 250], new Rng(seed, 'timeouts'));
+  if (drawGroups(scheduler, new Rng(seed, 'groups'))) setup.connector = null;
   return setup;
 }
 

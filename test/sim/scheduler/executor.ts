@@ -17,6 +17,7 @@ interface Row extends Holding {
 export interface Dispatched {
   readonly step: number;
   readonly rows: readonly Row[];
+  readonly zeroed: readonly number[];
   /** Called once every step before it was executed, and before it is. */
   readonly before: () => void;
   results: EntryResult[] | null;
@@ -56,12 +57,13 @@ export class Executor {
     fails: (entry: number) => boolean,
     before: () => void,
   ): void {
-    const rows = plan.entries.map(({ handle, computed, scheduled, samples }, i): Row => {
-      const { name, blocks, turns } = holdings[i];
+    const entries = plan.entries.map(({ handle, computed, scheduled, samples }, i): Row => {
+      const { name, rows, rowTurns } = holdings[i];
       const device = { handle, computed, scheduled, samples, drafts: drafts[i], fails: fails(i) };
-      return { name, blocks: blocks.slice(), turns: turns.slice(), text: texts[i], ...device };
+      return { name, rows, rowTurns, text: texts[i], ...device };
     });
-    this.#steps.push({ step: plan.step, rows, before, results: null });
+    const { step, zeroed } = plan;
+    this.#steps.push({ step, rows: entries, zeroed, before, results: null });
   }
 
   /** Executes the oldest step that was not yet; false if there is none. */
@@ -69,6 +71,7 @@ export class Executor {
     const next = this.#steps.find(({ results }) => results === null);
     if (next === undefined) return false;
     next.before();
+    this.#memory.zero(next.zeroed);
     next.results = this.#run(next.rows);
     return true;
   }
@@ -83,7 +86,14 @@ export class Executor {
 
   /** Every entry is written before any is read: one may have hit what another fills in the same step. */
   #run(rows: readonly Row[]): EntryResult[] {
+    // A state that only this step makes is there for nobody yet.
+    const states = rows.map((row) => this.#memory.firstWrongState(row.text, row, row.computed));
     const results = rows.map((row) => this.#write(row));
+    for (const [i, wrongAt] of states.entries()) {
+      if (wrongAt < 0 || rows[i].fails) continue;
+      results[i].wrongAt = wrongAt;
+      this.#spoil(rows[i]);
+    }
     for (let again = true; again; ) {
       again = false;
       for (const [i, row] of rows.entries()) {
@@ -92,10 +102,14 @@ export class Executor {
         if (results[i].wrongAt < 0) continue;
         // What was computed from wrong data is wrong, and so is what was computed from that.
         again = true;
-        this.#memory.write(null, row, row.computed, row.computed + row.scheduled - row.drafts.length);
+        this.#spoil(row);
       }
     }
     return results;
+  }
+
+  #spoil(row: Row): void {
+    this.#memory.write(null, row, row.computed, row.computed + row.scheduled - row.drafts.length);
   }
 
   #write(row: Row): { tokens: number[]; failed: boolean; wrongAt: number } {

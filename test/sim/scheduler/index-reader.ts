@@ -9,12 +9,12 @@ export class IndexReader {
   readonly sink: KvEventSink;
 
   /** @param wrong told what is wrong, since a sink that throws is only counted */
-  constructor(blockSize: number, wrong: (what: string) => void) {
+  constructor(wrong: (what: string) => void) {
     this.sink = {
       report: 'all',
       onEvents: (events) => {
         try {
-          for (const event of events) this.audit.told(indexFact(event, blockSize));
+          for (const event of events) this.audit.told(indexFact(event));
         } catch (error) {
           wrong((error as Error).message);
         }
@@ -24,19 +24,30 @@ export class IndexReader {
 
   /** Compares with what the prefix cache has, behind a `schedule()`. @throws Violation */
   check(scheduler: Scheduler): void {
-    this.audit.check(cachedHashes(scheduler));
+    const { numGroups } = scheduler.core;
+    const groups = Array.from({ length: numGroups }, (_, group) =>
+      cachedHashes(scheduler, group).map((hash) => ofGroup(hash, group)),
+    );
+    this.audit.check(groups.flat());
   }
 }
 
+/** The same tokens have the same hash in every group, and other KV. */
+function ofGroup(hash: string, group: number): string {
+  return group === 0 ? hash : `${hash}/${group}`;
+}
+
 /** An event of the prefix cache as plain data. */
-function indexFact(event: KvEvent, blockSize: number): IndexFact {
+function indexFact(event: KvEvent): IndexFact {
   if (event.type === 'cleared') return { type: 'cleared' };
-  const hashes = hashesOf(event.hashes);
+  const { group } = event;
+  const hashes = hashesOf(event.hashes).map((hash) => ofGroup(hash, group));
   if (event.type === 'removed') return { type: 'removed', hashes };
-  const { parentHash, tokenIds, adapter, cacheSalt, isReused } = event;
+  const { parentHash, tokenIds, adapter, cacheSalt, isReused, blockSize, kind } = event;
   const tokens: number[][] = [];
   for (let at = 0; at < tokenIds.length; at += blockSize)
     tokens.push([...tokenIds.subarray(at, at + blockSize)]);
-  const parent = parentHash === null ? null : hashOf(parentHash);
-  return { type: 'stored', hashes, parent, tokens, names: `${adapter}/${cacheSalt}`, isReused };
+  const parent = parentHash === null ? null : ofGroup(hashOf(parentHash), group);
+  const hasHoles = kind !== 'full' && kind !== 'mla' && kind !== 'sink';
+  return { type: 'stored', hashes, parent, tokens, names: `${adapter}/${cacheSalt}`, isReused, hasHoles };
 }

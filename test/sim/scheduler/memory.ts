@@ -1,4 +1,5 @@
-import type { Text } from '../shared/text.js';
+import { firstNeeded, type GroupRule, keepsTokens } from '../audit/group-rules.js';
+import { mix, type Text } from '../shared/text.js';
 
 /** What no text leaves anywhere. */
 const GARBAGE = -1;
@@ -6,18 +7,21 @@ const GARBAGE = -1;
 /** Who writes: the blocks of a request as they were handed to it, and when each was. */
 export interface Holding {
   readonly name: string;
-  readonly blocks: readonly number[];
-  /** Of each block, in the order in which blocks were handed out. */
-  readonly turns: readonly number[];
+  /** By group; a place that holds nothing is 0. */
+  readonly rows: readonly (readonly number[])[];
+  /** Of each place, in the order in which blocks were handed out. */
+  readonly rowTurns: readonly (readonly number[])[];
 }
 
 /**
  * The KV cache as a device has it: what stands at each position of each block, on which ranks, and in whose turn it was
  * written. Wrong bookkeeping shows here as wrong data. A write in an older turn over one in a newer turn is a write into a
- * block that belongs to somebody else by now.
+ * block that belongs to somebody else by now. Layers of a group of states keep in a block the state behind some tokens.
  */
 export class Memory {
-  readonly #blockSize: number;
+  readonly #groups: readonly GroupRule[];
+  /** Positions of a block, in the group with the most; a state takes one. */
+  readonly #span: number;
   readonly #content: Int32Array;
   readonly #turns: Int32Array;
   /** Ranks on which the content stands, as bits. */
@@ -32,21 +36,22 @@ export class Memory {
 
   constructor(
     numBlocks: number,
-    blockSize: number,
+    groups: readonly GroupRule[],
     numRanks: number,
     mayWrite: (block: number, turn: number, over: number) => boolean,
   ) {
     this.#mayWrite = mayWrite;
-    this.#blockSize = blockSize;
-    this.#content = new Int32Array(numBlocks * blockSize).fill(GARBAGE);
-    this.#turns = new Int32Array(numBlocks * blockSize);
-    this.#ranks = new Uint8Array(numBlocks * blockSize);
+    this.#groups = groups;
+    this.#span = Math.max(...groups.map((group) => (keepsTokens(group) ? group.size : 1)));
+    this.#content = new Int32Array(numBlocks * this.#span).fill(GARBAGE);
+    this.#turns = new Int32Array(numBlocks * this.#span);
+    this.#ranks = new Uint8Array(numBlocks * this.#span);
     this.#allRanks = 2 ** numRanks - 1;
   }
 
-  /** Index of the block of a position in its request's list. */
+  /** Index of the block of a position in its request's list of the first group. */
   blockIndex(position: number): number {
-    return Math.floor(position / this.#blockSize);
+    return Math.floor(position / this.#groups[0].size);
   }
 
   /** The model's weights have changed: nothing that stands here means anything any more. */
@@ -54,13 +59,48 @@ export class Memory {
     this.#content.fill(GARBAGE);
   }
 
-  /** The first position below `end` that does not hold the text on every rank, or -1. */
+  /** Zeroes blocks, as a plan asks for it: whatever stands there is gone. */
+  zero(blocks: readonly number[]): void {
+    for (const block of blocks) this.#content.fill(GARBAGE, block * this.#span, (block + 1) * this.#span);
+  }
+
+  /** The first position that a token behind `end` others needs and that does not hold the text on every rank, or -1. */
   firstWrong(text: Text, holding: Holding, end: number): number {
-    for (let p = 0; p < end; p++) {
-      const at = this.#at(holding, p);
-      if (this.#content[at] !== text.print(p) || this.#ranks[at] !== this.#allRanks) return p;
+    return this.#firstWrong(text, holding, end, keepsTokens);
+  }
+
+  /** The same of states: they are read before the step writes any. */
+  firstWrongState(text: Text, holding: Holding, end: number): number {
+    return this.#firstWrong(text, holding, end, (group) => !keepsTokens(group));
+  }
+
+  #firstWrong(text: Text, { rows }: Holding, end: number, which: (group: GroupRule) => boolean): number {
+    let wrong = -1;
+    for (const [g, group] of this.#groups.entries()) {
+      if (!which(group)) continue;
+      for (let p = firstNeeded(group, end); p < end && (wrong < 0 || p < wrong); p++)
+        if (!this.#isRight(text, g, rows[g][Math.floor(p / group.size)] ?? 0, p)) wrong = p;
     }
-    return -1;
+    return wrong;
+  }
+
+  #isRight(text: Text, g: number, block: number, position: number): boolean {
+    const at = this.#at(g, block, position);
+    return (
+      block !== 0 &&
+      this.#content[at] === this.#print(text, g, position) &&
+      this.#ranks[at] === this.#allRanks
+    );
+  }
+
+  /** What identifies the text up to the end of a full block, from what stands in it; null if something there is of no text. */
+  lastPrint(block: number, g: number): number | null {
+    const { size } = this.#groups[g];
+    const from = block * this.#span;
+    const count = keepsTokens(this.#groups[g]) ? size : 1;
+    const all = this.#content.subarray(from, from + count);
+    const whole = all.every((print, i) => print !== GARBAGE && this.#ranks[from + i] === this.#allRanks);
+    return whole ? all[count - 1] : null;
   }
 
   /**
@@ -75,26 +115,49 @@ export class Memory {
     ranks = this.#allRanks,
   ): string | null {
     let wrong: string | null = null;
-    for (let p = from; p < to; p++) {
-      const index = Math.floor(p / this.#blockSize);
-      if (index >= holding.blocks.length) return `${holding.name} has no block for position ${p}`;
-      const at = this.#at(holding, p);
-      const turn = holding.turns[index];
-      const over = this.#turns[at];
-      if (over > turn && !this.#mayWrite(holding.blocks[index], turn, over)) {
-        wrong = `${holding.name} writes position ${p} into block ${holding.blocks[index]} over a later owner's`;
+    for (const [g, group] of this.#groups.entries()) {
+      if (to <= from) continue;
+      const write = (p: number): void => {
+        wrong = this.#writeOne(text, holding, g, p, ranks) ?? wrong;
+      };
+      if (keepsTokens(group)) for (let p = from; p < to; p++) write(p);
+      else {
+        // A state behind each whole block, where they are kept, and the one behind the last token.
+        for (let p = from; p < to - 1; p++) if (group.mode === 'all' && (p + 1) % group.size === 0) write(p);
+        write(to - 1);
       }
-      const content = text === null ? GARBAGE : text.print(p);
-      if (this.#content[at] === content) this.#ranks[at] |= ranks;
-      else this.#ranks[at] = ranks;
-      this.#content[at] = content;
-      this.#turns[at] = Math.max(turn, this.#turns[at]);
     }
     return wrong;
   }
 
-  #at({ blocks }: Holding, position: number): number {
-    const block = Math.floor(position / this.#blockSize);
-    return blocks[block] * this.#blockSize + (position % this.#blockSize);
+  #writeOne(
+    text: Text | null,
+    { name, rows, rowTurns }: Holding,
+    g: number,
+    p: number,
+    ranks: number,
+  ): string | null {
+    const index = Math.floor(p / this.#groups[g].size);
+    const block = rows[g][index] ?? 0;
+    if (block === 0) return `${name} has no block for position ${p}${g === 0 ? '' : ` in group ${g}`}`;
+    const at = this.#at(g, block, p);
+    const turn = rowTurns[g][index];
+    const over = this.#turns[at];
+    const content = text === null ? GARBAGE : this.#print(text, g, p);
+    if (this.#content[at] === content) this.#ranks[at] |= ranks;
+    else this.#ranks[at] = ranks;
+    this.#content[at] = content;
+    this.#turns[at] = Math.max(turn, over);
+    if (over <= turn || this.#mayWrite(block, turn, over)) return null;
+    return `${name} writes position ${p} into block ${block} over a later owner's`;
+  }
+
+  /** The layers of each group compute something else of the same text. */
+  #print(text: Text, g: number, position: number): number {
+    return g === 0 ? text.print(position) : mix(text.print(position), g);
+  }
+
+  #at(g: number, block: number, position: number): number {
+    return block * this.#span + (keepsTokens(this.#groups[g]) ? position % this.#groups[g].size : 0);
   }
 }

@@ -41,8 +41,15 @@ export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][]
   const { config } = scheduler;
   const { numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth } =
     config;
+  const groups = config.kvGroups?.list.map(({ type, blockSize: size, window, chunk, mode, sinkTokens }) => {
+    const known = type === 'mla' ? 'full' : type;
+    return { type: known, size, window, chunk, mode, sinks: sinkTokens / size } as const;
+  });
+  const plain = { type: 'full', size: blockSize, window: 0, chunk: 0, mode: null, sinks: 0 } as const;
   return {
-    ...{ numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth },
+    groups: groups ?? [plain],
+    blockSize: groups?.[0].size ?? blockSize,
+    ...{ numBlocks, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth },
     maxDrafts: config.numSpeculativeTokens,
     reporters: connector?.reporters ?? null,
     loadFailurePolicy: config.loadFailurePolicy,

@@ -144,8 +144,7 @@ export class Transfers {
       const turns = list.map((block) => (protection === 'own' ? seen.turnOf(handle, block) : 0));
       const holding = {
         name: this.#world.name(handle),
-        blocks: list,
-        turns,
+        ...{ rows: [list], rowTurns: [turns], blocks: list, turns },
         kept: new Map<number, number>(),
       };
       const to = list.length * this.#world.scheduler.config.blockSize;

@@ -9,9 +9,11 @@ import { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
+import { numUsable } from '../audit/group-rules.js';
 import { Observer } from '../shared/observer.js';
 import { keyOf, Text } from '../shared/text.js';
 import { threw } from '../shared/threw.js';
+import { cachedBlocks } from './cached-blocks.js';
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
 import { Fabric, type FabricHooks } from './fabric.js';
@@ -68,14 +70,14 @@ export class World {
         ? null
         : new SimConnector(connector.protection, connector.reporters, decisions);
     const extra = this.connector === null ? {} : { connector: this.connector };
-    this.index = new IndexReader(scheduler.blockSize ?? 16, (what) => {
+    this.index = new IndexReader((what) => {
       this.#wrong ??= what;
     });
     const kvEvents = this.index.sink;
     this.scheduler = new Scheduler({ ...scheduler, ...extra, kvEvents, now: () => this.now });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
-    const { numBlocks, blockSize } = this.scheduler.config;
-    this.memory = new Memory(numBlocks, blockSize, numRanks, (block, turn, over) => {
+    const { groups } = rulesOf(this.scheduler, connector);
+    this.memory = new Memory(this.scheduler.config.numBlocks, groups, numRanks, (block, turn, over) => {
       const { turns } = this.auditor.sights;
       return turns.isHeld(block, turn) || turns.isShared(over, turn);
     });
@@ -214,10 +216,13 @@ export class World {
   abort(keys: (string | number)[]): void {
     this.#begin(false);
     const targets = this.auditor.clients.aborting(keys);
+    const [target] = targets;
+    const rows = targets.size === 1 ? this.auditor.sights.turns.of(target.handle).rows : [];
     const ended = this.#call('abort', () => this.scheduler.abort(keys));
     this.note(`abort ${keys.map((key) => (typeof key === 'string' ? key : this.name(key)))}: [${ended}]`);
     this.auditor.clients.aborted(targets, ended);
-    this.look();
+    const sight = this.look();
+    if (targets.size === 1 && this.connector === null) this.auditor.groups.freed(target.name, rows, sight);
   }
 
   /** From inside a callback of the connector. */
@@ -274,7 +279,7 @@ export class World {
     if (options.resetRunning === true) this.auditor.transfers.voided();
     const { free } = this.look();
     const pinned = this.connector?.pins.size ?? 0;
-    if (local !== (free.length === this.scheduler.config.numBlocks - 1)) {
+    if (local !== (free.length === numUsable(this.auditor.ledger.rules))) {
       throw new Violation('I17', `reset answered ${local} with ${free.length} free blocks`);
     }
     if (local !== (blockers.length === 0 && pinned === 0)) {
@@ -390,6 +395,9 @@ export class World {
     transfers.settled(step);
     transfers.completions(facts);
     this.look();
+    // What can be found was computed. Where transfers write, only they know what has arrived.
+    const isQuiet = this.connector === null && this.executor.steps.length === 0;
+    if (isQuiet) this.auditor.groups.found(cachedBlocks(this.scheduler, this.memory));
   }
 
   /** Requests that shared failed blocks are computed again. So what any request has in flight may be dropped. */

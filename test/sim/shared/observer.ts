@@ -52,7 +52,11 @@ export class Observer {
 
   #seen(request: Request): Seen {
     const { handle, id, status, container, numTokens, slot } = request;
-    const count = this.#scheduler.core.native.readBlocks(slot, 0, this.#blocks);
+    const { native, numGroups } = this.#scheduler.core;
+    const rows = Array.from({ length: numGroups }, (_, group) => {
+      const count = native.readBlocks(slot, 0, this.#blocks, group);
+      return Array.from(this.#blocks.subarray(0, count));
+    });
     return {
       handle,
       id,
@@ -63,7 +67,8 @@ export class Observer {
       numComputed: request.numComputedTokens,
       placeholders: request.numOutputPlaceholders,
       stopReason: request.stopReason,
-      blocks: Array.from(this.#blocks.subarray(0, count)),
+      rows,
+      blocks: rows.flatMap((row) => row.filter((block) => block !== 0)),
       kept: request.keptBlocks === null ? NONE : Array.from(request.keptBlocks),
     };
   }
@@ -78,9 +83,15 @@ export class Observer {
       samples: plan.maxOutputTokens[i],
       numBlocks: plan.numBlocks[i],
       numNewBlocks: plan.numNewBlocks[i],
+      taken: plan.groups.map(({ numBlocks, numNewBlocks, numHitBlocks }) => {
+        const until = numBlocks[i];
+        const found = plan.kinds[i] === 0 ? until - numNewBlocks[i] : numHitBlocks[i];
+        return { from: found, until, found };
+      }),
     }));
-    const { step, totalTokens, preempted, finished, finishedHandles } = plan;
-    return { step, totalTokens, entries, preempted, finished, finishedHandles };
+    const { step, totalTokens, preempted, finished, finishedHandles, blocksToZero } = plan;
+    const zeroed = Array.from(blocksToZero ?? []);
+    return { step, totalTokens, entries, preempted, finished, finishedHandles, zeroed };
   }
 
   drafts(plan: Plan): number[][] {

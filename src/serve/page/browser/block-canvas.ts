@@ -4,6 +4,9 @@ import { element } from './elements.js';
 /** Names of the states in the order of their numbers, as the style sheet and the legend have them. */
 export const STATE_NAMES = ['free', 'cached', 'used', 'transfer', 'quarantined', 'reserved'] as const;
 
+/** A byte of the map: the state in its low bits, and above them the KV cache group, counted from 1. */
+const STATE_BITS = 15;
+const GROUP_SHIFT = 4;
 const LARGEST_CELL = 16;
 const SMALLEST_CELL = 2;
 /** From this size on cells stand apart. */
@@ -29,6 +32,7 @@ export class BlockCanvas {
   /** One pixel for each block, which is then drawn larger. */
   readonly #small = document.createElement('canvas');
   #states = new Uint8Array(0);
+  #groups = new Uint8Array(0);
   #grid: Grid = { columns: 1, rows: 0, cell: 1, ratio: 1 };
   #shown: ReadonlySet<number> | null = null;
 
@@ -40,15 +44,29 @@ export class BlockCanvas {
     return this.#states.length;
   }
 
+  /** The KV cache group of a block; null where there is one group, or it belongs to none. */
+  groupOf(block: number): number | null {
+    return this.#groups[block] > 0 ? this.#groups[block] - 1 : null;
+  }
+
+  /** The blocks of a KV cache group. */
+  blocksOf(group: number): Set<number> {
+    const blocks = new Set<number>();
+    for (let block = 0; block < this.#groups.length; block++)
+      if (this.#groups[block] === group + 1) blocks.add(block);
+    return blocks;
+  }
+
   /** The name of the state of a block. */
   stateOf(block: number): string {
     return STATE_NAMES[this.#states[block]] ?? 'unknown';
   }
 
-  /** Draws these states. */
-  show(states: Uint8Array<ArrayBuffer>): void {
-    const isNew = states.length !== this.#states.length;
-    this.#states = states;
+  /** Draws these states. @param bytes as the server sends them */
+  show(bytes: Uint8Array<ArrayBuffer>): void {
+    const isNew = bytes.length !== this.#states.length;
+    this.#states = bytes.map((byte) => byte & STATE_BITS);
+    this.#groups = bytes.map((byte) => byte >> GROUP_SHIFT);
     if (isNew) this.#layOut();
     this.draw();
   }

@@ -49,7 +49,7 @@ export class FiguresView {
     this.showHealth(stateOf(figures), reasons.length > 0 ? reasons.join('; ') : last);
   }
 
-  #showTiles({ step, present, numBlocks }: Figures, last: Sample): void {
+  #showTiles({ step, present, usableBlocks }: Figures, last: Sample): void {
     const ms = (value: number | null): string => (value === null ? '–' : duration(value));
     say('step', ms(step.p50));
     say('step-detail', `p99 ${ms(step.p99)}`);
@@ -68,7 +68,7 @@ export class FiguresView {
     say('loop-detail', 'the longest in 10 s');
     if (present === null) return;
     say('running-detail', `${counted(present.preemptions, 'preemption')} so far`);
-    say('kv-detail', `${grouped(numBlocks - 1 - present.freeBlocks)} of ${counted(numBlocks - 1, 'block')}`);
+    say('kv-detail', `${grouped(usableBlocks - present.freeBlocks)} of ${counted(usableBlocks, 'block')}`);
     const uses = Object.values(present.outstanding);
     const oldest = Math.max(...uses.map(({ oldestMs }) => oldestMs));
     const count = uses.reduce((sum, use) => sum + use.count, 0);

@@ -2,6 +2,7 @@
 import type { Figures } from '../answers.js';
 import { element, say, wordsOf } from './elements.js';
 import { FiguresView } from './figures-view.js';
+import { GroupsView } from './groups-view.js';
 import { MapView } from './map-view.js';
 import { RequestsView } from './requests-view.js';
 import { Refusal, Server } from './server.js';
@@ -14,6 +15,7 @@ const RETRY_MS = 2000;
 
 const server = new Server();
 const figures = new FiguresView();
+const groups = new GroupsView();
 const map = new MapView(server);
 const requests = new RequestsView(server);
 const starter = new Starter(server);
@@ -48,6 +50,8 @@ const loops = [
     const now = await server.get<Figures>(`figures?after=${figures.newest}`);
     figures.show(now);
     showControl(now);
+    if (now.present !== null) groups.show(now.present);
+    map.groupNames = groups.names;
     document.documentElement.dataset['drawn'] = 'true';
   }),
   repeat(MAP_MS, () => map.refresh()),
@@ -70,7 +74,16 @@ function showControl(now: Figures): void {
 }
 
 map.onChosen = (id) => requests.choose(id);
-requests.onBlocks = (blocks) => map.pick(blocks);
+requests.onBlocks = (blocks) => {
+  // A request that is shown ends the showing of a group.
+  groups.press(null);
+  map.pick(blocks);
+};
+groups.onPressed = (group) => {
+  requests.choose(null);
+  groups.press(group);
+  map.pickGroup(group);
+};
 starter.onStarted = (id) => requests.choose(id);
 pause.addEventListener('click', () => {
   pause.disabled = true;

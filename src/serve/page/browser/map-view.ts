@@ -12,7 +12,7 @@ const WORDS: Readonly<Record<string, string>> = {
   used: 'in use',
   transfer: 'under transfer',
   quarantined: 'quarantined',
-  reserved: 'reserved: the null block',
+  reserved: 'reserved: a sink holds it for good',
 };
 
 /** The block map: what it shows, and what is said of the block at the pointer or the cursor. */
@@ -28,6 +28,10 @@ export class MapView {
   /** What is said of the block behind its state. */
   #more = '';
   #timer = 0;
+  /** The KV cache group whose blocks stand out. */
+  #group: number | null = null;
+  /** By KV cache group. */
+  groupNames: readonly string[] = [];
   /** Called with the id of a request that the user wants to see; null: none. */
   onChosen: (id: string | null) => void = () => {};
   /** Whether the server says who holds a block. */
@@ -60,6 +64,7 @@ export class MapView {
     const states = new Uint8Array(await response.arrayBuffer());
     this.#version = response.headers.get('etag') ?? '';
     this.#canvas.show(states);
+    if (this.#group !== null) this.#canvas.pick(this.#canvas.blocksOf(this.#group));
     const counts = this.#canvas.counts();
     STATE_NAMES.forEach((name, i) => {
       say(`count-${name}`, grouped(counts[i]));
@@ -69,8 +74,15 @@ export class MapView {
     await this.#askHolders(this.#block);
   }
 
+  /** Lets the blocks of a KV cache group stand out; null: all are shown alike. */
+  pickGroup(group: number | null): void {
+    this.#group = group;
+    this.#canvas.pick(group === null ? null : this.#canvas.blocksOf(group));
+  }
+
   /** Lets the blocks of a request stand out; null: all are shown alike. */
   pick(blocks: ReadonlySet<number> | null): void {
+    this.#group = null;
     this.#canvas.pick(blocks);
   }
 
@@ -104,7 +116,10 @@ export class MapView {
     if (this.#block === null) return;
     this.#more = more;
     const state = this.#canvas.stateOf(this.#block);
-    say('map-readout', `Block ${grouped(this.#block)}: ${WORDS[state] ?? state}${more}`);
+    const words = this.#block === 0 ? 'reserved: the null block' : (WORDS[state] ?? state);
+    const group = this.#canvas.groupOf(this.#block);
+    const whose = group === null ? '' : `, group ${group} (${this.groupNames[group] ?? 'unknown'})`;
+    say('map-readout', `Block ${grouped(this.#block)}: ${words}${whose}${more}`);
   }
 
   async #askHolders(block: number): Promise<void> {

@@ -1,4 +1,5 @@
 import { grouped } from '../../../report/markup/figures.js';
+import type { GroupHolding } from '../../../scheduler/inspect/group-stats.js';
 import type { RequestFacts, RequestList } from '../answers.js';
 import { element, say, wordsOf } from './elements.js';
 import { Refusal, type Server } from './server.js';
@@ -99,6 +100,7 @@ export class RequestsView {
       ['computed', grouped(facts.computed_tokens)],
       ['found in the cache', facts.cached_tokens === null ? '–' : grouped(facts.cached_tokens)],
       ['blocks', grouped(facts.blocks.length)],
+      ...(facts.groups.length < 2 ? [] : facts.groups.map(inGroup)),
       ['preemptions', grouped(facts.preemptions)],
       ['priority', grouped(facts.priority)],
     ]);
@@ -171,6 +173,11 @@ function newRow(index: number): HTMLLIElement {
 
 function setText(place: Element, text: string): void {
   if (place.textContent !== text) place.textContent = text;
+}
+
+/** What a request holds in one KV cache group. */
+function inGroup({ name, blocks, places }: GroupHolding, group: number): [name: string, value: string] {
+  return [`group ${group}, ${name}`, `${grouped(blocks)} in ${grouped(places)} places`];
 }
 
 function showFacts(facts: readonly (readonly [name: string, value: string])[]): void {

@@ -1,0 +1,12 @@
+import type { KvGroup } from './kv-groups.js';
+
+/** What a KV cache group is, for people: its type, with what else tells it from others of that type. */
+export function nameOfGroup({
+  type,
+  window,
+  chunk,
+  mode,
+}: Pick<KvGroup, 'type' | 'window' | 'chunk' | 'mode'>): string {
+  if (mode !== null) return `${type} ${mode}`;
+  return window + chunk > 0 ? `${type} ${window + chunk}` : type;
+}

@@ -1,0 +1,113 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type KvGroupOptions, type Plan, Scheduler, type SchedulerOptions } from '../../../src/index.js';
+import { poolTokens } from '../../../src/scheduler/options/options.js';
+
+const OPTIONS = {
+  blockSize: 4,
+  numBlocks: 60,
+  maxModelLen: 64,
+  maxNumBatchedTokens: 32,
+  deadlines: false,
+} as const;
+
+function schedulerOf(kvGroups: KvGroupOptions[], more: Partial<SchedulerOptions> = {}): Scheduler {
+  const scheduler = new Scheduler({ ...OPTIONS, kvGroups, ...more });
+  onTestFinished(() => scheduler.dispose());
+  return scheduler;
+}
+
+const prompt = (length: number): Int32Array => Int32Array.from({ length }, (_, i) => 100 + i);
+
+function bring(scheduler: Scheduler, plan: Plan, token: number): void {
+  const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests));
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  scheduler.update(plan, { tokens: new Int32Array(total).fill(token), counts });
+}
+
+/** The rows of the only request. */
+function rowOf(scheduler: Scheduler, group: number): number[] {
+  const [{ slot }] = scheduler.inspect().requests;
+  return [...scheduler.core.blocks(slot, group)];
+}
+
+describe('with steps in flight', () => {
+  it('a failed step leaves no hash behind of blocks that a later step has let go', () => {
+    const scheduler = schedulerOf([{ type: 'sliding', window: 1 }], { pipelineDepth: 2 });
+    scheduler.add({ id: 'a', prompt: prompt(8), maxTokens: 4 });
+    const first = scheduler.schedule();
+    expect(scheduler.core.publishedBlocks).toBe(2);
+    const second = scheduler.schedule();
+    expect(rowOf(scheduler, 0).slice(0, 2)).toEqual([0, 0]);
+    scheduler.failStep(first);
+    expect(scheduler.core.publishedBlocks).toBe(0);
+    scheduler.failStep(second);
+  });
+
+  it('a session whose steps went on behind its answer has what its next chunk needs', () => {
+    const kvGroups: KvGroupOptions[] = [
+      { type: 'full', blockSize: 1 },
+      { type: 'sliding', window: 2, blockSize: 1 },
+    ];
+    const scheduler = schedulerOf(kvGroups, { pipelineDepth: 3, enablePrefixCaching: false, blockSize: 1 });
+    scheduler.add({ id: 'a', prompt: prompt(6), maxTokens: 9, eosTokenId: 7, resumable: true });
+    const plans = [scheduler.schedule(), scheduler.schedule(), scheduler.schedule()];
+    bring(scheduler, plans[0], 7);
+    // The answer is token 6, which the next chunk drops: 8 tokens were counted as computed, 6 are.
+    scheduler.addChunk('a', { prompt: prompt(3), maxTokens: 2 });
+    for (const plan of plans.slice(1)) bring(scheduler, plan, 1);
+    const next = scheduler.schedule();
+    const [computed] = next.numComputedTokens;
+    const places = rowOf(scheduler, 1).slice(Math.max(0, computed - 1), 9);
+    expect(places.filter((block) => block === 0)).toEqual([]);
+    expect(computed + next.numScheduledTokens[0]).toBe(9);
+  });
+});
+
+it('the next chunk of a session ends a step where a block ends, so that there is a state to keep', () => {
+  const scheduler = schedulerOf([{ type: 'full' }, { type: 'mamba', mode: 'align' }], { pipelineDepth: 1 });
+  scheduler.add({ id: 'a', prompt: prompt(5), maxTokens: 1, resumable: true });
+  bring(scheduler, scheduler.schedule(), 9);
+  bring(scheduler, scheduler.schedule(), 9);
+  scheduler.addChunk('a', { prompt: prompt(9), maxTokens: 1 });
+  const steps: number[] = [];
+  while (scheduler.hasWork() && steps.length < 8) {
+    const plan = scheduler.schedule();
+    if (plan.numRequests === 0) break;
+    steps.push(plan.numScheduledTokens[0]);
+    bring(scheduler, plan, 9);
+  }
+  // From token 5 on: to the end of its block, a whole block, and the rest. One step to token 12 would leave no state behind token 8.
+  expect(steps).toEqual([3, 4, 2]);
+});
+
+describe('a prefix hit that ends within a chunk', () => {
+  const hitOf = (chunk: number, deviations?: false): number => {
+    const more = deviations === undefined ? {} : { deviations };
+    const scheduler = schedulerOf([{ type: 'chunked', chunk }], more);
+    scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 4 });
+    return scheduler.schedule().numComputedTokens[0];
+  };
+
+  it('has the blocks of that chunk, which vLLM does not look at', () => {
+    // The last chunk begins with token 14; token 12 is in the chunk before, of which nothing is cached.
+    expect(hitOf(7)).toBe(0);
+    expect(hitOf(7, false)).toBe(12);
+  });
+
+  it('needs nothing of whole chunks', () => {
+    expect(hitOf(8)).toBe(16);
+    expect(hitOf(8, false)).toBe(16);
+  });
+});
+
+it('a chunk that begins within a block takes one block more than whole chunks do', () => {
+  const most = (chunk: number, numBlocks: number): number =>
+    poolTokens(
+      schedulerOf([{ type: 'chunked', chunk }], { numBlocks, maxNumBatchedTokens: 4, maxModelLen: 64 })
+        .config,
+    );
+  // A chunk of eight and a step of four take three blocks, one of six and a step of four three too, and one where it begins within one.
+  expect(most(8, 4)).toBe(64);
+  expect(most(6, 4)).toBe(12);
+  expect(most(6, 5)).toBe(64);
+});

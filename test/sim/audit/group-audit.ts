@@ -1,0 +1,158 @@
+import { type PlanFacts, type Seen, type Sight, Violation } from './facts.js';
+import { firstNeeded, type GroupRule, mostLive, numSinks } from './group-rules.js';
+import type { Ledger } from './ledger.js';
+
+/** A block that can be found. */
+export interface FoundBlock {
+  readonly block: number;
+  readonly group: number;
+  readonly hash: string;
+  /** What identifies the text that stands in it; null: of no whole text. */
+  readonly print: number | null;
+}
+
+/**
+ * The rows of KV cache groups (I22): a row has the places that the tokens of its request need, and lets go of what they do not; a block
+ * stands at one place of one group, whoever holds it; and what must be zeroed is named.
+ */
+export class GroupAudit {
+  readonly #ledger: Ledger;
+  /** What stood in the blocks of a hash. */
+  readonly #prints = new Map<string, number>();
+
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+
+  /** @param plan the one that was made in this call; null: the call made none */
+  saw(sight: Sight, plan: PlanFacts | null): void {
+    const { groups } = this.#ledger.rules;
+    const everybody = [...sight.requests, ...sight.draining, ...sight.quarantined];
+    for (const seen of everybody) for (const [g, group] of groups.entries()) this.#row(seen, group, g);
+    this.#places(everybody);
+    if (plan === null) return;
+    const entries = new Map(plan.entries.map((entry) => [entry.handle, entry]));
+    for (const seen of sight.requests) {
+      const entry = entries.get(seen.handle);
+      if (entry === undefined) continue;
+      for (const [g, group] of groups.entries())
+        this.#scheduled(seen, group, g, entry.computed, entry.scheduled);
+    }
+    this.#zeroed(sight, plan);
+  }
+
+  /**
+   * One request gave all its blocks back: the groups one after the other, each from its last place to its first, behind all that was free.
+   * @param rows what it held
+   */
+  freed(name: string, rows: readonly (readonly number[])[], { free }: Sight): void {
+    const isFree = new Set(free);
+    const expected = rows.flatMap((row) => row.filter((block) => isFree.has(block)).reverse());
+    const last = expected.length === 0 ? [] : free.slice(-expected.length);
+    if (last.join() !== expected.join())
+      throw new Violation('I22', `${name} frees [${expected}] of its rows, the queue ends with [${last}]`);
+  }
+
+  /**
+   * No step is in flight: what can be found holds what its hash says (G1).
+   */
+  found(published: readonly FoundBlock[]): void {
+    for (const { block, group, hash, print } of published) {
+      if (print === null)
+        throw new Violation('I22', `block ${block} of group ${group} can be found, and was not computed`);
+      const known = this.#prints.get(hash) ?? print;
+      if (known !== print)
+        throw new Violation(
+          'I22',
+          `block ${block} of group ${group} is found as ${hash}, and holds other KV than before`,
+        );
+      this.#prints.set(hash, print);
+    }
+  }
+
+  /** At any time: places are enough, only what has a window or a state lacks some, and no more than its cap is held. */
+  #row({ id, rows }: Seen, group: GroupRule, g: number): void {
+    const row = rows[g];
+    const fail = (what: string): Violation =>
+      new Violation('I22', `${id}, group ${g} (${group.type}): ${what} in [${row}]`);
+    const live = row.filter((block) => block !== 0).length;
+    if ((group.type === 'full' || group.type === 'sink') && live < row.length)
+      throw fail('a place holds nothing');
+    const most = mostLive(group, this.#ledger.rules);
+    if (group.mode === 'align' && live > most) throw fail(`more than ${most} states are held`);
+    const first = row.findIndex((block) => block !== 0);
+    if (first >= 0 && group.mode !== 'align' && row.indexOf(0, first) >= 0)
+      throw fail('a place behind others holds nothing');
+  }
+
+  /** Of one that has its turn: exactly what its tokens need is there. */
+  #scheduled({ id, rows }: Seen, group: GroupRule, g: number, computed: number, scheduled: number): void {
+    const row = rows[g];
+    const fail = (what: string): Violation =>
+      new Violation(
+        'I22',
+        `${id}, group ${g} (${group.type}), ${computed}+${scheduled} tokens: ${what} in [${row}]`,
+      );
+    const places = Math.ceil((computed + scheduled) / group.size);
+    if (row.length < places) throw fail(`there are no ${places} places`);
+    const first = Math.floor(firstNeeded(group, computed) / group.size);
+    if (group.mode === 'align') {
+      if (row[places - 1] === 0) throw fail('there is no place for the state');
+      if (computed > 0 && row[first] === 0) throw fail('the state that it goes on from is gone');
+      return;
+    }
+    row.forEach((block, place) => {
+      if (place < first && block !== 0)
+        throw fail(`place ${place} is needed no more, and holds block ${block}`);
+      if (place >= first && place < places && block === 0)
+        throw fail(`place ${place} is needed, and holds nothing`);
+    });
+    const live = row.filter((block) => block !== 0).length;
+    const most = mostLive(group, this.#ledger.rules) + Math.ceil(this.#ledger.rules.maxDrafts / group.size);
+    if (live > most) throw fail(`more than ${most} blocks are held`);
+  }
+
+  #places(everybody: readonly Seen[]): void {
+    const places = new Map<number, string>();
+    for (const { id, rows } of everybody) {
+      for (const [g, row] of rows.entries()) {
+        for (const [place, block] of row.entries()) {
+          if (block === 0) continue;
+          const where = `place ${place} of group ${g}`;
+          const other = places.get(block) ?? where;
+          if (other !== where)
+            throw new Violation('I22', `block ${block} is ${where} of ${id}, and ${other}`);
+          places.set(block, where);
+        }
+      }
+    }
+    const sinks = numSinks(this.#ledger.rules);
+    for (const block of places.keys())
+      if (block <= sinks) throw new Violation('I22', `block ${block} of a sink is held`);
+  }
+
+  /** Beside states, blocks that layers of full attention got anew are zeroed; nothing that holds something is. */
+  #zeroed({ requests }: Sight, { entries, zeroed }: PlanFacts): void {
+    const { groups } = this.#ledger.rules;
+    const hasStates = groups.some(({ type }) => type === 'mamba');
+    if (!hasStates) {
+      if (zeroed.length > 0)
+        throw new Violation('I22', `blocks [${zeroed}] are to be zeroed, and there are no states`);
+      return;
+    }
+    const named = new Set(zeroed);
+    const rows = new Map(requests.map(({ handle, rows }) => [handle, rows]));
+    for (const { handle, taken } of entries) {
+      for (const [g, { type }] of groups.entries()) {
+        const row = rows.get(handle)?.[g] ?? [];
+        const { from, until, found } = taken[g];
+        for (const block of row.slice(from, until)) {
+          if (type === 'full' && !named.delete(block))
+            throw new Violation('I22', `block ${block} of group ${g} was taken, and is not zeroed`);
+        }
+        for (const block of row.slice(0, found))
+          if (named.has(block)) throw new Violation('I22', `block ${block} holds KV, and is zeroed`);
+      }
+    }
+  }
+}

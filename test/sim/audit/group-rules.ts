@@ -1,0 +1,68 @@
+/** A KV cache group as the auditor knows it: what a token of its layers needs of those before it. */
+export interface GroupRule {
+  readonly type: 'full' | 'sink' | 'sliding' | 'chunked' | 'mamba';
+  /** Tokens of a block. */
+  readonly size: number;
+  /** Of `sliding`: tokens that a token sees, itself included. */
+  readonly window: number;
+  readonly chunk: number;
+  readonly mode: 'none' | 'align' | 'all' | null;
+  /** Of `sink`: blocks that nobody gets. */
+  readonly sinks: number;
+}
+
+/** What groups depend on. */
+export interface GroupLimits {
+  readonly groups: readonly GroupRule[];
+  readonly numBlocks: number;
+  readonly maxModelLen: number;
+  readonly maxNumBatchedTokens: number;
+}
+
+/** Whether its layers keep the KV of tokens; otherwise they keep one state. */
+export function keepsTokens({ type }: GroupRule): boolean {
+  return type !== 'mamba';
+}
+
+/** The first token that a token behind `computed` ones needs; of a state: the last computed one, since its state is what counts. */
+export function firstNeeded({ type, window, chunk }: GroupRule, computed: number): number {
+  if (type === 'sliding') return Math.max(0, computed - window + 1);
+  if (type === 'chunked') return computed - (computed % chunk);
+  return type === 'mamba' ? Math.max(0, computed - 1) : 0;
+}
+
+/** Blocks that sinks take out of the pool. */
+export function numSinks({ groups }: Pick<GroupLimits, 'groups'>): number {
+  return groups.reduce((sum, { sinks }) => sum + sinks, 0);
+}
+
+/** Blocks that requests can get: not the null block, and not those of sinks. */
+export function numUsable(limits: Pick<GroupLimits, 'groups' | 'numBlocks'>): number {
+  return limits.numBlocks - 1 - numSinks(limits);
+}
+
+/** Blocks of a group's row that hold something at most, whoever has it and however long it is. */
+export function mostLive(group: GroupRule, { maxModelLen, maxNumBatchedTokens }: GroupLimits): number {
+  const { type, size, window, chunk, mode } = group;
+  const all = Math.ceil(maxModelLen / size);
+  if (type === 'sliding')
+    return Math.ceil(Math.min(window - 1 + maxNumBatchedTokens, maxModelLen) / size) + 1;
+  // A chunk that begins within a block takes one more.
+  if (type === 'chunked')
+    return Math.ceil(Math.min(chunk + maxNumBatchedTokens, maxModelLen) / size) + (chunk % size > 0 ? 1 : 0);
+  if (mode === 'align') return 2;
+  return mode === 'all' ? Math.min(all, Math.ceil(maxNumBatchedTokens / size) + 2) : all;
+}
+
+/** Tokens that the pool can hold for one request. */
+export function mostTokens(limits: GroupLimits): number {
+  const { groups, maxModelLen } = limits;
+  const free = numUsable(limits);
+  // A pool of one kind of blocks may hold more than a request may have.
+  if (groups.length === 1 && groups[0].type === 'full') return free * groups[0].size;
+  for (let tokens = maxModelLen; tokens > 0; tokens--) {
+    const blocks = groups.map((group) => Math.min(Math.ceil(tokens / group.size), mostLive(group, limits)));
+    if (blocks.reduce((sum, count) => sum + count, 0) <= free) return tokens;
+  }
+  return 0;
+}

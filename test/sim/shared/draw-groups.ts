@@ -1,0 +1,66 @@
+import type { KvGroupOptions } from '../../../src/scheduler/options/kv-groups.js';
+import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { Rng } from './rng.js';
+
+/** What a run without groups has, and one with groups changes. */
+type Drawn = Pick<
+  SchedulerOptions,
+  | 'kvGroups'
+  | 'blockSize'
+  | 'numBlocks'
+  | 'maxModelLen'
+  | 'maxNumBatchedTokens'
+  | 'longPrefillTokenThreshold'
+  | 'enablePrefixCaching'
+  | 'numSpeculativeTokens'
+>;
+
+/**
+ * Gives one run in three KV cache groups: windows, chunks and states beside full attention and by themselves, with blocks of one size or
+ * several. The pool gets as much larger as the groups need.
+ * @returns whether this is one of them
+ */
+export function drawGroups(options: Drawn, rng: Rng): boolean {
+  if (!rng.chance(1 / 3)) return false;
+  const size = options.blockSize ?? 16;
+  const longest = options.maxModelLen ?? 64;
+  const window = rng.pick([1, 2, size, size + 1, rng.between(1, longest), 2 * size + 1]);
+  // Blocks of other groups may be larger, as those of layers with less KV a token are.
+  const larger = size * rng.pick([1, 1, 2, 3]);
+  const chunk = rng.pick([larger, 2 * larger, rng.between(1, longest)]);
+  const sliding: KvGroupOptions = { type: 'sliding', window, blockSize: rng.pick([size, larger]) };
+  const full: KvGroupOptions = { type: 'full', blockSize: rng.pick([size, larger]) };
+  options.kvGroups = rng.pick<() => KvGroupOptions[]>([
+    () => [full, sliding],
+    () => [sliding, full],
+    () => [full, sliding, { type: 'sliding', window: rng.between(1, longest), blockSize: size }],
+    () => [
+      { type: 'full', blockSize: size },
+      { type: 'chunked', chunk, blockSize: larger },
+    ],
+    () => [{ type: 'sliding', window, blockSize: size }],
+    () => [{ type: 'sink', sinkTokens: size, blockSize: size }, sliding],
+    () => drawStates(options, size, rng),
+    () => drawStates(options, size, rng),
+    () => drawStates(options, size, rng),
+  ])();
+  options.numBlocks = Math.max(
+    6,
+    Math.floor(options.numBlocks * rng.pick([1, 1.5, options.kvGroups.length])),
+  );
+  return true;
+}
+
+/** A group of states, and one of full attention. The states of drafts are not simulated. */
+function drawStates(options: Drawn, size: number, rng: Rng): KvGroupOptions[] {
+  const caching = options.enablePrefixCaching !== false;
+  const mode = caching ? rng.pick(['align', 'align', 'all'] as const) : 'none';
+  options.numSpeculativeTokens = 0;
+  options.maxNumBatchedTokens = Math.max(size, options.maxNumBatchedTokens ?? size);
+  const threshold = options.longPrefillTokenThreshold ?? 0;
+  options.longPrefillTokenThreshold = threshold === 0 ? 0 : Math.max(size, threshold);
+  const full: KvGroupOptions = { type: 'full', blockSize: size };
+  const states: KvGroupOptions =
+    mode === 'none' ? { type: 'mamba', mode } : { type: 'mamba', mode, blockSize: size };
+  return rng.chance(0.5) ? [full, states] : [states, full];
+}

@@ -4,12 +4,15 @@ import { parseArgs } from 'node:util';
 import { loadAddon } from '../../src/core/loader.js';
 import { runEngineSeed } from './engine/run.js';
 import { ENGINE_FAULTS, type EngineFault } from './engine/setup.js';
+import { NativeCopy } from './native-planted.js';
+import { NATIVE_PLANTS } from './native-plants.js';
 import { runPipelineSeed } from './pipeline/run.js';
 import { PIPELINE_FAULTS, type PipelineFault } from './pipeline/setup.js';
 import { ALL_PLANTS, findPlant, loopOf, runPlanted } from './planted.js';
 import { runSeed } from './scheduler/run.js';
 import { FAULTS, type Fault } from './scheduler/setup.js';
 import { describe, shrink } from './shared/failure.js';
+import type { Plant } from './shared/plant.js';
 
 const LOOPS = ['scheduler', 'engine', 'pipeline', 'both'] as const;
 type Loop = (typeof LOOPS)[number];
@@ -26,6 +29,7 @@ the first seed that breaks something.
   --without A,B    leaves kinds of faults out: ${ALL_FAULTS.join(', ')}
   --shrink         makes what was found smaller
   --plant NAME     takes a guard out first, so that it must fail: ${ALL_PLANTS.map(({ name }) => name).join(', ')}
+  --native-plants  plants every bug of native-plants.ts in the native code of KV cache groups, and fails if one is not found
   --plants         takes every guard out, one after the other, and fails if one is not missed
 Exit code: 0 nothing broke (with --plants: every plant was found), 1 something broke, 2 bad arguments.`;
 
@@ -47,6 +51,7 @@ function parse() {
         shrink: { type: 'boolean', default: false },
         plant: { type: 'string' },
         plants: { type: 'boolean', default: false },
+        'native-plants': { type: 'boolean', default: false },
         planted: { type: 'string' },
         help: { type: 'boolean', default: false },
       },
@@ -91,6 +96,7 @@ if (without.length > 0) passedOn.push('--without', without.join());
 if (values.shrink) passedOn.push('--shrink');
 
 if (values.plants) process.exit(await runAllPlants());
+else if (values['native-plants']) process.exit(await runNativePlants());
 else if (values.plant !== undefined) process.exit(await runPlant(values.plant));
 else process.exit(numJobs > 1 ? await share() : await runSeeds());
 
@@ -177,15 +183,53 @@ async function runAllPlants(): Promise<number> {
   const work = async (): Promise<void> => {
     for (let plant = waiting.shift(); plant !== undefined; plant = waiting.shift()) {
       const { output } = await runPlanted(plant, [...passedOn, '--loop', loopOf(plant)]);
-      const lines = output.trimEnd().split('\n');
-      const found = /^found after (\d+) seeds$/.exec(lines.at(-1) ?? '');
-      if (found === null) missed++;
-      const how = lines.find((line) => /^seed \d+, step/.test(line)) ?? lines.at(-1);
-      const after = found === null ? 'NOT FOUND' : `${found[1]} seeds`;
-      console.log(`${plant.name.padEnd(4)} ${after.padEnd(10)} ${plant.why}\n     ${how?.slice(0, 160)}`);
+      if (!isFound(plant, output)) missed++;
     }
   };
   await Promise.all(Array.from({ length: numJobs }, work));
   console.log(missed === 0 ? `all ${plants.length} plants were found` : `${missed} plants were not found`);
   return missed === 0 ? 0 : 1;
+}
+
+/** Says after how many seeds a plant was found. @returns whether it was */
+function isFound({ name, why }: Plant, output: string): boolean {
+  const lines = output.trimEnd().split('\n');
+  const found = /^found after (\d+) seeds$/.exec(lines.at(-1) ?? '');
+  const how = lines.find((line) => /^seed \d+, step/.test(line)) ?? lines.at(-1);
+  const after = found === null ? 'NOT FOUND' : `${found[1]} seeds`;
+  console.log(`${name.padEnd(4)} ${after.padEnd(10)} ${why}\n     ${how?.slice(0, 160)}`);
+  return found !== null;
+}
+
+/** The same of plants in native code: each is built into an addon of its own. */
+async function runNativePlants(): Promise<number> {
+  let missed = 0;
+  const copy = new NativeCopy();
+  try {
+    for (const plant of NATIVE_PLANTS.filter(
+      ({ name }) => values.plant === undefined || values.plant.split(',').includes(name),
+    )) {
+      const output = await copy.with(plant, (addon) => runSelf(addon));
+      if (!isFound(plant, output)) missed++;
+    }
+  } finally {
+    copy.dispose();
+  }
+  console.log(
+    missed === 0 ? `all ${NATIVE_PLANTS.length} plants were found` : `${missed} plants were not found`,
+  );
+  return missed === 0 ? 0 : 1;
+}
+
+/** What the simulation of the scheduler writes with this addon. */
+function runSelf(addon: string): Promise<string> {
+  const args = [...passedOn, '--loop', 'scheduler'];
+  const env = { ...process.env, BLOCKSTEP_ADDON: addon };
+  const child = fork(fileURLToPath(import.meta.url), args, { env, silent: true });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  return new Promise((resolve) => child.on('close', () => resolve(output)));
 }

@@ -66,7 +66,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'F20',
     why: 'blocks that were not loaded count as computed',
     file: 'src/scheduler/loads/bad-blocks.ts',
-    text: '  request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);\n',
+    text: '  request.numComputedTokens = Math.min(request.numComputedTokens, tokensKept(s, request, firstBad));\n',
     replacement: '  void firstBad;\n  void s;\n',
   },
   {
@@ -108,7 +108,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'F38',
     why: 'a load writes while a step in flight still writes the same blocks',
     file: 'src/engine/workers/workers.ts',
-    text: 'notBefore: this.#released.length === 0 ? step - 1 : step',
+    text: 'notBefore: this.#owesReuse ? step : step - 1',
     replacement: 'notBefore: -1',
   },
   {
@@ -136,8 +136,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'cut',
     why: 'a load that is lost counts local tokens again that were found to be bad before',
     file: 'src/scheduler/life/loading.ts',
-    text: 'request.numComputedTokens = Math.min(request.numComputedTokens, load.localTokens);',
-    replacement: 'request.numComputedTokens = load.localTokens;',
+    text: 'request.numComputedTokens = Math.min(request.numComputedTokens, keepsAll ? load.localTokens : 0);',
+    replacement: 'request.numComputedTokens = keepsAll ? load.localTokens : 0;',
   },
   {
     name: 'older-output',

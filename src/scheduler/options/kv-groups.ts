@@ -1,6 +1,7 @@
 import { badArg, checkBoolean, checkOneOf, isObject } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
+import type { KvViewGroup } from '../connector/view-group.js';
 import type { KvGroupType } from '../events/kv-event.js';
 
 /**
@@ -30,16 +31,7 @@ export interface KvGroupOptions {
 }
 
 /** A checked group. */
-export interface KvGroup {
-  readonly type: KvGroupOptions['type'];
-  readonly blockSize: number;
-  /** 0 for groups of other types; so are `chunk` and `sinkTokens`. */
-  readonly window: number;
-  readonly chunk: number;
-  readonly mode: 'none' | 'align' | 'all' | null;
-  readonly numSpeculativeBlocks: number;
-  readonly sinkTokens: number;
-  readonly eagle: boolean;
+export interface KvGroup extends KvViewGroup {
   /** Groups of equal type and numbers have equal ones, from 0 in the order of their first groups. They are looked up together. */
   readonly spec: number;
 }

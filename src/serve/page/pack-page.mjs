@@ -3,6 +3,16 @@ import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
-const bundle = await rolldown({ input: path('./browser/main.ts'), platform: 'browser', logLevel: 'warn' });
-await bundle.write({ file: path('../../../dist/serve/page/page-script.js'), format: 'esm', minify: true });
-await bundle.close();
+
+/** Writes the script of the page into a file. Returns the paths of the sources that it was made of. */
+export async function packPage(file) {
+  const bundle = await rolldown({ input: path('./browser/main.ts'), platform: 'browser', logLevel: 'warn' });
+  try {
+    const { output } = await bundle.write({ file, format: 'esm', minify: true });
+    return output.flatMap((each) => (each.type === 'chunk' ? each.moduleIds : []));
+  } finally {
+    await bundle.close();
+  }
+}
+
+if (process.argv[1] === import.meta.filename) await packPage(path('../../../dist/serve/page/page-script.js'));

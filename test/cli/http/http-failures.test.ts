@@ -12,17 +12,10 @@ import {
   fakeServer,
   trace,
 } from './fake-server.js';
+import { replayAt } from './replay-at.js';
 
 const write = useTempFiles();
 type Response = Parameters<typeof answer>[1];
-
-async function replayAt(options: FakeOptions, requests: number, ...args: string[]) {
-  const server = await fakeServer(options);
-  const file = write('trace.jsonl', trace(requests));
-  const outcome = await run(['replay', file, '--json', '--url', server.url, ...args]);
-  const report = outcome.stdout === '' ? null : (JSON.parse(outcome.stdout) as HttpReport);
-  return { ...server, ...outcome, report };
-}
 
 /** Every second request is answered well, the others by `other`. */
 function everySecond(other: (asked: Asked, response: Response) => unknown): FakeOptions {
@@ -38,7 +31,7 @@ describe('requests that fail', () => {
   it('counts those apart that the server has no room for (429)', async () => {
     const { code, report, stderr } = await replayAt(
       everySecond((_, response) => refuse(response, 429, 'too many')),
-      6,
+      trace(6),
     );
     expect([code, stderr]).toEqual([0, '']);
     expect(report!.requests).toMatchObject({ finished: 3, refused: 3, failed: 0, failedByKind: {} });
@@ -90,7 +83,7 @@ describe('requests that fail', () => {
       /an event is no JSON object: oops/,
     ],
   ])('counts %s: %s', async (kind, _, other, message) => {
-    const { code, report, stderr } = await replayAt(everySecond(other), 6, '--concurrency', '1');
+    const { code, report, stderr } = await replayAt(everySecond(other), trace(6), '--concurrency', '1');
     expect(code).toBe(1);
     expect(stderr).toMatch(message);
     expect(report).toMatchObject({
@@ -101,7 +94,7 @@ describe('requests that fail', () => {
 
   it('gives a request up that takes too long', async () => {
     const complete = (_: Asked, response: Response): void => beginStream(response);
-    const { code, report, seen, stderr } = await replayAt({ complete }, 2, '--timeout-s', '0.2');
+    const { code, report, seen, stderr } = await replayAt({ complete }, trace(2), '--timeout-s', '0.2');
     expect(code).toBe(1);
     expect(stderr).toContain('the answer was not whole after 0.2 s');
     expect(report!.requests.failedByKind).toEqual({ 'timed out': 2 });
@@ -131,26 +124,26 @@ describe('a server that is of no use', () => {
 
   it('wants a key, or another one', async () => {
     const models = (response: Response): void => refuse(response, 401, 'who are you');
-    const none = await replayAt({ models }, 1);
+    const none = await replayAt({ models }, trace(1));
     expect([none.code, none.stdout]).toEqual([1, '']);
     expect(none.stderr).toMatch(
       /^ERR_BLOCKSTEP_SERVER: .*\(status 401: who are you\): it wants a key: --api-key/,
     );
-    const wrong = await replayAt({ models }, 1, '--api-key', 'sk-1');
+    const wrong = await replayAt({ models }, trace(1), '--api-key', 'sk-1');
     expect(wrong.stderr).toMatch(/the key is wrong\n$/);
     expect(wrong.stderr).not.toContain('sk-1');
   });
 
   it('wants it for completions alone: nothing more is sent', async () => {
     const complete = (_: Asked, response: Response): void => refuse(response, 401, 'who are you');
-    const { code, stdout, stderr, asked } = await replayAt({ complete }, 50, '--concurrency', '1');
+    const { code, stdout, stderr, asked } = await replayAt({ complete }, trace(50), '--concurrency', '1');
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toBe('ERR_BLOCKSTEP_SERVER: the replay ended early: status 401: who are you\n');
     expect(asked).toHaveLength(1);
   });
 
   it('has other models', async () => {
-    const { code, stderr, asked } = await replayAt({}, 1, '--model', 'gpt-9');
+    const { code, stderr, asked } = await replayAt({}, trace(1), '--model', 'gpt-9');
     expect(code).toBe(2);
     expect(stderr).toBe(
       'ERR_BLOCKSTEP_BAD_ARG: --model must be one that the server has ("fake-model", "another"), got "gpt-9"\n',
@@ -160,19 +153,19 @@ describe('a server that is of no use', () => {
 
   it('lists no models: then one must be named', async () => {
     const models = (response: Response): void => void response.writeHead(404).end('<html>');
-    const { code, stderr } = await replayAt({ models }, 1);
+    const { code, stderr } = await replayAt({ models }, trace(1));
     expect(code).toBe(1);
     expect(stderr).toMatch(
       /does not say which models it has \(status 404: <html>\); --model says which one is meant\n$/,
     );
-    expect((await replayAt({ models }, 1, '--model', 'any')).code).toBe(0);
+    expect((await replayAt({ models }, trace(1), '--model', 'any')).code).toBe(0);
   });
 
   it('answers with something else than a stream', async () => {
     const complete = (_: Asked, response: Response): void => {
       response.setHeader('content-type', 'application/json').end('{"choices": []}');
     };
-    const { code, stdout, stderr } = await replayAt({ complete }, 3);
+    const { code, stdout, stderr } = await replayAt({ complete }, trace(3));
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toBe(
       'ERR_BLOCKSTEP_SERVER: the replay ended early: the server answers with application/json, not with a stream of events (text/event-stream)\n',

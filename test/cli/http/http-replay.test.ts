@@ -11,28 +11,11 @@ import { readTrace } from '../../../src/workload/trace.js';
 import { useTempFiles, useTempFolders } from '../../support/temp-file.js';
 import { pause, until } from '../../support/waiting.js';
 import { run, start } from '../run-program.js';
-import {
-  type Asked,
-  answer,
-  beginStream,
-  chunk,
-  type FakeOptions,
-  fakeServer,
-  trace,
-  usage,
-} from './fake-server.js';
+import { type Asked, answer, beginStream, chunk, fakeServer, trace, usage } from './fake-server.js';
+import { replayAt } from './replay-at.js';
 
 const write = useTempFiles();
 const folder = useTempFolders(write);
-
-/** Replays a trace against a fake server to its end, and gives the report. */
-async function replayAt(options: FakeOptions, text: string, ...args: string[]) {
-  const server = await fakeServer(options);
-  const path = write('trace.jsonl', text);
-  const { code, stdout, stderr } = await run(['replay', path, '--json', '--url', server.url, ...args]);
-  const report = stdout === '' ? null : (JSON.parse(stdout) as HttpReport);
-  return { ...server, path, code, stderr, report: report as HttpReport };
-}
 
 describe('what a replay over HTTP sends', () => {
   it('is the workload: its prompts as token ids, its lengths, streamed, with usage', async () => {

@@ -12,9 +12,9 @@ export function drawSetup(seed: number): Setup {
   const faults = drawRates(new Rng(seed, 'faults'));
   const workload = drawWorkload(new Rng(seed, 'workload'), faults);
   const setup: Setup = { seed, scheduler, connector, faults, workload };
-  drawFocus(setup, new Rng(seed, 'focus'));
+  const hasFocus = drawFocus(setup, new Rng(seed, 'focus'));
   drawTimeouts(scheduler, workload, [30, 250], new Rng(seed, 'timeouts'));
-  if (drawGroups(scheduler, new Rng(seed, 'groups'))) setup.connector = null;
+  if (!hasFocus && drawGroups(scheduler, workload, new Rng(seed, 'groups'))) setup.connector = null;
   return setup;
 }
 

@@ -165,8 +165,9 @@ const FOCUSES: readonly Focus[] = [
   ...[givenAgain, cutAndLost, sentAndAborted, heldLoads, staleReports, saidEarly, busySessions],
 ];
 
-/** Three of five runs with a connector have a focus. */
-export function drawFocus(setup: Setup, rng: Rng): void {
-  if (setup.connector === null || rng.chance(0.4)) return;
+/** Three of five runs with a connector have a focus. @returns whether this one has */
+export function drawFocus(setup: Setup, rng: Rng): boolean {
+  if (setup.connector === null || rng.chance(0.4)) return false;
   rng.pick(FOCUSES)(setup, rng);
+  return true;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { NATIVE_PLANTS } from '../native-plants.js';
 import { PLANTS, REQUIRED } from '../plants.js';
 import { expectFoundAgain, expectGuarded, sim } from '../shared/command.js';
 import { shrink } from '../shared/failure.js';
@@ -65,7 +66,7 @@ describe('planted bugs', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  it.each(PLANTS)('$name: its guard stands where it is taken out', (plant) => {
+  it.each([...PLANTS, ...NATIVE_PLANTS])('$name: its guard stands where it is taken out', (plant) => {
     expectGuarded(plant);
     expect(() => plantInto('', plant)).toThrow(/has its text 0 times/);
   });

@@ -76,8 +76,8 @@ export class World {
     const kvEvents = this.index.sink;
     this.scheduler = new Scheduler({ ...scheduler, ...extra, kvEvents, now: () => this.now });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
-    const { groups } = rulesOf(this.scheduler, connector);
-    this.memory = new Memory(this.scheduler.config.numBlocks, groups, numRanks, (block, turn, over) => {
+    const { groups, numBlocks } = rulesOf(this.scheduler, connector);
+    this.memory = new Memory(numBlocks, groups, numRanks, (block, turn, over) => {
       const { turns } = this.auditor.sights;
       return turns.isHeld(block, turn) || turns.isShared(over, turn);
     });
@@ -222,7 +222,7 @@ export class World {
     this.note(`abort ${keys.map((key) => (typeof key === 'string' ? key : this.name(key)))}: [${ended}]`);
     this.auditor.clients.aborted(targets, ended);
     const sight = this.look();
-    if (targets.size === 1 && this.connector === null) this.auditor.groups.freed(target.name, rows, sight);
+    if (rows.length > 0 && this.connector === null) this.auditor.groups.freed(target.name, rows, sight);
   }
 
   /** From inside a callback of the connector. */
@@ -385,8 +385,7 @@ export class World {
     if (rows.length > 0) this.note(`  rows ${rows.map((row) => describeRow(row, this))}`);
     this.auditor.clients.drained();
     const lacks = transfers.lacks(step);
-    const before = results === null || results.some(({ failed }) => failed);
-    if (before) this.#mayVoid();
+    if (results === null || results.some(({ failed }) => failed)) this.#mayVoid();
     transfers.failures(facts, step);
     if (facts.invalid.length + facts.failed.length > 0 || lacks) this.#mayVoid();
     recomputes.began(step, results);

@@ -16,15 +16,34 @@ type Drawn = Pick<
 >;
 
 /**
- * Gives one run in three KV cache groups: windows, chunks and states beside full attention and by themselves, with blocks of one size or
+ * Gives two of three runs KV cache groups, which is one in three of all, since those with a focus are not asked: windows, chunks and states beside full attention and by themselves, with blocks of one size or
  * several. The pool gets as much larger as the groups need.
  * @returns whether this is one of them
  */
-export function drawGroups(options: Drawn, rng: Rng): boolean {
-  if (!rng.chance(1 / 3)) return false;
-  const size = options.blockSize ?? 16;
+export function drawGroups(
+  options: Drawn,
+  workload: { longestPrompt: number; numFamilies: number },
+  rng: Rng,
+): boolean {
+  if (!rng.chance(2 / 3)) return false;
   const longest = options.maxModelLen ?? 64;
-  const window = rng.pick([1, 2, size, size + 1, rng.between(1, longest), 2 * size + 1]);
+  // Several blocks in a window, several windows in a prompt, and prompts that begin alike.
+  const before = options.blockSize ?? 16;
+  const size = Math.min(before, rng.pick([1, 2, 3, 4, 16]));
+  options.blockSize = size;
+  options.numBlocks = Math.ceil((options.numBlocks * before) / size);
+  workload.longestPrompt = rng.between(workload.longestPrompt, Math.max(longest, workload.longestPrompt));
+  workload.numFamilies = rng.pick([1, workload.numFamilies]);
+  const window = rng.pick([
+    1,
+    2,
+    size,
+    size + 1,
+    rng.between(1, longest),
+    2 * size + 1,
+    2 * size + 2,
+    3 * size,
+  ]);
   // Blocks of other groups may be larger, as those of layers with less KV a token are.
   const larger = size * rng.pick([1, 1, 2, 3]);
   const chunk = rng.pick([larger, 2 * larger, rng.between(1, longest)]);
@@ -38,6 +57,7 @@ export function drawGroups(options: Drawn, rng: Rng): boolean {
       { type: 'full', blockSize: size },
       { type: 'chunked', chunk, blockSize: larger },
     ],
+    () => [{ type: 'chunked', chunk, blockSize: size }],
     () => [{ type: 'sliding', window, blockSize: size }],
     () => [{ type: 'sink', sinkTokens: size, blockSize: size }, sliding],
     () => drawStates(options, size, rng),

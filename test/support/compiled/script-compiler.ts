@@ -1,11 +1,13 @@
 import { cpSync, existsSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { rolldown } from 'rolldown';
 
 /** What the scripts read at run time beside what they import. */
 const ASSETS = ['src/report/browser/page.js'];
 /** The script of the server's page, which the build makes one file of; made where it is among the scripts. */
 const PAGE_SCRIPT = 'src/serve/page/browser/main.ts';
+const PACK_PAGE = 'src/serve/page/pack-page.mjs';
 
 /**
  * Compiles scripts and everything that they import from this repository, file by file, into a folder that has the same
@@ -62,14 +64,10 @@ export async function compileInto(
   }
 }
 
-/** Does what src/serve/page/pack-page.mjs does. @returns the paths of the sources */
+/** Makes the script of the page, as the build does. @returns the paths of the sources */
 async function bundlePage(target: string, root: string): Promise<string[]> {
-  const bundle = await rolldown({ input: join(root, PAGE_SCRIPT), platform: 'browser' });
-  try {
-    const file = join(target, 'src/serve/page/page-script.js');
-    const { output } = await bundle.write({ file, format: 'esm', minify: true });
-    return output.flatMap((each) => (each.type === 'chunk' ? each.moduleIds : []));
-  } finally {
-    await bundle.close();
-  }
+  const { packPage } = (await import(pathToFileURL(join(root, PACK_PAGE)).href)) as {
+    packPage(file: string): Promise<string[]>;
+  };
+  return await packPage(join(target, 'src/serve/page/page-script.js'));
 }

@@ -97,7 +97,7 @@ MUTANTS = [
         ('transient flags stay', 'if (flags & kDropped) team.fetch_and(&block.flags, kPublished);', ''),
         ('evict counts repetitions', '& kPublished)) continue;\n    team.fetch_or(flags',
          '& 7)) continue;\n    team.fetch_or(flags'),
-        ('reset while in use', 'if (state.num_free != state.config.num_blocks - 1) return kBlocksInUse;', ''),
+        ('reset while in use', 'if (state.num_free != state.config.num_blocks - 1 - state.config.num_kept) return kBlocksInUse;', ''),
         ('reset keeps the buckets', 'state.buckets[i] = kNullBlock;', ';'),
         ('reset keeps the flags', 'state.blocks[id].flags = 0;', ';'),
     ]),

@@ -113,7 +113,7 @@ export const NATIVE_PLANTS: readonly Plant[] = [
     name: 'n15',
     why: 'a hit of chunks ends within a chunk that is not there',
     file: SEARCH,
-    text: 'first * group.block_size % group.chunk != 0;',
-    replacement: 'first * group.block_size % group.chunk == group.chunk;',
+    text: 'if (length > first || end % group.chunk == 0 || !(config_.group_fixes & kChunkHits)) return length;',
+    replacement: 'return length + end - end;',
   },
 ];

@@ -57,6 +57,7 @@ export interface KvGroupsContext {
   readonly longPrefillTokenThreshold: number;
   readonly enableChunkedPrefill: boolean;
   readonly enablePrefixCaching: boolean;
+  readonly reserveFullIsl: boolean;
   readonly numSpeculativeTokens: number;
   readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
   readonly hasConnector: boolean;
@@ -244,7 +245,10 @@ function takeHashBlockSize(given: number | undefined, sizes: readonly number[]):
   throw badArg('hashBlockSize', size, `a divisor of the block sizes of all groups (${sizes.join(', ')})`);
 }
 
-/** Places of a group's row that a request of `numTokens` tokens holds at most, when it is admitted in steps of the token budget. */
+/**
+ * Places of a group's row that a request of `numTokens` tokens needs at most: those that it holds when it is computed in steps of the token budget,
+ * and those for which its admission is tested.
+ */
 export function mostPlaces(
   group: KvGroup,
   numTokens: number,
@@ -253,8 +257,10 @@ export function mostPlaces(
 ): number {
   const { mode, blockSize, window, chunk, numSpeculativeBlocks } = group;
   const places = Math.ceil(numTokens / blockSize) + numSpeculativeBlocks;
-  const { maxNumBatchedTokens } = context;
+  const { maxNumBatchedTokens, reserveFullIsl } = context;
   if (mode !== null) {
+    // As in vLLM an admission is tested for a state in every block of the prompt, though most are let go while it is computed.
+    if (mode === 'all' && reserveFullIsl) return places;
     const states = mode === 'all' ? Math.ceil(maxNumBatchedTokens / blockSize) + 2 : 2;
     return Math.min(places, states + numSpeculativeBlocks);
   }

@@ -111,3 +111,21 @@ it('a chunk that begins within a block takes one block more than whole chunks do
   expect(most(6, 4)).toBe(12);
   expect(most(6, 5)).toBe(64);
 });
+
+it('a prompt that no admission would be tested for is refused: every block of it needs a state then', () => {
+  const most = (reserveFullIsl: boolean): number =>
+    poolTokens(
+      schedulerOf(
+        [
+          { type: 'mamba', mode: 'all', blockSize: 4 },
+          { type: 'full', blockSize: 4 },
+        ],
+        {
+          ...{ numBlocks: 13, maxNumBatchedTokens: 4, maxModelLen: 64, reserveFullIsl },
+        },
+      ).config,
+    );
+  // Twelve blocks: six for tokens and six for states; or nine and the three states that a step of one block holds.
+  expect(most(true)).toBe(24);
+  expect(most(false)).toBe(36);
+});

@@ -13,6 +13,7 @@ type Drawn = Pick<
   | 'longPrefillTokenThreshold'
   | 'enablePrefixCaching'
   | 'numSpeculativeTokens'
+  | 'pipelineDepth'
 >;
 
 /**
@@ -22,7 +23,7 @@ type Drawn = Pick<
  */
 export function drawGroups(
   options: Drawn,
-  workload: { longestPrompt: number; numFamilies: number },
+  workload: { longestPrompt: number; numFamilies: number; sessions: number },
   rng: Rng,
 ): boolean {
   if (!rng.chance(2 / 3)) return false;
@@ -64,6 +65,9 @@ export function drawGroups(
     () => drawStates(options, size, rng),
     () => drawStates(options, size, rng),
   ])();
+  const hasStates = options.kvGroups.some(({ type }) => type === 'mamba');
+  // Such sessions are refused.
+  if (hasStates && (options.pipelineDepth ?? 1) > 1) workload.sessions = 0;
   options.numBlocks = Math.max(
     6,
     Math.floor(options.numBlocks * rng.pick([1, 1.5, options.kvGroups.length])),

@@ -10,7 +10,7 @@ const FOLDER = join(dirname(fileURLToPath(import.meta.url)), 'audit');
 
 const RULES: Rules = {
   ...{ numBlocks: 9, blockSize: 4, maxNumSeqs: 2, maxNumBatchedTokens: 16, maxModelLen: 24, numRows: 4 },
-  ...{ pipelineDepth: 1, maxDrafts: 0, reserves: true, reporters: [[0, 1], [0]], loadFailurePolicy: 'fail' },
+  ...{ pipelineDepth: 1, maxDrafts: 0, reporters: [[0, 1], [0]], loadFailurePolicy: 'fail' },
   ...{ inputDeadline: 0, grammarDeadline: 0, queueDeadline: 0, maxAdapters: 0 },
   ...{ loadDeadline: 100, reclaimDeadline: 0, cancels: false },
   groups: [{ type: 'full', size: 4, window: 0, chunk: 0, mode: null, sinks: 0 }],

@@ -2,7 +2,7 @@ import type { CoreConfig } from '../../core/core.js';
 import type { NativeConfig } from '../../core/native/native.js';
 import type { NativeGroup } from '../../core/native/native-groups.js';
 import { type Placement, resolvePlacement } from '../../core/placement.js';
-import { admissionCap, isFull, type KvGroup, type KvGroups } from './kv-groups.js';
+import { admissionCap, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
 import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type SchedulerConfig } from './options.js';
 
 type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes';
@@ -58,7 +58,7 @@ const SHIFT_MASKS = 2;
 const CHUNK_HITS = 4;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, chunkHits, zeroAttention, capDrafts } = config.deviations;
+  const { cutAllHits, publishMatchable, chunkHits, zeroAttention, capDrafts, capStates } = config.deviations;
   const context = { ...config, hasConnector: false };
   const unsettled = numUnsettledTokens(config);
   const drafts = (capDrafts ? numLookaheadTokens(config) : 0) + unsettled;
@@ -70,7 +70,10 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       chunk: group.chunk,
       spareBlocks: group.numSpeculativeBlocks,
       unsettled: group.type === 'mamba' ? 0 : unsettled,
-      mostBlocks: admissionCap(group, context, drafts),
+      mostBlocks:
+        capStates && group.mode === 'all'
+          ? statesOfStep(group, config) + group.numSpeculativeBlocks
+          : admissionCap(group, context, drafts),
       spec: group.spec,
       eagle: group.eagle,
       zeroed: groups.hasStates && (zeroAttention ? group.type !== 'mamba' : group.type === 'full'),

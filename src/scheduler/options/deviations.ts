@@ -159,6 +159,11 @@ export interface Deviations {
    */
   keepDraftWindows: boolean;
   /**
+   * An admission with states in every block (Mamba `all`) is tested for those that are held at most, since a step lets go what it went on from. vLLM
+   * tests for one in each block of the prompt: a long prompt waits for ever in a pool that could compute it.
+   */
+  capStates: boolean;
+  /**
    * A reset of the prefix cache succeeds where only the blocks of sinks are in use, which no request holds. In vLLM it never succeeds with sinks.
    */
   resetBesideSinks: boolean;
@@ -202,6 +207,7 @@ const ALL_ON: Deviations = {
   recomputeWindows: true,
   capDrafts: true,
   keepDraftWindows: true,
+  capStates: true,
   resetBesideSinks: true,
   handOverWindows: true,
   eventsByHash: true,

@@ -3,6 +3,7 @@ import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { KvViewGroup } from '../connector/view-group.js';
 import type { KvGroupType } from '../events/kv-event.js';
+import type { Deviations } from './deviations.js';
 
 /**
  * A KV cache group: layers of a model that share one table of blocks. All groups take their blocks from one pool, and a block has as many
@@ -57,7 +58,6 @@ export interface KvGroupsContext {
   readonly longPrefillTokenThreshold: number;
   readonly enableChunkedPrefill: boolean;
   readonly enablePrefixCaching: boolean;
-  readonly reserveFullIsl: boolean;
   readonly numSpeculativeTokens: number;
   readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
   readonly hasConnector: boolean;
@@ -252,22 +252,25 @@ function takeHashBlockSize(given: number | undefined, sizes: readonly number[]):
 export function mostPlaces(
   group: KvGroup,
   numTokens: number,
-  context: KvGroupsContext,
+  context: KvGroupsContext & { reserveFullIsl: boolean; deviations: Pick<Deviations, 'capStates'> },
   drafts: number,
 ): number {
   const { mode, blockSize, window, chunk, numSpeculativeBlocks } = group;
   const places = Math.ceil(numTokens / blockSize) + numSpeculativeBlocks;
-  const { maxNumBatchedTokens, reserveFullIsl } = context;
   if (mode !== null) {
-    // As in vLLM an admission is tested for a state in every block of the prompt, though most are let go while it is computed.
-    if (mode === 'all' && reserveFullIsl) return places;
-    const states = mode === 'all' ? Math.ceil(maxNumBatchedTokens / blockSize) + 2 : 2;
-    return Math.min(places, states + numSpeculativeBlocks);
+    // Where admissions are tested for a state in every block of the prompt, so many must be there.
+    if (mode === 'all' && context.reserveFullIsl && !context.deviations.capStates) return places;
+    return Math.min(places, (mode === 'all' ? statesOfStep(group, context) : 2) + numSpeculativeBlocks);
   }
   if (window + chunk === 0) return places;
   // A chunk that begins within a block takes one more than vLLM counts at an admission.
   const within = chunk % blockSize > 0 ? 1 : 0;
   return Math.min(places, admissionCap(group, context, drafts) + within);
+}
+
+/** States that a step makes at most with mode `all`, and those that it goes on from. */
+export function statesOfStep({ blockSize }: KvGroup, limits: { maxNumBatchedTokens: number }): number {
+  return Math.ceil(limits.maxNumBatchedTokens / blockSize) + 2;
 }
 
 /**

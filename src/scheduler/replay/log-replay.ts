@@ -5,9 +5,9 @@ import type { TakenOutput } from '../connector/connector-output.js';
 import type { LogHeader } from '../log/log.js';
 import { type LogRecord, readLog } from '../log/log-reader.js';
 import { coreConfig } from '../options/core-config.js';
-import { hashSeedBytes } from '../options/hash-seed.js';
 import { groupOptions } from '../options/kv-groups.js';
 import type { LogSink, SchedulerOptions } from '../options/options.js';
+import { resolveOptions } from '../options/resolve-options.js';
 import type { Plan } from '../plan/plan.js';
 import { Scheduler } from '../scheduler.js';
 import { RecordedAnswers, type RecordedCall, recordedCalls } from './recorded-answers.js';
@@ -35,11 +35,7 @@ export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon
     all.set(words, at);
     at += words.length;
   }
-  const options = optionsOf(header);
-  return addon.replay(
-    coreConfig({ ...requireHeader(header), hashSeed: hashSeedBytes(options.hashSeed ?? 0) }),
-    all,
-  );
+  return addon.replay(coreConfig(resolveOptions({ ...optionsOf(header), connector: null })), all);
 }
 
 /**

@@ -17,8 +17,6 @@ export interface Rules {
   maxModelLen: number;
   numRows: number;
   pipelineDepth: number;
-  /** Whether an admission is tested for all tokens of the prompt. */
-  reserves: boolean;
   maxDrafts: number;
   /** Adapters that may run in one step, 0 = any number. */
   maxAdapters: number;

@@ -17,8 +17,6 @@ export interface GroupLimits {
   readonly numBlocks: number;
   readonly maxModelLen: number;
   readonly maxNumBatchedTokens: number;
-  /** Whether an admission is tested for all tokens of the prompt. */
-  readonly reserves: boolean;
 }
 
 /** Whether its layers keep the KV of tokens; otherwise they keep one state. */
@@ -63,11 +61,7 @@ export function mostTokens(limits: GroupLimits): number {
   // A pool of one kind of blocks may hold more than a request may have.
   if (groups.length === 1 && groups[0].type === 'full') return free * groups[0].size;
   for (let tokens = maxModelLen; tokens > 0; tokens--) {
-    const blocks = groups.map((group) => {
-      const all = Math.ceil(tokens / group.size);
-      // States are tested for as if none were let go.
-      return group.mode === 'all' && limits.reserves ? all : Math.min(all, mostLive(group, limits));
-    });
+    const blocks = groups.map((group) => Math.min(Math.ceil(tokens / group.size), mostLive(group, limits)));
     if (blocks.reduce((sum, count) => sum + count, 0) <= free) return tokens;
   }
   return 0;

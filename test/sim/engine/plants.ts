@@ -9,21 +9,21 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'mustWait',
     why: 'a step that takes released blocks, or loads synchronously, does not wait for the steps before it',
     file: WORKERS,
-    text: 'return hasSyncLoads || this.#released.length > 0;',
-    replacement: 'return hasSyncLoads && this.#released.length < 0;',
+    text: 'return hasSyncLoads || this.#owesReuse;',
+    replacement: 'return hasSyncLoads && !hasSyncLoads;',
   },
   {
     name: 'mustWaitReleased',
     why: 'a step that takes released blocks does not wait for the steps before it',
     file: WORKERS,
-    text: 'return hasSyncLoads || this.#released.length > 0;',
+    text: 'return hasSyncLoads || this.#owesReuse;',
     replacement: 'return hasSyncLoads;',
   },
   {
     name: 'releasedDropped',
     why: 'an empty plan behind a step in flight forgets who lost blocks',
     file: WORKERS,
-    text: 'if (!isFirst && this.#released.length > 0) return',
+    text: 'if (!isFirst && this.#owesReuse) return',
     replacement: 'if (!isFirst && this.#released.splice(0).length > 0) return',
   },
   {
@@ -45,7 +45,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'notBefore',
     why: 'a load may write while the steps in flight still write the same blocks',
     file: WORKERS,
-    text: 'notBefore: this.#released.length === 0 ? step - 1 : step',
+    text: 'notBefore: this.#owesReuse ? step : step - 1',
     replacement: 'notBefore: -1',
   },
   {
@@ -152,7 +152,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'loadsBeforeFlush',
     why: 'a load of an empty plan writes before the stores of the same blocks were flushed',
     file: WORKERS,
-    text: 'notBefore: this.#released.length === 0 ? step - 1 : step',
+    text: 'notBefore: this.#owesReuse ? step : step - 1',
     replacement: 'notBefore: step - 1',
   },
   {
@@ -222,22 +222,22 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'finishedEarly',
     why: 'workers hear that a request finished before they get the metadata of the same plan',
     file: WORKERS,
-    text: '  planned({ releasedHandles, takenBlocks }: Plan): void {',
-    replacement: `  planned({ releasedHandles, takenBlocks, finishedHandles }: Plan): void {
+    text: '  planned({ releasedHandles, takenBlocks, droppedBlocks, step, totalTokens }: Plan): void {',
+    replacement: `  planned({ releasedHandles, takenBlocks, droppedBlocks, step, totalTokens, finishedHandles }: Plan): void {
     this.#finished = this.#finished.concat(finishedHandles.splice(0));`,
   },
   {
     name: 'lostFlush',
     why: 'nobody is told which blocks a step takes whose stores must be over',
     file: WORKERS,
-    text: 'if (takenBlocks.length > 0 && this.#isFenced)',
+    text: 'if (takenBlocks.length > 0 && this.#isTold)',
     replacement: 'if (takenBlocks.length < 0)',
   },
   {
     name: 'releasedTwice',
     why: 'a load that brought nothing and is reclaimed is told as two losses of blocks',
     file: 'src/scheduler/life/reclaim.ts',
-    text: '  if (s.core.blocks(request.slot).length > 0) giveBlocksBack(s, request);',
+    text: '  if (hasRows(s.core, request.slot)) giveBlocksBack(s, request);',
     replacement: '  giveBlocksBack(s, request);',
   },
   {

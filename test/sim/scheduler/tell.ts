@@ -50,7 +50,6 @@ export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][]
     groups: groups ?? [plain],
     blockSize: groups?.[0].size ?? blockSize,
     ...{ numBlocks, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth },
-    reserves: config.reserveFullIsl,
     maxDrafts: config.numSpeculativeTokens,
     reporters: connector?.reporters ?? null,
     loadFailurePolicy: config.loadFailurePolicy,

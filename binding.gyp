@@ -72,6 +72,41 @@
           }
         }]
       ]
+    },
+    {
+      "target_name": "blockstep_llama",
+      "sources": [
+        "native/llama/api/library.cc",
+        "native/llama/api/log.cc",
+        "native/llama/runner.cc",
+        "native/llama/sampler.cc",
+        "native/llama/weights.cc",
+        "native/llama/objects/addon.cc",
+        "native/llama/objects/context_object.cc",
+        "native/llama/objects/library_object.cc",
+        "native/llama/objects/model_object.cc"
+      ],
+      "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
+      "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"],
+      "cflags_cc!": ["-fno-exceptions", "-fno-rtti"],
+      "cflags_cc": ["-std=c++20", "-O3", "-fexceptions", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wconversion"],
+      "conditions": [
+        ["OS=='linux'", { "cflags_cc": ["-pthread"], "libraries": ["-pthread", "-ldl"] }],
+        ["OS=='mac'", {
+          "xcode_settings": {
+            "CLANG_CXX_LANGUAGE_STANDARD": "c++20",
+            "GCC_ENABLE_CPP_EXCEPTIONS": "YES",
+            "GCC_OPTIMIZATION_LEVEL": "3",
+            "GCC_SYMBOLS_PRIVATE_EXTERN": "YES",
+            "MACOSX_DEPLOYMENT_TARGET": "12.0"
+          }
+        }],
+        ["OS=='win'", {
+          "msvs_settings": {
+            "VCCLCompilerTool": { "ExceptionHandling": 1, "AdditionalOptions": ["/std:c++20"] }
+          }
+        }]
+      ]
     }
   ]
 }

@@ -27,9 +27,11 @@ export type {
   ExecutorRequest,
   ExecutorResult,
   FlatTokens,
+  SubmittedRequest,
 } from './engine/executor/executor.js';
 export type { ExecutorLimits } from './engine/executor/executor-limits.js';
 export { type GroupInputs, InputBatch, type StepInputs } from './engine/executor/input-batch.js';
+export type { SamplingParams, TokenLogprobs } from './engine/executor/sampling-params.js';
 export type {
   GenerateFailure,
   GenerateInput,
@@ -112,6 +114,7 @@ export {
 } from './scheduler/options/layer-groups.js';
 export type { LogSink, SchedulerConfig, SchedulerOptions } from './scheduler/options/options.js';
 export type { ResetOptions, ResetResult } from './scheduler/options/reset.js';
+export type { VersionRules, VllmVersion } from './scheduler/options/rules.js';
 export { EntryKind, type Plan } from './scheduler/plan/plan.js';
 export type { PlanGroup } from './scheduler/plan/plan-group.js';
 export type { StepOutputs } from './scheduler/plan/step-outputs.js';

@@ -35,6 +35,10 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: 'the conformance suite over every connector, 1,000 seeds of each case; --first S for others',
     command: 'tsx test/testing/long.ts',
   },
+  llama: {
+    what: 'random engines over llama.cpp, 100 seeds of each configuration, every token that of the model alone; --first S for others',
+    command: 'tsx test/executors/llama-cpp/equality/long.ts',
+  },
   pipeline: {
     what: 'a pipeline over Redis in processes that are killed, stopped and emptied, 60 times; BLOCKSTEP_PIPELINE_SEED=S for others',
     command: 'BLOCKSTEP_PIPELINE_KILLS=60 vitest run --config test/vitest.config.ts test/pipeline/process',

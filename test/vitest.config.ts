@@ -50,6 +50,7 @@ export default defineConfig({
         find: /^blockstep\/(connectors\/[a-z]+|pipeline\/redis|pipeline|serve|testing)$/,
         replacement: source('$1/index.ts'),
       },
+      { find: /^blockstep\/llama-cpp$/, replacement: source('executors/llama-cpp/index.ts') },
     ],
   },
   test: {

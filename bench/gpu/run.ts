@@ -1,28 +1,33 @@
 import { judgeComparison, runComparison, runNative } from './checks/comparison.js';
 import { measureFigures, measureThroughNode } from './checks/figures.js';
 import { buildNative, type NativePrograms } from './checks/native-build.js';
-import { SANITIZED_STEPS, SANITIZERS, sanitize } from './checks/sanitizers.js';
+import { SANITIZED_STEPS, SANITIZERS, type Sanitizer, sanitize } from './checks/sanitizers.js';
 import { runSuite, SUITES } from './checks/suites.js';
+import { terminateWorkers } from './checks/termination.js';
 import type { Ended } from './host/command.js';
-import { probeInProcess } from './host/host.js';
+import { probeInProcess, readClocks } from './host/host.js';
 import type { Part, RunOptions } from './options.js';
 import type { GpuRecord, Outcome } from './record/record.js';
 
-/**
- * Seconds that one check may take, several times what it should need on a host with many cores. What is left of
- * --minutes cuts them further.
- */
-const LIMITS = { probe: 60, build: 240, comparison: 150, figures: 150, suite: 60, sanitizer: 60 } as const;
-
 /** One check that is to come. */
-interface Planned {
+export interface Planned {
   name: string;
+  /** Seconds that it should need on a host of 16 cores with an H100. A test adds them up for each call (test/gpu/plan.test.ts). */
+  expected: number;
+  /** Seconds that it may take. What is left of --minutes cuts them further. */
   limit: number;
   run(limit: number): Promise<Outcome>;
 }
 
+/** Steps of the comparison, and of the tables, before the long ones: what is wrong shows in the first minute. */
+const FIRST_STEPS = { comparison: 5_000, tables: 2_000 } as const;
+/** Of a sanitizer alone, first: whether the program gets to its end under it. */
+const FIRST_SANITIZED = 50;
+/** How often a worker that alone uses the GPU is terminated. */
+const TERMINATED = 50;
+
 /** What checks leave for those behind them. */
-interface Context {
+export interface Context {
   options: RunOptions;
   record: GpuRecord;
   /** The addon over the emulated GPU; null with a real one. */
@@ -37,23 +42,43 @@ export async function runAll(
   record: GpuRecord,
   emulatedAddon: string | null,
 ): Promise<void> {
-  const context: Context = { options, record, emulatedAddon, programs: null };
-  for (const { name, limit, run } of planChecks(context)) {
+  for (const { name, limit, expected, run } of planChecks({
+    options,
+    record,
+    emulatedAddon,
+    programs: null,
+  })) {
     const seconds = Math.min(limit, options.minutes * 60 - record.elapsed);
     const found = seconds < 1 ? noTime() : await run(seconds);
     record.add({ name, ...found });
-    console.log(`${found.verdict.padEnd(11)} ${found.seconds.toFixed(1).padStart(6)} s  ${name}`);
+    const took = `${found.seconds.toFixed(1).padStart(6)} s of ${String(expected).padStart(3)}`;
+    console.log(`${found.verdict.padEnd(11)} ${took}  ${name}`);
   }
 }
 
-/** In this order: what is measured comes before what leaves the machine warm or may break the GPU. */
-function planChecks(context: Context): Planned[] {
+/**
+ * In this order: what shows at once that the host is of no use, then the short form of everything, then the long one. What is
+ * measured comes before what leaves the machine warm.
+ */
+export function planChecks(context: Context): Planned[] {
   const wants = (part: Part): boolean => context.options.only.includes(part);
   return [
     probe(context),
     ...(wants('a') || wants('c') || wants('d') ? [build(context)] : []),
-    ...(wants('a') ? [...comparisons(context), tables(context)] : []),
+    ...(wants('a') ? [firstCheck(context, 'probe', 8), ...comparisons(context, FIRST_STEPS.comparison)] : []),
+    ...(wants('c')
+      ? (['memcheck', 'racecheck'] as const).map((tool) => sanitizer(context, tool, 'test', FIRST_SANITIZED))
+      : []),
+    ...(wants('a')
+      ? [
+          tables(context, FIRST_STEPS.tables),
+          termination(context),
+          firstCheck(context, 'capture', 5),
+          firstCheck(context, 'held', 30),
+        ]
+      : []),
     ...(wants('d') ? [figures(context), figuresInNode(context)] : []),
+    ...(wants('a') ? comparisons(context, context.options.steps) : []),
     ...(wants('b') ? suites(context) : []),
     ...(wants('c') ? sanitizers(context) : []),
   ];
@@ -65,28 +90,57 @@ function probe({ emulatedAddon }: Context): Planned {
     const { usable, reason, seconds } = await probeInProcess(env);
     return { verdict: usable ? 'passed' : 'failed', seconds, detail: reason };
   };
-  return { name: 'the package can use CUDA', limit: LIMITS.probe, run };
+  return { name: 'the package can use CUDA', expected: 5, limit: 60, run };
 }
 
 function build(context: Context): Planned {
   const { emulatedAddon, record } = context;
   const capability = record.results.host.gpu?.computeCapability ?? '';
   const architecture = emulatedAddon === null ? capability.replace('.', '') : null;
+  const { only } = context.options;
+  const checks = only.includes('a') || only.includes('c');
+  const targets = [
+    ...(checks ? ['cuda_test', 'tables_test', 'first_checks'] : []),
+    ...(only.includes('d') ? ['cuda_bench'] : []),
+  ];
   const run = async (limit: number): Promise<Outcome> => {
-    const { programs, ...found } = await buildNative(architecture, limit);
+    const { programs, ...found } = await buildNative(architecture, targets, limit);
     context.programs = programs;
     return found;
   };
-  return { name: 'native test program', limit: LIMITS.build, run };
+  return { name: 'native test programs', expected: targets.length === 1 ? 60 : 75, limit: 200, run };
+}
+
+/** How the back end lives beside others (native/test/gpu/first_checks.cc). */
+function firstCheck(context: Context, check: 'probe' | 'capture' | 'held', expected: number): Planned {
+  const what = {
+    probe: 'the self-test, a hundred times',
+    capture: 'a capture of another thread',
+    held: 'a GPU that somebody else holds',
+  };
+  const run = withPrograms(context, ({ first }, limit) => runNative(first, ['--check', check], limit));
+  return { name: what[check], expected, limit: 3 * expected, run };
+}
+
+/** A worker that alone uses CUDA, terminated with copies under way. */
+function termination({ emulatedAddon }: Context): Planned {
+  const times = emulatedAddon === null ? TERMINATED : 3;
+  return {
+    name: 'a worker with copies under way is terminated',
+    expected: 15,
+    limit: 40,
+    run: (limit) => terminateWorkers(times, emulatedAddon, limit),
+  };
 }
 
 /** One run of the program, judged for each authority. */
-function comparisons(context: Context): Planned[] {
-  const { steps } = context.options;
+function comparisons(context: Context, steps: number): Planned[] {
   let ended: Promise<Ended> | null = null;
   return (['host', 'device'] as const).map((authority) => ({
-    name: `CUDA against host, authority ${authority}`,
-    limit: LIMITS.comparison,
+    name: `CUDA against host, ${steps} steps, authority ${authority}`,
+    // The second one is judged of the same run.
+    expected: authority === 'host' ? Math.ceil(steps / 1700) : 0,
+    limit: 120,
     run: withPrograms(context, async ({ test }, limit) => {
       ended ??= runComparison(test, steps, limit);
       return judgeComparison(await ended, authority, steps);
@@ -94,16 +148,19 @@ function comparisons(context: Context): Planned[] {
   }));
 }
 
-/** Each of its steps is a whole one, gathered, read by a graph and compared: a hundredth of them does. */
-function tables(context: Context): Planned {
-  const steps = Math.max(50, Math.ceil(context.options.steps / 100));
-  const run = withPrograms(context, ({ tables }, limit) => runNative(tables, steps, limit));
-  return { name: 'tables of a step, read by a captured graph', limit: LIMITS.comparison, run };
+/** Each of its steps is a whole one, gathered, read by a graph and compared. */
+function tables(context: Context, most: number): Planned {
+  const steps = Math.min(most, Math.max(50, context.options.steps));
+  const run = withPrograms(context, ({ tables }, limit) =>
+    runNative(tables, ['--steps', String(steps)], limit),
+  );
+  return { name: 'tables of a step, read by a captured graph', expected: 10, limit: 60, run };
 }
 
 function figures(context: Context): Planned {
   const { emulatedAddon, record } = context;
   const run = withPrograms(context, async ({ bench }, limit) => {
+    const before = await readClocks();
     const { figures, ...found } = await measureFigures(
       bench,
       emulatedAddon === null ? [] : ['--quick', '1'],
@@ -111,9 +168,9 @@ function figures(context: Context): Planned {
     );
     // The emulated GPU shows that the benchmark works; its times are nobody's.
     if (emulatedAddon === null) record.addFigures(figures);
-    return found;
+    return { ...found, detail: { said: found.detail, clocks: { before, after: await readClocks() } } };
   });
-  return { name: 'figures', limit: LIMITS.figures, run };
+  return { name: 'figures', expected: 150, limit: 220, run };
 }
 
 function figuresInNode({ emulatedAddon, record }: Context): Planned {
@@ -122,30 +179,37 @@ function figuresInNode({ emulatedAddon, record }: Context): Planned {
     if (emulatedAddon === null) record.addFigures(figures);
     return found;
   };
-  return { name: 'figures in Node', limit: LIMITS.figures, run };
+  return { name: 'figures in Node', expected: 30, limit: 70, run };
 }
 
 function suites({ emulatedAddon }: Context): Planned[] {
   return SUITES.filter(({ short }) => emulatedAddon === null || short.length > 0).map((suite) => ({
     name: `suite ${suite.room}`,
-    limit: LIMITS.suite,
+    expected: 20,
+    limit: 60,
     run: (limit) => runSuite(suite, emulatedAddon, limit),
   }));
 }
 
 function sanitizers(context: Context): Planned[] {
-  const programs = Object.entries(SANITIZED_STEPS) as [keyof typeof SANITIZED_STEPS, number][];
-  return SANITIZERS.flatMap((tool) =>
-    programs.map(([program, steps]) => ({
-      name: `compute-sanitizer ${tool}, ${program === 'test' ? 'CUDA against host' : 'tables of a step'}`,
-      limit: LIMITS.sanitizer,
-      run: withPrograms(context, (built, limit) =>
-        context.emulatedAddon === null
-          ? sanitize(tool, built[program], steps, limit)
-          : Promise.resolve(noGpu()),
-      ),
-    })),
-  );
+  return SANITIZERS.flatMap((tool) => [
+    sanitizer(context, tool, 'test', SANITIZED_STEPS.test),
+    sanitizer(context, tool, 'tables', SANITIZED_STEPS.tables),
+  ]);
+}
+
+function sanitizer(context: Context, tool: Sanitizer, program: 'test' | 'tables', steps: number): Planned {
+  const what = program === 'test' ? 'CUDA against host' : 'tables of a step';
+  return {
+    name: `compute-sanitizer ${tool}, ${what}, ${steps} steps`,
+    expected: 15,
+    limit: 45,
+    run: withPrograms(context, (built, limit) =>
+      context.emulatedAddon === null
+        ? sanitize(tool, built[program], steps, limit)
+        : Promise.resolve(noGpu()),
+    ),
+  };
 }
 
 /** A check that needs the native programs: without them it has failed, whatever it would have found. */
@@ -153,7 +217,11 @@ function withPrograms(
   context: Context,
   run: (programs: NativePrograms, limit: number) => Promise<Outcome>,
 ): Planned['run'] {
-  const missing: Outcome = { verdict: 'failed', seconds: 0, detail: 'the native test program was not built' };
+  const missing: Outcome = {
+    verdict: 'failed',
+    seconds: 0,
+    detail: 'the native test programs were not built',
+  };
   return (limit) => (context.programs === null ? Promise.resolve(missing) : run(context.programs, limit));
 }
 

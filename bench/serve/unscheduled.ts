@@ -5,6 +5,7 @@
 import type { AddressInfo } from 'node:net';
 import fastify from 'fastify';
 import type { Engine, RequestOutput, RequestStream } from '../../src/index.js';
+import type { Chat } from '../../src/serve/api/chat.js';
 import { plainChatPrompt } from '../../src/serve/api/chat-message.js';
 import { o200k } from '../../src/serve/index.js';
 import { addGenerateRoutes } from '../../src/serve/server/generate-routes.js';
@@ -64,8 +65,11 @@ const settings = {
   model: {
     id: 'llama-3.1-8b',
     vocabulary: o200k,
-    chatPrompt: plainChatPrompt,
+    chatPrompt: ({ messages }: Chat) => plainChatPrompt(messages, o200k),
+    hasTemplate: false,
     sampling: [],
+    samplingDefaults: {},
+    grammar: null,
     created: 0,
     maxModelLen: 2 ** 30,
   },

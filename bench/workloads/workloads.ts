@@ -46,6 +46,8 @@ export interface DecodeVariant {
   transfers?: number;
   /** Where the state is kept. Default: on the host alone. */
   backend?: 'host' | 'cuda';
+  /** Who decides; a GPU is waited for in place. Default: the host. */
+  authority?: 'host' | 'device';
   /** KV cache groups. Default: one of full attention. */
   kvGroups?: NonNullable<SchedulerOptions['kvGroups']>;
 }
@@ -62,7 +64,14 @@ export interface Decode {
  * every step one request in 16 fills a block and takes another. Within `numSteps` none ends and none is preempted.
  */
 export function makeDecode(numRequests: number, numSteps: number, variant: DecodeVariant = {}): Decode {
-  const { pipelineDepth = 1, drafts = 0, evicting = false, transfers = 0, backend = 'host' } = variant;
+  const {
+    pipelineDepth = 1,
+    drafts = 0,
+    evicting = false,
+    transfers = 0,
+    backend = 'host',
+    authority = 'host',
+  } = variant;
   const { kvGroups = [{ type: 'full' }] } = variant;
   const longest = 512 + BLOCK_SIZE + numSteps * (1 + drafts);
   const blocksEach = Math.ceil(longest / BLOCK_SIZE) + 1;
@@ -79,7 +88,9 @@ export function makeDecode(numRequests: number, numSteps: number, variant: Decod
     connector: transfers > 0 ? new EndlessConnector() : null,
     deadlines: false,
     backend,
+    authority,
   });
+  if (authority === 'device') scheduler.schedule = () => scheduler.authority.scheduleInPlace();
   const prompts = new Prompts(blocksEach * BLOCK_SIZE);
   touchPool(scheduler, prompts, numRequests, blocksEach, evicting);
   for (let i = 0; i < transfers / 2; i++) {

@@ -15,12 +15,12 @@ if [ -z "$report" ]; then
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
   report=$scratch/report
-  flags=(-std=c++20 -O3 -Werror all-warnings -Xptxas=-v --threads 0)
+  flags=(-std=c++20 -O3 -Werror all-warnings -Xptxas=-v --threads 0 -Xcompiler=-Wall,-Wextra,-Wconversion,-Werror)
   for architecture in $architectures; do
     flags+=("--generate-code=arch=compute_$architecture,code=sm_$architecture")
   done
   for source in */*.cu; do
-    "$nvcc" "${flags[@]}" -fatbin "$source" -o "$scratch/kernels" >>"$report" 2>&1 || { cat "$report"; exit 1; }
+    "$nvcc" "${flags[@]}" -c "$source" -o "$scratch/kernels" >>"$report" 2>&1 || { cat "$report"; exit 1; }
   done
 fi
 

@@ -6,7 +6,11 @@ set(BLOCKSTEP_KERNEL_SOURCES
   kernels/kernels.cu
   reference/reference.cu)
 set(BLOCKSTEP_CUDA_SOURCES
-  base/call.cc
+  base/driver.cc
+  base/gpu.cc
+  memory/memory.cc
+  memory/pinned_slabs.cc
+  base/stream.cc
   copies/block_memory.cc
   copies/calibrate.cc
   copies/copier.cc

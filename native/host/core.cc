@@ -95,11 +95,12 @@ u32 HostCore::match(u32 slot, u32 max_blocks) {
   return admissions_.match(slot, max_blocks);
 }
 
-std::int32_t HostCore::admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens) {
+std::int32_t HostCore::admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens,
+                             u32 spare_blocks, u32 reserved_blocks) {
   condition_.require_sound();
   require_host_decides("admit");
   pending_.drain();
-  return admissions_.admit(slot, hit_blocks, reserve_tokens, need_tokens, publish_tokens);
+  return admissions_.admit(slot, hit_blocks, reserve_tokens, need_tokens, publish_tokens, spare_blocks, reserved_blocks);
 }
 
 u32 HostCore::common_prefix(u32 slot) {
@@ -273,6 +274,7 @@ void HostCore::forget_kv_events() {
 
 void HostCore::submit(std::optional<u64> stream) {
   condition_.begin_change();
+  mirrored_.admit(stream);
   pending_.drain();
   mirrored_.submit(stream);
 }

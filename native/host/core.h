@@ -49,7 +49,8 @@ class HostCore {
   u32 run(u32 frame, u32 from, u32 to);
   u64 add(Span<const std::int32_t> tokens, std::u16string_view adapter, std::u16string_view salt);
   u32 match(u32 slot, u32 max_blocks);
-  std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens);
+  std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens,
+                     u32 spare_blocks = 0, u32 reserved_blocks = 0);
   u32 common_prefix(u32 slot);
   void flush();
 

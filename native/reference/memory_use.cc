@@ -29,17 +29,25 @@ void ReferenceModel::write_tokens(const Tables& tables, Work& work, u32 group) {
   }
 }
 
-/// Writes the state after the last token and, where the group keeps those too, after the last token of every block. The
-/// other tokens have slots or none, but nothing is written for them: their slots are only checked.
+/// Checks the slots of all tokens, which follow the plan, and writes the states. Which of them is the last one is known when the drafts
+/// of the step have been verified: then answer() writes them.
 void ReferenceModel::write_states(const Tables& tables, Work& work, u32 group) {
   const std::int32_t* blocks = row(tables, group, work.entry);
   const std::int64_t* mapping = lay_out_group(config_.tables, tables, group).slot_mapping + work.query;
+  const u32 planned = work.first + work.shift;
+  for (u32 p = planned; p < work.planned_end; ++p) check_slot(work, group, p, mapping[p - planned], slot_in(blocks, group, p));
+  if (work.end <= work.known) keep_states(tables, work, group, work.end);
+}
+
+/// Writes the state after the last of the tokens in front of `end` and, where the group keeps those too, after the last token of every
+/// block. Where drafts were among them, the step may have passed the end of a block whose place holds one: that gets its state too.
+void ReferenceModel::keep_states(const Tables& tables, Work& work, u32 group, u32 end) {
+  const std::int32_t* blocks = row(tables, group, work.entry);
   const u32 size = config_.tokens_per_block(group);
-  for (u32 p = work.first; p < work.end; ++p) {
-    const std::int64_t slot = mapping[p - work.first];
-    const bool ends = config_.groups[group].every_end && (p + 1) % size == 0;
-    if (ends || p + 1 == work.end) write_entry(work, group, p, slot, work.query + (p - work.first));
-    check_slot(work, group, p, slot, slot_in(blocks, group, p));
+  const bool verified = work.end > work.known;
+  for (u32 p = work.first; p < end; ++p) {
+    const bool passes = (p + 1) % size == 0 && (config_.groups[group].every_end || (verified && blocks[p / size] != 0));
+    if (passes || p + 1 == end) write_entry(work, group, p, slot_in(blocks, group, p), kNone);
   }
 }
 
@@ -116,7 +124,7 @@ void ReferenceModel::read(const Tables& tables, Work& work) {
   for (u32 g = 0; g < num_groups(); ++g) {
     if (!has_states(g)) read_group(tables, work, g);
   }
-  if (work.bent >= 0) text_[work.end - 1] = work.bent;
+  if (work.bent >= 0) text_[std::min(work.end, work.known) - 1] = work.bent;
 }
 
 /// The first position that a token of the step needs in a group without states.

@@ -46,7 +46,7 @@ void ReferenceModel::judge(const StepIo& io, const Tables& tables) {
     report_astray();
     for (Work& work : work_) {
       read(tables, work);
-      answer(io, work);
+      answer(io, tables, work);
     }
     forget_retired();
   });
@@ -96,7 +96,7 @@ void ReferenceModel::adopt(u64 handle, Span<const std::int32_t> blocks) {
 }
 
 /// Samples from the tokens that were read, verifies drafts, and makes drafts for the next step.
-void ReferenceModel::answer(const StepIo& io, Work& work) {
+void ReferenceModel::answer(const StepIo& io, const Tables& tables, Work& work) {
   const u32 e = work.entry;
   io.counts[e] = 0;
   io.next_counts[e] = 0;
@@ -123,6 +123,14 @@ void ReferenceModel::answer(const StepIo& io, Work& work) {
     for (u32 i = 0; i < count; ++i) sequence.append(sampled[i]);
     sequence.computed = work.known + count - 1;
     rejected = num_drafts + 1 - count;
+    for (u32 g = 0; num_drafts > 0 && g < num_groups(); ++g) {
+      if (has_states(g)) keep_states(tables, work, g, sequence.computed);
+    }
+    if (work.faulty && !config_.report_only) {
+      io.errors[e] = 1;
+      sequence.lost = true;
+      return;
+    }
     io.counts[e] = static_cast<std::int32_t>(count);
     num_tokens_ += count;
     draft(sequence);

@@ -106,6 +106,7 @@ class ReferenceModel {
   void write(const Tables& tables, Work& work);
   void write_tokens(const Tables& tables, Work& work, u32 group);
   void write_states(const Tables& tables, Work& work, u32 group);
+  void keep_states(const Tables& tables, Work& work, u32 group, u32 end);
   void check_slot(Work& work, u32 group, u32 position, std::int64_t slot, std::int64_t expected);
   void write_entry(Work& work, u32 group, u32 position, std::int64_t slot, u32 mapping);
   void report_astray();
@@ -120,7 +121,7 @@ class ReferenceModel {
   void report_in(Work& work, u32 group, Finding finding);
 
   // reference.cc: computes a step, and answers.
-  void answer(const StepIo& io, Work& work);
+  void answer(const StepIo& io, const Tables& tables, Work& work);
   void draft(Sequence& sequence);
   void report(Work& work, Finding finding);
   void publish_findings(const StepIo& io) const;

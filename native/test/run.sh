@@ -26,7 +26,7 @@ declare -A KINDS=(
 # What tests are linked with, as far as they use it: an archive for each kind. The one in plain C stands for another addon.
 # What is of CUDA takes the address sanitizer minutes to compile: only for the long runs.
 HOST_PARTS=$(find ../transfer ../host ../reference -name '*.cc' | sort | xargs)
-GPU_PARTS="$(find ../cuda gpu_shim -name '*.cc' -o -name '*.cu' | sort | xargs) gpu/forward.cu gpu/tables_reader.c"
+GPU_PARTS="$(find ../cuda gpu_shim -name '*.cc' -o -name '*.cu' | sort | xargs) gpu/forward.cu gpu/tables_reader.c gpu/bench/matrix_product.cu"
 declare -A PARTS=([optimised]="$HOST_PARTS $GPU_PARTS" [checked]=$HOST_PARTS [races]="$HOST_PARTS $GPU_PARTS")
 
 mode=${1:-}
@@ -44,9 +44,16 @@ if [ "$mode" = --long ]; then
   PARTS[checked]="$HOST_PARTS $GPU_PARTS"
 fi
 
-# compile PART KIND FLAGS...: native/build-test/KIND/PART.o
+# object_of PART KIND: its object, named by the whole path, since two folders may have files of one name
+object_of() {
+  local name=${1#../}
+  echo "$BUILD/$2/${name//\//_}.o"
+}
+
+# compile PART KIND FLAGS...
 compile() {
-  local part=$1 object=$BUILD/$2/${1##*/}.o
+  local part=$1 object
+  object=$(object_of "$1" "$2")
   shift 2
   local command=("$CXX" "$@" -x c++)
   if [[ $part == *.c ]]; then command=("${CC:-gcc}" -std=c99 -pedantic -Wall -Wextra -Werror); fi
@@ -60,7 +67,7 @@ build() {
   local binary=$BUILD/$source.$kind
   "$CXX" "$@" "$source.cc" "$BUILD/$kind/parts.a" -o "$binary.new" && mv "$binary.new" "$binary"
 }
-export -f compile build
+export -f object_of compile build
 export CXX BUILD
 
 # is_stale FILE SOURCE: it is not there, or older than what it is made of.
@@ -78,8 +85,8 @@ make_tests() {
   for kind in $kinds; do
     mkdir -p "$BUILD/$kind"
     for part in ${PARTS[$kind]}; do
-      is_stale "$BUILD/$kind/${part##*/}.o" "$part" || continue
-      rm -f "$BUILD/$kind/${part##*/}.o" "$BUILD/$kind/parts.a"
+      is_stale "$(object_of "$part" "$kind")" "$part" || continue
+      rm -f "$(object_of "$part" "$kind")" "$BUILD/$kind/parts.a"
       echo "$part $kind $FLAGS ${KINDS[$kind]}"
     done
   done | xargs -r -P "$JOBS" -L 1 bash -c 'compile "$@"' compile
@@ -131,6 +138,8 @@ make_tests "$(
     echo "$source races"
   done
   echo cuda/gpu_test races
+  for kind in optimised races; do echo cuda/pinned_slabs_test $kind; done
+  echo cuda/neighbours_test optimised
   for source in cuda/gpu_test host/comparison_test gpu/tables_test core/churn_test core/bench_core; do echo "$source optimised"; done
 )"
 
@@ -167,6 +176,8 @@ runs() {
   echo cuda/cuda_lane_test races 1 5
   echo cuda/cuda_lane_test optimised $((40 * times))
   echo cuda/gpu_test races 0
+  for kind in optimised races; do echo cuda/pinned_slabs_test $kind; done
+  echo cuda/neighbours_test optimised
   echo cuda/gpu_test optimised $((200 * times))
   for kind in "${long[@]}"; do
     echo cuda/device_reference_test $kind 30

@@ -1,4 +1,4 @@
-// npm run prebuild: builds the addon that a release carries for this platform, into prebuilds/, and says what it needs.
+// npm run prebuild: builds the addons that a release carries for this platform, into prebuilds/, and says what they need.
 //   --check   is there one, of these sources, that other machines can load? (before npm publish)
 //   --adopt   takes the addon of native/build, unless there is one of these sources: so whoever installs the package from
 //             git, or packs it, has an addon for this machine
@@ -12,7 +12,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { addonTarget, loadAddonFrom } from '../../dist/core/loader.js';
 import { linksOf } from './binary.mjs';
@@ -27,6 +27,7 @@ const SOURCES = [
   'cuda',
   'host',
   'include',
+  'llama',
   'reference',
   'transfer',
 ];
@@ -35,6 +36,8 @@ const NEWEST_GLIBC = '2.34';
 
 const folder = join(root, 'prebuilds', addonTarget());
 const path = join(folder, 'blockstep.node');
+/** The addon over llama.cpp, which lies beside it and was built with it. */
+const llamaPath = join(folder, 'blockstep_llama.node');
 /** What the addon there was built from: `{ sources, portable, backends }`. */
 const label = join(folder, 'build.json');
 
@@ -50,12 +53,15 @@ function digestOfSources() {
 }
 
 function readLabel() {
-  return existsSync(label) && existsSync(path) ? JSON.parse(readFileSync(label, 'utf8')) : null;
+  return [label, path, llamaPath].every((file) => existsSync(file))
+    ? JSON.parse(readFileSync(label, 'utf8'))
+    : null;
 }
 
 function keep(built, portable, backends) {
   mkdirSync(folder, { recursive: true });
   copyFileSync(built, path);
+  copyFileSync(join(dirname(built), 'blockstep_llama.node'), llamaPath);
   writeFileSync(label, `${JSON.stringify({ sources: digestOfSources(), portable, backends })}\n`);
 }
 
@@ -66,12 +72,12 @@ function faultsOf(addon) {
   const { glibc, libraries, keepsLoaded, stripped } = linksOf(addon);
   console.log(`${addon}: needs glibc ${glibc ?? '-'} and ${libraries.join(', ')}`);
   if (glibc !== null && glibc.localeCompare(NEWEST_GLIBC, 'en', { numeric: true }) > 0)
-    faults.push(`it needs glibc ${glibc}, expected ${NEWEST_GLIBC} at most`);
+    faults.push(`${addon} needs glibc ${glibc}, expected ${NEWEST_GLIBC} at most`);
   for (const library of ['libstdc++', 'libgcc', 'libcuda', 'libcudart'])
     if (libraries.some((name) => name.startsWith(library)))
-      faults.push(`it needs ${library}, expected it inside`);
-  if (!keepsLoaded) faults.push('it can be unloaded, expected -z nodelete');
-  if (!stripped) faults.push('it has its symbols, expected none');
+      faults.push(`${addon} needs ${library}, expected it inside`);
+  if (!keepsLoaded) faults.push(`${addon} can be unloaded, expected -z nodelete`);
+  if (!stripped) faults.push(`${addon} has its symbols, expected none`);
   return faults;
 }
 
@@ -87,13 +93,14 @@ function prebuild() {
 
 function check() {
   const found = readLabel();
-  const faults = found === null ? ['there is none'] : faultsOf(path);
-  if (found !== null && !found.portable) faults.push('it was built for this machine');
+  const faults = found === null ? [`${folder} has none`] : [...faultsOf(path), ...faultsOf(llamaPath)];
+  if (found !== null && !found.portable) faults.push(`${path} was built for this machine`);
   // Only this platform has CUDA in a release.
   if (found !== null && addonTarget() === 'linux-x64' && !found.backends.includes('cuda'))
-    faults.push(`it has the back ends ${found.backends.join(', ')}, expected cuda too`);
-  if (found !== null && found.sources !== digestOfSources()) faults.push('it was built from other sources');
-  for (const fault of faults) console.error(`${path}: ${fault}`);
+    faults.push(`${path} has the back ends ${found.backends.join(', ')}, expected cuda too`);
+  if (found !== null && found.sources !== digestOfSources())
+    faults.push(`${path} was built from other sources`);
+  for (const fault of faults) console.error(fault);
   if (faults.length > 0) console.error('Run: npm run prebuild');
   return faults.length === 0 ? 0 : 1;
 }

@@ -16,6 +16,9 @@ export const ERROR_CODES = {
   /** The message names the byte, or the batch of commands, at fault. Another version's log cannot be read. */
   ERR_BLOCKSTEP_BAD_LOG:
     'a recorded command log is malformed, or does not apply to the state it was replayed on',
+  /** The message names the file and what is wrong with it, such as the byte where it ends. */
+  ERR_BLOCKSTEP_BAD_MODEL:
+    'the file of a model is missing, cut off or of a foreign format, or the model is of a kind that is not supported',
   /** Call a native method on its own object; do not take the method off. */
   ERR_BLOCKSTEP_BAD_RECEIVER: 'a native method was called on an object that is not a native core',
   /** Do not keep a slot behind the end of its request; handles are safe to keep. */

@@ -1,14 +1,15 @@
-import { badArgument, checkInteger, show } from '../base/errors.js';
+import { checkInteger } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
-import { checkNames, knownNames } from '../base/known-names.js';
+import { type CoreConfig, nativeConfig } from './core-config.js';
 import { DeviceGatherer, type DeviceTableSet, type DeviceTables } from './device-tables.js';
 import { Control, type Frame, makeExchange } from './exchange.js';
 import { loadAddon } from './loader.js';
 import type { NativeAddon, NativeConfig, NativeCore } from './native/native.js';
-import { type Backend, createNative, type PlacementOptions, resolvePlacement } from './placement.js';
+import { type Backend, createNative, resolvePlacement } from './placement.js';
 import { Gatherer, groupShapes, type StepTables } from './tables.js';
 import { usableBlocks } from './usable-blocks.js';
 
+export type { CoreConfig } from './core-config.js';
 export { Control, type Frame, PendingOp } from './exchange.js';
 
 /** Slots of the request table. A handle has 53 bits: 21 bits of slot, and above them 32 bits of generation. */
@@ -25,73 +26,6 @@ export function generationOf(handle: number): number {
 }
 
 const INT32_MAX = 2 ** 31 - 1;
-
-/** `NativeConfig` and the placement; fields that only the border to native code needs have defaults. */
-export interface CoreConfig
-  extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead' | 'cuda' | 'authority'>,
-    PlacementOptions {
-  /** Frames of plan arrays, 1 to 64: one per step in flight, and one for the step being planned. Default 1. */
-  numFrames?: number;
-  /** Pending operations that the exchange buffer holds before they are drained. Default 4 x maxEntries + 64. */
-  pendingCapacity?: number;
-  /** Tokens beyond the scheduled ones for which `run` reserves blocks. Default 0. */
-  lookahead?: number;
-  /** Most tokens of one step, which decides the size of the tables of `gather`. Default 8192. */
-  maxTokens?: number;
-}
-
-const CONFIG = knownNames<CoreConfig>('the config of a Core', {
-  numBlocks: true,
-  blockSize: true,
-  numRows: true,
-  maxBlocksPerRow: true,
-  maxEntries: true,
-  numFrames: true,
-  pendingCapacity: true,
-  lookahead: true,
-  maxTokens: true,
-  maxModelLen: true,
-  enablePrefixCaching: true,
-  hashSeed: true,
-  kvEvents: true,
-  kvEventsByBlock: true,
-  groups: true,
-  keptBlocks: true,
-  groupFixes: true,
-  backend: true,
-  authority: true,
-  device: true,
-  stream: true,
-});
-
-function nativeConfig(config: CoreConfig): NativeConfig {
-  if (typeof config !== 'object' || config === null) throw badArgument('config', show(config), 'an object');
-  checkNames(config, CONFIG);
-  const maxEntries = checkInteger('maxEntries', config.maxEntries, 1, 2 ** 20);
-  return {
-    numBlocks: config.numBlocks,
-    blockSize: config.blockSize,
-    numRows: config.numRows,
-    maxBlocksPerRow: config.maxBlocksPerRow,
-    maxEntries,
-    numFrames: checkInteger('numFrames', config.numFrames ?? 1, 1, 64),
-    pendingCapacity: checkInteger(
-      'pendingCapacity',
-      config.pendingCapacity ?? 4 * maxEntries + 64,
-      1,
-      2 ** 24,
-    ),
-    lookahead: config.lookahead ?? 0,
-    maxModelLen: config.maxModelLen,
-    enablePrefixCaching: config.enablePrefixCaching,
-    hashSeed: config.hashSeed,
-    kvEvents: config.kvEvents ?? 'off',
-    kvEventsByBlock: config.kvEventsByBlock ?? false,
-    ...(config.groups !== undefined && { groups: config.groups }),
-    ...(config.keptBlocks !== undefined && { keptBlocks: config.keptBlocks }),
-    ...(config.groupFixes !== undefined && { groupFixes: config.groupFixes }),
-  };
-}
 
 /**
  * The typed face of a native core: views of the exchange buffer, the queue of pending operations, and the counts. It

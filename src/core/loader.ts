@@ -32,10 +32,19 @@ function isMusl(): boolean {
  */
 export function addonPaths(root = packageRoot()): string[] {
   if (process.env['BLOCKSTEP_ADDON']) return [process.env['BLOCKSTEP_ADDON']];
+  return binaryPaths('blockstep.node', 'blockstep_host.node', root);
+}
+
+/**
+ * Paths at which an addon of the package may lie, best first.
+ * @param name its file as CMake builds it, and as it is shipped
+ * @param byGyp its file as node-gyp builds it
+ */
+export function binaryPaths(name: string, byGyp: string, root = packageRoot()): string[] {
   return [
-    join(root, 'native', 'build', 'Release', 'blockstep.node'),
-    join(root, 'build', 'Release', 'blockstep_host.node'),
-    join(root, 'prebuilds', addonTarget(), 'blockstep.node'),
+    join(root, 'native', 'build', 'Release', name),
+    join(root, 'build', 'Release', byGyp),
+    join(root, 'prebuilds', addonTarget(), name),
   ];
 }
 

@@ -18,8 +18,9 @@ import { schedulerFacts } from './inspect/scheduler-facts.js';
 import { readStats, type SchedulerStats } from './inspect/stats.js';
 import { verifyScheduler } from './inspect/verify.js';
 import type { SchedulerConfig } from './options/options.js';
-import type { Request } from './request/request.js';
-import { freeBlocksToAdmit } from './schedule/admission.js';
+import type { Request, TakenRequest } from './request/request.js';
+import type { Chunk } from './request/session.js';
+import { blocksToSpare, freeBlocksToAdmit } from './schedule/admission.js';
 import type { Backlog } from './state/backlog.js';
 import type { SchedulerState } from './state/scheduler-state.js';
 
@@ -63,11 +64,15 @@ export class SchedulerReader {
   }
 
   /**
-   * @internal Has `refuse` called for each new request whose fields are good, with its number of prompt tokens. What it
-   * throws, `add` throws, with nothing changed.
+   * @internal Has `refuse` called for each new request whose fields are good, and `refuseChunk` for each chunk of a session. What they
+   * throw, `add` and `addChunk` throw, with nothing changed.
    */
-  onAdd(refuse: (numTokens: number) => void): void {
+  onAdd(
+    refuse: (request: TakenRequest) => void,
+    refuseChunk: (chunk: Chunk, request: Request) => void,
+  ): void {
     this.#calls.admitNew = refuse;
+    this.#calls.admitChunk = refuseChunk;
   }
 
   /**
@@ -168,6 +173,16 @@ export class SchedulerReader {
   /** @internal Blocks that must be free for a waiting request to be admitted, by KV cache group; see there. */
   freeBlocksToAdmit(request: Request): ArrayLike<number> | null {
     return freeBlocksToAdmit(this.#s, request);
+  }
+
+  /** @internal Blocks that were given back and wait for a step in flight; see the rule `fenceFrees`. */
+  fencedBlocks(): number[] {
+    return this.#s.fencedFrees.flatMap(({ blocks }) => [...blocks]);
+  }
+
+  /** @internal Blocks that an admission leaves free beside those, because others run (`watermark`). */
+  blocksToSpare(): number {
+    return blocksToSpare(this.#s);
   }
 
   /** @internal The finished request with this id whose blocks are still in use. Looks at all such requests. */

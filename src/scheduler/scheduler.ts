@@ -1,13 +1,11 @@
-import { BlockstepError } from '../base/errors.js';
+import type { Authority } from './authority/authority.js';
+import { chooseAuthority } from './authority/choose-authority.js';
 import { add, addChunk, endSession } from './calls/request-calls.js';
 import { SchedulerCalls } from './calls/scheduler-calls.js';
 import { complete, fenceTransfers, hold, updateTransfers } from './calls/transfer-calls.js';
 import * as take from './calls/validate.js';
 import type { ConnectorOutput } from './connector/connector.js';
 import { type TakenOutput, takeOutput } from './connector/connector-output.js';
-import { scheduleOnDevice } from './device/device-pass.js';
-import { GpuQuestion } from './device/gpu-question.js';
-import { PendingSchedule } from './device/pending-schedule.js';
 import { finishFromOutside } from './life/finish.js';
 import { resetPrefixCache } from './life/prefix-reset.js';
 import type { SchedulerOptions } from './options/options.js';
@@ -20,7 +18,6 @@ import type { OutstandingKind } from './request/outstanding.js';
 import type { RequestInput } from './request/request.js';
 import type { ChunkInput, ChunkOutcome, EndOutcome } from './request/session.js';
 import { FinishCode } from './request/status.js';
-import { schedule } from './schedule/schedule.js';
 import { SchedulerReader } from './scheduler-reader.js';
 import type { SchedulerState } from './state/scheduler-state.js';
 import { replaceDrafts, setDrafts } from './update/drafts.js';
@@ -38,8 +35,7 @@ import { checkOldest, checkUpdatedLast, failStep, update } from './update/update
 export class Scheduler extends SchedulerReader {
   readonly #calls: SchedulerCalls;
   readonly #s: SchedulerState;
-  /** The question to the GPU, where the GPU decides; null where the host does. */
-  readonly #question: GpuQuestion | null;
+  readonly #authority: Authority;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: SchedulerOptions) {
@@ -47,8 +43,7 @@ export class Scheduler extends SchedulerReader {
     super(calls);
     this.#calls = calls;
     this.#s = calls.state;
-    const decides = calls.state.config.placement.authority === 'device';
-    this.#question = decides ? new GpuQuestion(calls.state) : null;
+    this.#authority = chooseAuthority(calls);
   }
 
   /**
@@ -113,13 +108,7 @@ export class Scheduler extends SchedulerReader {
    * decides
    */
   schedule(): Plan {
-    return this.#calls.enter(() => {
-      if (this.#question !== null) {
-        throw new BlockstepError('ERR_BLOCKSTEP_AUTHORITY', 'the GPU decides: await scheduleAsync()');
-      }
-      this.#calls.beginStep();
-      return this.#calls.gate.change(() => schedule(this.#s));
-    });
+    return this.#authority.schedule();
   }
 
   /**
@@ -129,24 +118,13 @@ export class Scheduler extends SchedulerReader {
    * @throws by rejection what `schedule` throws; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR if the GPU is lost, does not
    * answer within a minute, or decides something impossible; ERR_BLOCKSTEP_DISPOSED
    */
-  async scheduleAsync(): Promise<Plan> {
-    if (this.#question === null) return this.schedule();
-    return await this.beginSchedule().settle();
+  scheduleAsync(): Promise<Plan> {
+    return this.#authority.scheduleAsync();
   }
 
-  /** @internal Begins a `scheduleAsync` that its caller can also wait for in place. @throws ERR_BLOCKSTEP_AUTHORITY */
-  beginSchedule(): PendingSchedule {
-    const question = this.#question;
-    if (question === null) {
-      throw new BlockstepError('ERR_BLOCKSTEP_AUTHORITY', 'the host decides: call schedule()');
-    }
-    this.#calls.gate.checkFree();
-    return new PendingSchedule(
-      this.#calls.enterInParts(() => {
-        this.#calls.beginStep();
-        return scheduleOnDevice(this.#s, question);
-      }),
-    );
+  /** @internal Who makes the plans, for an engine. */
+  get authority(): Authority {
+    return this.#authority;
   }
 
   /**

@@ -1,7 +1,19 @@
 /** `blockstep/serve`: an engine as a server that speaks OpenAI's API, as a plugin of Fastify. */
 
-export type { ChatMessage } from './api/chat-message.js';
-export type { HeededSampling, Sampling, SamplingName } from './api/sampling.js';
-export type { ModelOptions, ServeOptions } from './server/options.js';
+export type { Chat, ChatTemplate, ChatTool } from './api/chat.js';
+export type { ChatMessage, ChatToolCall } from './api/chat-message.js';
+export type { HeededSampling, SamplingName } from './api/sampling.js';
+export type { TextFormat } from './api/text-format.js';
+export { openChatTemplate, type TemplateTexts } from './model/chat-template.js';
+export {
+  type GrammarForm,
+  type LoadedModel,
+  type LoadedModelOptions,
+  modelOptions,
+  SAMPLING_DEFAULTS,
+} from './model/loaded-model.js';
+export type { ModelOptions } from './model/model-options.js';
+export { type ModelTokenizer, ModelVocabulary } from './model/model-vocabulary.js';
+export type { ServeOptions } from './server/options.js';
 export { blockstepServer, type ServerPlugin } from './server/plugin.js';
 export { o200k, type Vocabulary } from './text/vocabulary.js';

@@ -25,7 +25,7 @@ export interface CudaLaneOptions {
    */
   cut?: number;
   /**
-   * Most bytes that are queued on the GPU ahead, one piece at least. `fence` may have to wait for these. Default 1 GiB.
+   * Most bytes that are queued on the GPU ahead, one piece at least. `fence` may have to wait for these. Default 256 MiB.
    */
   windowBytes?: number;
   /**
@@ -95,7 +95,7 @@ export class CudaLane extends LaneOverNative {
   ) {
     checkLane(queue, source, target, options, OPTIONS);
     const { mode = 'auto', completion = 'auto', cut = null } = options;
-    const { windowBytes = 2 ** 30, patienceMs = 10_000 } = options;
+    const { windowBytes = 2 ** 28, patienceMs = 10_000 } = options;
     const config = { mode, completion, cut, windowBytes, patienceMs };
     const native = addon.createCudaLane(queue.native, source.native, target.native, config);
     super(queue, source, target, native);

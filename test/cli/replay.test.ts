@@ -204,6 +204,10 @@ describe('the queue outside of the scheduler', () => {
       maxDrafts: 0,
       stepsInFlight: 1,
     });
+    const step = () => {
+      const plan = all.schedule();
+      all.update(plan, executor.execute(plan));
+    };
     for (let i = 0; i < workload.length; i++) {
       all.add({
         id: `r${i}`,
@@ -211,11 +215,10 @@ describe('the queue outside of the scheduler', () => {
         maxTokens: workload.outputTokens[i],
         ignoreEos: true,
       });
+      // The others arrive while the first step runs.
+      if (i === 0) step();
     }
-    while (all.hasWork()) {
-      const plan = all.schedule();
-      all.update(plan, executor.execute(plan));
-    }
+    while (all.hasWork()) step();
     expect(all.stats().numPreemptions).toBeGreaterThan(0);
     expect(replayed.scheduler.stats()).toMatchObject({
       numPreemptions: all.stats().numPreemptions,

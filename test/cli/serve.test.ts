@@ -133,7 +133,7 @@ describe('blockstep serve', () => {
     [['--kv-events-config', '{'], /--kv-events-config.*Expected JSON/],
     [['--kv-events-config', '{"endpoints": 1}'], /There is no "endpoints" in it/],
     [['--kv-events-config', '{"endpoint": "x"}'], /ERR_BLOCKSTEP_BAD_ARG: endpoint must be an address/],
-    [['--model', 'x'], /unknown option '--model'/],
+    [['--modle', 'x'], /unknown option '--modle'/],
   ])('refuses %j before anything starts', async (args, message) => {
     const { code, stderr, stdout } = await run(['serve', ...args]);
     expect(code).toBe(2);

@@ -31,7 +31,7 @@ describe('misuse of the module', () => {
       for (const value of bad) {
         if (name === 'enablePrefixCaching' && value === true) continue;
         // Absent, it is off.
-        if (name.startsWith('kvEvents') && value === undefined) continue;
+        if ((name.startsWith('kvEvents') || name === 'freeOrder') && value === undefined) continue;
         if (name === 'kvEventsByBlock' && value === true) continue;
         const wrong = { ...config(), [name]: value };
         expect(

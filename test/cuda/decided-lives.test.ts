@@ -10,6 +10,9 @@ import { MemorySink } from '../support/recorded-log.js';
 // More of them: BLOCKSTEP_SEEDS=60 npx vitest run --config test/vitest.config.ts test/cuda/decided-lives.test.ts
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 3);
 
+/** Rules of admissions that the GPU knows, on both sides. */
+const RULES = { admissionLookahead: false, loadReservation: false };
+
 /** Every plan that a scheduler makes from now on, with the blocks of its entries. */
 function watchPlans(scheduler: Scheduler): string[] {
   const plans: string[] = [];
@@ -50,8 +53,8 @@ describe('a random life that a GPU decides', () => {
     for (let seed = 0; seed < SEEDS; seed++) {
       it(`seed ${seed}, ${what}: has the plans and the blocks that it has on the host`, () => {
         const log = new MemorySink();
-        const onDevice = new Life(seed, { authority: 'device', log }, converses);
-        const onHost = new Life(seed, {}, converses);
+        const onDevice = new Life(seed, { authority: 'device', ...RULES, log }, converses);
+        const onHost = new Life(seed, RULES, converses);
         const { scheduler } = onDevice.driver;
         const plans = watchPlans(scheduler);
         const expected = watchPlans(onHost.driver.scheduler);
@@ -78,7 +81,7 @@ describe('a random life with a connector that throws, lies and is late', () => {
           seed,
           log,
           (plan, scheduler) => plans.push(describePlan(plan, scheduler)),
-          authority,
+          { authority, ...RULES },
         );
         life.run(150);
         return { life, log, plans };

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import '../support/gpu.js';
 import { BlockstepError } from '../../src/base/errors.js';
+import type { DeviceAuthority } from '../../src/scheduler/authority/device-authority.js';
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
 import type { Plan } from '../../src/scheduler/plan/plan.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
@@ -63,7 +64,6 @@ describe('who decides', () => {
     const plan = await host.scheduleAsync();
     expect([plan.totalTokens, plan.requests[0].id]).toEqual([9, 'a']);
     expect(await rejection(host.scheduleAsync())).toBe('ERR_BLOCKSTEP_PIPELINE_FULL');
-    expect(codeOf(() => host.beginSchedule())).toBe('ERR_BLOCKSTEP_AUTHORITY');
   });
 });
 
@@ -107,7 +107,7 @@ describe('while the GPU decides', () => {
       ['endSession', () => scheduler.endSession('a')],
       ['abortAll', () => scheduler.abortAll()],
       ['schedule', () => scheduler.schedule()],
-      ['beginSchedule', () => scheduler.beginSchedule()],
+      ['scheduleInPlace', () => scheduler.authority.scheduleInPlace()],
       ['update', () => scheduler.update(plan, sample(plan))],
       ['updateTransfers', () => scheduler.updateTransfers({})],
       ['fenceTransfers', () => scheduler.fenceTransfers()],
@@ -167,7 +167,7 @@ describe('while the GPU decides', () => {
       validateTokens: () => 0,
     };
     scheduler.add({ id: 'a', prompt: prompt(9), maxTokens: 4, grammar });
-    const pending = scheduler.beginSchedule();
+    const pending = (scheduler.authority as DeviceAuthority).begin();
     const plan = pending.finish();
     expect(codes).toEqual(['ERR_BLOCKSTEP_REENTRANT', 'ERR_BLOCKSTEP_REENTRANT']);
     expect(plan.totalTokens).toBe(9);
@@ -178,7 +178,7 @@ describe('while the GPU decides', () => {
   it('it can be waited for in place as well, and both get the same', async () => {
     const { scheduler } = decided();
     scheduler.add({ id: 'a', prompt: prompt(9), maxTokens: 4 });
-    const pending = scheduler.beginSchedule();
+    const pending = (scheduler.authority as DeviceAuthority).begin();
     const settled = pending.settle();
     const plan = pending.finish();
     expect(scheduler.isDeciding).toBe(false);

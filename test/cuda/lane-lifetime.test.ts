@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterAll, describe, expect, it } from 'vitest';
+import { terminateWorkers } from '../../bench/gpu/checks/termination.js';
 import { useCompiled } from '../misuse/process/compiled.js';
 import { isEmulated, plant } from '../support/gpu.js';
 
@@ -48,5 +49,11 @@ describe.skipIf(!isEmulated)('copies of a GPU', () => {
       await new Promise((resolve) => setTimeout(resolve, 17 * round));
       expect(await worker.terminate()).toBe(1);
     }
+  });
+
+  it('survive that worker after worker is terminated, as the run on a GPU host does it', async () => {
+    const { BLOCKSTEP_ADDON: addon = null, BLOCKSTEP_INDEX: index } = compiled.env;
+    const outcome = await terminateWorkers(2, addon, 60, index);
+    expect(outcome).toMatchObject({ verdict: 'passed', detail: 'terminated 2 workers' });
   });
 });

@@ -183,7 +183,7 @@ describe.skipIf(!isEmulated)('a CUDA lane whose GPU', () => {
   });
 
   it.each(['cancel', 'fence'] as const)('has one piece of three: the others are kept back by %s', (how) => {
-    const PIECE = 4092; // blocks at most
+    const PIECE = 1024; // blocks at most
     const shape = { numBlocks: 2 * PIECE + 100, bytesPerBlock: 16 };
     using queue = new CompletionQueue();
     using source = BlockArena.allocate({ ...shape, place: 'pinned' });

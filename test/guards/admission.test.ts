@@ -13,7 +13,12 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
   function stuck(options: Partial<SchedulerOptions> = {}, script: Script = {}) {
     const ids = ['a', 'b', 'c', 'd', 'e'];
     const scripts = Object.fromEntries(ids.map((id) => [id, { ext: 8, async: true, ...script }]));
-    const driver = new RemoteDriver(scripts, { numBlocks: 11, reserveFullIsl: false, ...options });
+    const driver = new RemoteDriver(scripts, {
+      numBlocks: 11,
+      reserveFullIsl: false,
+      loadReservation: false,
+      ...options,
+    });
     const handles = ids.map((id, i) => driver.add({ id, prompt: prompt(9, i), maxTokens: 3 }));
     driver.empty();
     expect(driver.free).toBe(0);
@@ -54,7 +59,12 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
   it('on: blocks that are still written are never taken', () => {
     const ids = ['a', 'b', 'c'];
     const scripts = Object.fromEntries(ids.map((id) => [id, { ext: 8, async: true }]));
-    const driver = new RemoteDriver(scripts, { numBlocks: 7, reserveFullIsl: false, strict: true });
+    const driver = new RemoteDriver(scripts, {
+      numBlocks: 7,
+      reserveFullIsl: false,
+      loadReservation: false,
+      strict: true,
+    });
     const [a, b, c] = ids.map((id, i) => driver.add({ id, prompt: prompt(9, i), maxTokens: 1 }));
     driver.empty();
     driver.received(a);
@@ -112,7 +122,11 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
 
   it('on: while something runs, which will give blocks back, nobody loses what was loaded', () => {
     const scripts = { b: { ext: 8, async: true }, c: { ext: 8, async: true } };
-    const driver = new RemoteDriver(scripts, { numBlocks: 7, reserveFullIsl: false });
+    const driver = new RemoteDriver(scripts, {
+      numBlocks: 7,
+      reserveFullIsl: false,
+      loadReservation: false,
+    });
     const a = driver.add({ id: 'a', prompt: prompt(5, 4), maxTokens: 2 });
     const [b, c] = ['b', 'c'].map((id, i) => driver.add({ id, prompt: prompt(9, i), maxTokens: 1 }));
     driver.step();
@@ -132,7 +146,7 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
     const { driver, handles } = (() => {
       const ids = ['a', 'b', 'c', 'd', 'e'];
       const scripts = Object.fromEntries(ids.map((id) => [id, { ext: 8, async: true }]));
-      const made = new RemoteDriver(scripts, { numBlocks: 11 });
+      const made = new RemoteDriver(scripts, { numBlocks: 11, loadReservation: false });
       return {
         driver: made,
         handles: ids.map((id, i) => made.add({ id, prompt: prompt(9, i), maxTokens: 3 })),
@@ -150,7 +164,7 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
 });
 
 describe('F34 a finished object that still stands in a queue', () => {
-  // Pinned by: dropZombie, at the head of the line (guards.ts; waitingPass, waiting-pass.ts).
+  // Pinned by: dropZombie, at the head of the line (guards.ts; nextInLine, line.ts).
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: is dropped when a step reaches it, also one whose load is done`, () => {
       const driver = new RemoteDriver({ r: { ext: 8, async: true } }, { pipelineDepth });
@@ -237,7 +251,7 @@ describe('F55 requests that load are counted from the state', () => {
 });
 
 describe('F56 maxNumSeqs limits what runs, and nothing else', () => {
-  // Pinned by: the gate is the length of running (waitingPass, waiting-pass.ts); residency is a limit of its own, numRows.
+  // Pinned by: the gate is the length of running (nextInLine, line.ts); residency is a limit of its own, numRows.
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: those that load, drain, are quarantined or idle do not count`, () => {
       const scripts = { l: { ext: 8, async: true }, m: { ext: 8, async: true } };

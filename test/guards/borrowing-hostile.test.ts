@@ -269,7 +269,7 @@ describe('F48 a borrowing adapter loses, doubles or misplaces requests', () => {
   });
 });
 
-// Pinned by: the gate in waiting-pass.ts, `fits` (adapters.ts).
+// Pinned by: the gate in line.ts, `fits` (adapters.ts).
 describe('F56 lent requests and the limits of what runs', () => {
   it('a lent running request keeps its place: no other is admitted for it', () => {
     const { borrower, driver, add } = bench({ maxNumSeqs: 1 });

@@ -48,7 +48,9 @@ function parse(known: ReadonlySet<string>): Arguments {
 }
 
 async function readMutations(): Promise<Mutation[]> {
-  const files = readdirSync(LISTS).filter((name) => name.endsWith('.ts') && name !== 'mutation.ts');
+  const files = readdirSync(LISTS).filter(
+    (name) => name.endsWith('.ts') && name !== 'mutation.ts' && !name.endsWith('.test.ts'),
+  );
   const all: Mutation[] = [];
   for (const file of files.sort()) {
     const list = (await import(join(LISTS, file))) as { mutations?: readonly Mutation[] };

@@ -29,9 +29,11 @@ const packed = (
 
 /** Modules that the text names in imports, exports and `require`. */
 function imported(text: string): string[] {
-  return [...text.matchAll(/^(?:import|export)\b[^'";]*?from\s*'([^']+)'|^import\s*'([^']+)'/gm)].map(
-    ([, from, bare]) => from ?? bare,
-  );
+  return [
+    ...text.matchAll(
+      /^(?:import|export)\b[^'";]*?from\s*'([^']+)'|^import\s*'([^']+)'|\bimport\('([^']+)'\)/gm,
+    ),
+  ].map(([, from, bare, later]) => from ?? bare ?? later);
 }
 
 describe('the package', () => {

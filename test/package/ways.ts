@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs
 import { join } from 'node:path';
 import { quickStart } from '../support/quick-start.js';
 import { compile } from './compilers.js';
+import { tryBuiltModel, tryModel } from './model.js';
 import { Project, ROOT } from './project.js';
 
 export interface Place {
@@ -182,7 +183,7 @@ function npm(version: string): Way {
 
 export const WAYS: Readonly<Record<string, Way>> = {
   'no-scripts': {
-    what: 'npm install --ignore-scripts, no compiler: the quick start and the command line on every Node',
+    what: 'npm install --ignore-scripts, no compiler: the quick start, a model in a file, the command line on every Node',
     run({ scratch, tarball, nodes }) {
       const project = new Project(scratch);
       project.run('npm', [...HEADLESS, tarball, 'gpt-tokenizer@^4.0.0']);
@@ -194,7 +195,8 @@ export const WAYS: Readonly<Record<string, Way>> = {
         return tryOut(project, node);
       });
       tryTransport(project);
-      return `the quick start prints what the README says, the command line works on ${versions.join(', ')}`;
+      tryModel(project, [undefined, ...nodes]);
+      return `the quick start prints what the README says, a model in a file answers, the command line works on ${versions.join(', ')}`;
     },
   },
   npm11: npm('11'),
@@ -226,16 +228,20 @@ export const WAYS: Readonly<Record<string, Way>> = {
     run({ scratch, tarball }) {
       const project = new Project(scratch);
       project.run('npm', [...HEADLESS, tarball]);
+      tryModel(project);
       const inside = (path: string) => join(project.folder, 'node_modules', 'blockstep', path);
       rmSync(inside('prebuilds'), { recursive: true });
       project.runWithTools('npm', ['rebuild', 'blockstep'], { BLOCKSTEP_CUDA: 'OFF' });
-      equal(existsSync(inside('native/build/Release/blockstep.node')), true);
+      for (const name of ['blockstep', 'blockstep_llama'])
+        equal(existsSync(inside(`native/build/Release/${name}.node`)), true);
       const version = tryOut(project);
+      tryBuiltModel(project);
       rmSync(inside('native/build'), { recursive: true });
       // The line that the error names.
       project.runWithTools('npm', ['explore', 'blockstep', '--', 'npm', 'run', 'build:gyp']);
       equal(existsSync(inside('build/Release/blockstep_host.node')), true);
       tryOut(project);
+      tryBuiltModel(project);
       return `built both ways; ${version}`;
     },
   },

@@ -90,7 +90,7 @@ export class EventPlayer {
         return { was };
       }
       case 'grammar':
-        this.#grammars.get(event.id)?.finish();
+        this.#grammars.get(event.id)?.finish(event.fail === 1);
         return {};
       case 'abort': {
         const was = this.#statusOf(event.id);

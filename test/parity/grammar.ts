@@ -6,6 +6,7 @@ export class TraceGrammar implements SubjectGrammar {
   readonly #mod: number;
   readonly #rejectAt: number;
   #isReady = false;
+  #fails = false;
   #accepted = 0;
 
   constructor({ mod, reject_at }: NonNullable<AddEvent['so']>) {
@@ -13,12 +14,14 @@ export class TraceGrammar implements SubjectGrammar {
     this.#rejectAt = reject_at;
   }
 
-  /** Its compilation has finished. */
-  finish(): void {
+  /** Its compilation has finished. @param fails it does not compile */
+  finish(fails: boolean): void {
     this.#isReady = true;
+    this.#fails = fails;
   }
 
   ready(): boolean {
+    if (this.#fails) throw new Error('the grammar of the trace does not compile');
     return this.#isReady;
   }
 

@@ -184,6 +184,7 @@ export function observeFinal(
     ...groups?.observeFinal(subject),
     free_queue: Array.from(subject.core.freeQueue()),
     cached_ids: Array.from(subject.core.published()),
-    requests_left: [...requests, ...draining].map((request) => request.id),
+    // Those that are still being sent: who finished first is nobody's decision.
+    requests_left: [...requests.map(({ id }) => id), ...draining.map(({ id }) => id).sort(byCodePoints)],
   };
 }

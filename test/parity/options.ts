@@ -1,7 +1,7 @@
 import type { TraceKvEvents } from './kv-events.js';
 import { depthOf } from './pipeline.js';
-import type { SubjectConnector, SubjectKvGroup, SubjectOptions } from './subject.js';
-import type { Trace, TraceKvGroup } from './trace.js';
+import type { SubjectConnector, SubjectKvGroup, SubjectOptions, SubjectRules } from './subject.js';
+import type { Trace, TraceEvent, TraceKvGroup } from './trace.js';
 
 function groupOf(group: TraceKvGroup): SubjectKvGroup {
   const shared = { blockSize: group.block_size, ...(group.eagle === 1 ? { eagle: true } : {}) };
@@ -21,16 +21,44 @@ function groupOf(group: TraceKvGroup): SubjectKvGroup {
   }
 }
 
+export type Rules = SubjectRules & Pick<SubjectOptions, 'like'>;
+
+/** The commit of vLLM whose rules hold in a trace. */
+export function versionOf({ vllm_commit }: Trace): '28be48fa' | '017e9f444' {
+  return vllm_commit.startsWith('017e9f444') ? '017e9f444' : '28be48fa';
+}
+
+function isFailure(event: TraceEvent): boolean {
+  return event.t === 'grammar' && event.fail === 1;
+}
+
+/** The rules that a trace was recorded with, where the version alone does not say them. */
+function rulesOf(trace: Trace): Rules {
+  if (trace.rules !== undefined) return trace.rules as Rules;
+  const like = versionOf(trace);
+  if (like === '28be48fa') return { like };
+  const { watermark = 0, draft_slots, kv_role = 'kv_both', async_scheduling } = trace.config;
+  const moves = trace.connector !== null && async_scheduling;
+  return {
+    like,
+    watermark,
+    ...(draft_slots == null ? {} : { draftSlots: draft_slots }),
+    fenceFrees: moves && kv_role !== 'kv_producer',
+    preemptedOutputs: moves && kv_role !== 'kv_consumer' ? 'discard' : 'await',
+  };
+}
+
 /**
  * The options of the scheduler that a trace was recorded on.
  * @param kvEvents who is told of the prefix cache, if the trace records it
  */
 export function optionsOf(
-  { config, n_requests, seed }: Trace,
+  trace: Trace,
   connector: SubjectConnector | null,
   now: () => number,
   kvEvents?: TraceKvEvents,
 ): SubjectOptions {
+  const { config, n_requests, seed, steps } = trace;
   const { kv_groups, hash_block_size } = config;
   return {
     numBlocks: config.num_gpu_blocks,
@@ -54,9 +82,11 @@ export function optionsOf(
     numRows: Math.max(config.max_num_seqs, n_requests),
     hashSeed: seed,
     ...(connector ? { connector, loadFailurePolicy: config.kv_load_failure_policy } : {}),
+    ...rulesOf(trace),
     deviations: false,
     deadlines: false,
     now,
-    strict: true,
+    // What a grammar fails of is an anomaly, which strict mode throws.
+    strict: !steps.some(({ events, mid = [] }) => [...events, ...mid].some(isFailure)),
   };
 }

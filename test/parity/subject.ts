@@ -239,8 +239,23 @@ export interface Subject<Plan extends SubjectPlan = SubjectPlan> {
   readonly core: SubjectCore;
 }
 
+/** The rules in which versions of vLLM differ; names and meaning as in SchedulerOptions. */
+export interface SubjectRules {
+  freeOrder?: 'tail' | 'unhashedFirst';
+  admissionLookahead?: boolean;
+  watermark?: number;
+  loadReservation?: boolean;
+  draftSlots?: number;
+  padDecode?: boolean;
+  fenceFrees?: boolean;
+  sessionSeats?: 'running' | 'withIdle';
+  preemptedOutputs?: 'deliver' | 'await' | 'discard';
+  preemptedIds?: 'step' | 'sinceLast';
+  grammarFailures?: 'schedule' | 'update';
+}
+
 /** The options that a trace sets; names and meaning as in SchedulerOptions. */
-export interface SubjectOptions {
+export interface SubjectOptions extends SubjectRules {
   numBlocks: number;
   /** vLLM's `cache_config.block_size`. */
   blockSize: number;
@@ -265,10 +280,12 @@ export interface SubjectOptions {
   hashSeed: number;
   connector?: SubjectConnector;
   loadFailurePolicy?: 'fail' | 'recompute';
+  /** The commit of vLLM whose rules hold; the rules below override it. */
+  like: '28be48fa' | '017e9f444';
   deviations: false;
   deadlines: false;
   now: () => number;
-  strict: true;
+  strict: boolean;
 }
 
 /** Makes the scheduler that a trace is replayed on. */

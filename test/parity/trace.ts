@@ -72,6 +72,13 @@ const config = object(
     max_loras: nullable(integer),
     /** Most batches in flight; null = 2 with async scheduling, else 1. */
     pipeline_depth: nullable(literal(1, 2, 3)),
+    /** Share of the blocks that an admission leaves free. */
+    watermark: number,
+    /** What the connector is for; of meaning with async scheduling alone. */
+    kv_role: literal('kv_both', 'kv_producer', 'kv_consumer'),
+    requires_kv_delivery: nullable(boolean),
+    /** Tokens that each scheduled request costs on top of its own; null = by the method. */
+    draft_slots: nullable(integer),
     kv_groups: list(kvGroup),
     /** Least common multiple of the block sizes. */
     scheduler_block_size: integer,
@@ -145,7 +152,7 @@ const event = tagged('t', {
   pause: object({ t: literal('pause'), state: literal('UNPAUSED', 'PAUSED_NEW', 'PAUSED_ALL') }),
   chunk,
   end: object({ t: literal('end'), id, was: text }),
-  grammar: object({ t: literal('grammar'), id }),
+  grammar: object({ t: literal('grammar'), id }, { fail: flag }),
 });
 
 const finished = tuple(literal('finished'), id, text, flag, integer);
@@ -261,27 +268,33 @@ const step = object(
   },
 );
 
-const trace = object({
-  version: literal(1, 2, 3),
-  name: text,
-  seed: integer,
-  vllm_commit: text,
-  config,
-  /** Parameters of the driver that made the trace; of interest is only whether a connector is configured. */
-  connector: nullable(anything),
-  workload: anything,
-  eos_id: integer,
-  stop_id: integer,
-  coverage: anything,
-  n_requests: integer,
-  n_steps: integer,
-  final: object(
-    { ...state, free_queue: blocks, cached_ids: blocks, requests_left: ids },
-    /** The group of each of `cached_ids`. */
-    { ...newerState, cached_groups: list(integer) },
-  ),
-  steps: list(step),
-});
+const trace = object(
+  {
+    version: literal(1, 2, 3),
+    name: text,
+    seed: integer,
+    vllm_commit: text,
+    config,
+    /** Parameters of the driver that made the trace; of interest is only whether a connector is configured. */
+    connector: nullable(anything),
+    workload: anything,
+    eos_id: integer,
+    stop_id: integer,
+    coverage: anything,
+    n_requests: integer,
+    n_steps: integer,
+    final: object(
+      { ...state, free_queue: blocks, cached_ids: blocks, requests_left: ids },
+      /** The group of each of `cached_ids`. */
+      { ...newerState, cached_groups: list(integer) },
+    ),
+    steps: list(step),
+  },
+  {
+    /** Of a trace that was made here: `like`, and the rules that override it. */
+    rules: anything,
+  },
+);
 
 export type Trace = TypeOf<typeof trace>;
 export type TraceConfig = TypeOf<typeof config>;

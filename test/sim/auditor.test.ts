@@ -13,7 +13,13 @@ const RULES: Rules = {
   ...{ pipelineDepth: 1, maxDrafts: 0, reporters: [[0, 1], [0]], loadFailurePolicy: 'fail' },
   ...{ inputDeadline: 0, grammarDeadline: 0, queueDeadline: 0, maxAdapters: 0 },
   ...{ loadDeadline: 100, reclaimDeadline: 0, cancels: false },
-  groups: [{ type: 'full', size: 4, window: 0, chunk: 0, mode: null, sinks: 0 }],
+  drafts: 0,
+  groups: [{ type: 'full', size: 4, window: 0, chunk: 0, mode: null, sinks: 0, spare: 0 }],
+  version: {
+    ...{ unhashedFirst: false, lookahead: 0, admissionLookahead: false, spare: 0, loadReservation: false },
+    ...{ draftSlots: 0, padDecode: false, padsNobody: false, fencesFrees: false, seatsIdle: false },
+    ...{ preemptedOutputs: 'deliver', sinceLast: false, failsWithUpdate: false },
+  },
 };
 
 const TOKEN = 77;
@@ -46,6 +52,8 @@ function show(requests: Seen[], draining: Seen[] = [], more: Partial<Sight> = {}
       quarantined: [],
       free,
       refs,
+      published: new Set<number>(),
+      fenced: [],
       pins: new Map(),
     },
     rowsInUse: [...requests, ...draining].filter(({ blocks }) => blocks.length > 0).length,

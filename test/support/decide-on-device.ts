@@ -1,4 +1,5 @@
 import { vi } from 'vitest';
+import { HostAuthority } from '../../src/scheduler/authority/host-authority.js';
 import './gpu.js';
 
 // A setup file (BLOCKSTEP_TEST_AUTHORITY=device): whatever scheduler a suite makes, the GPU decides. Neither the suite nor an
@@ -15,8 +16,14 @@ vi.mock('../../src/scheduler/scheduler.js', async (importOriginal) => {
       return { ...config, placement: { ...placement, authority: 'host' } };
     }
 
-    override schedule(): ReturnType<InstanceType<typeof original.Scheduler>['schedule']> {
-      return this.beginSchedule().finish();
+    readonly #inPlace = new HostAuthority(() => super.authority.scheduleInPlace());
+
+    override get authority(): HostAuthority {
+      return this.#inPlace;
+    }
+
+    override schedule(): ReturnType<HostAuthority['schedule']> {
+      return this.#inPlace.schedule();
     }
   }
   return { ...original, Scheduler: DecidedScheduler };

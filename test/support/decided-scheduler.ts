@@ -9,7 +9,7 @@ export class DecidedScheduler extends Scheduler {
   }
 
   override schedule(): Plan {
-    return this.beginSchedule().finish();
+    return this.authority.scheduleInPlace();
   }
 }
 

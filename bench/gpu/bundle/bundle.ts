@@ -15,6 +15,7 @@ import { answerHelp } from '../../usage.js';
 import { SUITES } from '../checks/suites.js';
 import { MANIFEST, readBuild, TREE } from '../host/tree.js';
 import { type Lock, packageClosure } from './closure.js';
+import { newestGlibc } from './glibc.js';
 import { followImports } from './imports.js';
 import { filesBelow, pack, Stage } from './stage.js';
 
@@ -23,11 +24,13 @@ Makes one folder with everything that a GPU host without network and without Nod
 the program run, two archives, a manifest and a list of what is in them. Needs tar, xz, cmake and nvcc.
   --out DIR     where it goes (default: build/gpu-bundle); what is there is replaced
   --addon FILE  an addon with CUDA to take in the place of the one that npm run prebuild makes
-  --level N     of xz, 0 to 9 (default: 6)
+  --level N     of xz, 0 to 9 (default: 9)
 Exit code: 0 made, 1 failed, or larger than it may be.`;
 
 /** Bytes that a bundle may have. */
-const LIMIT = 50 * 2 ** 20;
+const LIMIT = 38 * 2 ** 20;
+/** The newest glibc that anything in a bundle may need: Ubuntu 22.04 has 2.35. What is built on the host needs the host's. */
+const NEWEST_GLIBC = '2.34';
 const ADDON = 'native/build/Release/blockstep.node';
 const EMULATED = 'native/build-emulated/Release/blockstep.node';
 const PREBUILT = `prebuilds/${process.platform}-${process.arch}/blockstep.node`;
@@ -46,6 +49,13 @@ const FOLDERS = [
   'native/include',
   'native/reference',
   'native/addon',
+];
+/** Of packages, what no test runs: the compiler's command, its messages in other languages, and types. */
+const UNUSED = [
+  /^node_modules\/typescript\/lib\/(?:_tsc|_typingsInstaller|tsc)\.js$/,
+  /^node_modules\/typescript\/lib\/[a-z]{2}(?:-[a-z]{2})?\//,
+  /^node_modules\/.*\.d\.[cm]?ts$/,
+  /^node_modules\/.*\.map$/,
 ];
 const FILES = [
   'package.json',
@@ -93,12 +103,30 @@ function fill(stage: Stage, addon: string): void {
     ...outer,
   ])
     stage.add(path);
+  for (const pattern of UNUSED) stage.remove(pattern);
   stage.add(addon, ADDON);
   stage.add(EMULATED);
   const node = join(stage.folder, 'node');
   copyFileSync(process.execPath, node);
   execFileSync('strip', [node, join(stage.folder, ADDON), join(stage.folder, EMULATED)]);
   chmodSync(node, 0o755);
+}
+
+/** The version of glibc that each program and addon needs. @throws Error if one needs a newer one than a bundle may */
+function glibcOf(stage: Stage): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const path of ['node', ADDON, EMULATED]) {
+    const listing = execFileSync('readelf', ['--wide', '--version-info', join(stage.folder, path)], {
+      encoding: 'utf8',
+      maxBuffer: 2 ** 28,
+    });
+    const newest = newestGlibc(listing);
+    if (newest === null) continue;
+    if (newest.localeCompare(NEWEST_GLIBC, 'en', { numeric: true }) > 0)
+      throw new Error(`${path} needs glibc ${newest}, a bundle may need ${NEWEST_GLIBC} at most`);
+    found[path] = newest;
+  }
+  return found;
 }
 
 function libc(): 'glibc' | 'musl' | null {
@@ -124,7 +152,7 @@ function main(): void {
     options: {
       out: { type: 'string', default: 'build/gpu-bundle' },
       addon: { type: 'string' },
-      level: { type: 'string', default: '6' },
+      level: { type: 'string', default: '9' },
     },
   });
   if (!/^[0-9]$/.test(values.level)) throw new Error(`--level must be from 0 to 9, got ${values.level}`);
@@ -135,6 +163,8 @@ function main(): void {
   const stage = new Stage(`${out}.stage`, TREE);
   try {
     fill(stage, values.addon ?? PREBUILT);
+    const glibc = glibcOf(stage);
+    console.log(`needs glibc: ${JSON.stringify(glibc)}`);
     const build = readBuild();
     writeFileSync(join(stage.folder, MANIFEST), `${JSON.stringify(build, null, 2)}\n`);
     const contents = stage.list();
@@ -153,7 +183,7 @@ function main(): void {
     writeFileSync(join(out, 'contents.txt'), listing.join(''));
     writeFileSync(
       join(out, 'manifest.json'),
-      `${JSON.stringify({ ...build, platform: `${process.platform}-${process.arch}` }, null, 2)}\n`,
+      `${JSON.stringify({ ...build, glibc, platform: `${process.platform}-${process.arch}` }, null, 2)}\n`,
     );
     if (weigh(out) > LIMIT) throw new Error(`the bundle is larger than ${LIMIT / 2 ** 20} MiB`);
     console.log(`written to ${out}`);

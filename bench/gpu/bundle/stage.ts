@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cpSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /** A folder that becomes the tree of a bundle. */
@@ -17,6 +17,11 @@ export class Stage {
     const target = join(this.folder, to);
     mkdirSync(dirname(target), { recursive: true });
     cpSync(join(this.root, path), target, { recursive: true, dereference: true });
+  }
+
+  /** Removes every file whose path matches. */
+  remove(pattern: RegExp): void {
+    for (const path of filesBelow(this.folder)) if (pattern.test(path)) rmSync(join(this.folder, path));
   }
 
   /** Every file, sorted, with its size and its SHA-256: the same for the same sources. */

@@ -33,8 +33,8 @@ export function judgeComparison(ended: Ended, authority: Authority, steps: numbe
 }
 
 /** The other tests without Node: they say with their exit code alone whether all was right. */
-export async function runNative(program: string, steps: number, limit: number): Promise<Outcome> {
-  const ended = await runCommand(program, ['--steps', String(steps)], { limit });
+export async function runNative(program: string, args: readonly string[], limit: number): Promise<Outcome> {
+  const ended = await runCommand(program, args, { limit });
   const { status, timedOut, seconds, stdout } = ended;
   if (status === 0) return { verdict: 'passed', seconds, detail: tail(stdout) };
   return { verdict: timedOut ? 'unfinished' : 'failed', seconds, detail: words(ended) };

@@ -34,8 +34,8 @@ export const SUITES: readonly Suite[] = [
   { room: 'cuda', without: [], short: [] },
 ];
 
-/** Processes at once: each has a context of its own on the GPU. */
-const MOST_WORKERS = 8;
+/** Processes at once: each has a context of its own on the GPU, and they take turns on it. */
+export const MOST_WORKERS = 3;
 /** Failures that are written down of each suite. */
 const KEPT_FAILURES = 10;
 

@@ -88,8 +88,13 @@ async function readGpu(): Promise<Pick<Host, 'gpu' | 'noGpu'>> {
   }
   const { usable, reason } = await probeInProcess();
   if (!usable) return { gpu: null, noGpu: [...why, `the addon: ${reason}`].join('; ') };
-  const [name, computeCapability = ''] = reason.split(', compute capability ');
-  return { gpu: { name, driver: null, memoryMiB: null, computeCapability }, noGpu: null };
+  return { gpu: gpuOfReason(reason), noGpu: null };
+}
+
+/** The GPU in what the addon says of one that can be used: its name, its compute capability, and what else was found. */
+export function gpuOfReason(reason: string): Gpu {
+  const [, name = reason, computeCapability = ''] = /^(.*), compute capability (\d+\.\d+)/.exec(reason) ?? [];
+  return { name, driver: null, memoryMiB: null, computeCapability };
 }
 
 /**
@@ -116,6 +121,15 @@ export function parseGpu(csv: string): Gpu | null {
     .map((cell) => cell.trim());
   if (!name || !driver || !/^\d+\.\d+$/.test(computeCapability ?? '')) return null;
   return { name, driver, memoryMiB: Number(memory), computeCapability };
+}
+
+/** What the GPU's clocks are now, in the words of the driver's tool; null where it does not say. */
+export async function readClocks(): Promise<string | null> {
+  const program = findProgram('nvidia-smi');
+  if (program === null) return null;
+  const query = ['--query-gpu=clocks.sm,clocks.mem,clocks.max.sm,temperature.gpu,power.draw', '--format=csv'];
+  const { status, stdout } = await runCommand(program, query, { limit: 10 });
+  return status === 0 ? tail(stdout, 2) : null;
 }
 
 async function readCuda(): Promise<string | null> {

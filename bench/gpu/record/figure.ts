@@ -5,10 +5,18 @@ export interface Figure {
   /** Who decided the step; null where nothing is decided. */
   authority: 'host' | 'device' | null;
   /** What else the GPU did meanwhile. */
-  beside: 'idle' | 'matrix product' | 'persistent matrix product' | 'copies from the host';
+  beside:
+    | 'idle'
+    | 'idle, asked in every poll'
+    | 'matrix product'
+    | 'persistent matrix product'
+    | 'copies from the host'
+    | 'right behind a matrix product';
   p50Us: number;
   p99Us: number;
   samples: number;
+  /** Clock of the multiprocessors when it was measured. */
+  clockMHz?: number;
   /** The limit that we set ourselves for p50. */
   budgetUs?: number;
   /** Of copies: bytes a block, and the bytes a second that p50 means, in 10^9. */

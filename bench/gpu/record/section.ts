@@ -21,9 +21,16 @@ const TABLES = [
   'tables copied whole, 256 rows',
   'tables copied whole, 1,024 rows',
 ];
-const IN_NODE = ['64', '256', '1,024'].flatMap((size) =>
-  ['host', 'cuda'].map((backend) => `in Node, decode of ${size}, backend ${backend}`),
-);
+const IN_NODE = [
+  ...['64', '256', '1,024'].flatMap((size) =>
+    ['host', 'cuda'].map((backend) => `in Node, decode of ${size}, backend ${backend}`),
+  ),
+  ...['256', '1,024'].map((size) => `in Node, decode of ${size}, decided by the GPU`),
+];
+/** A step of the host, right behind a product that has just ended. Only what the host decides is measured so. */
+const BEHIND = 'right behind a matrix product';
+/** What a completion costs a kernel. */
+const COMPLETIONS = ['a completion, released', 'a completion of words that stand for themselves'];
 const AFTER_COPY = 'end of a copy to its word';
 const COPIES = [
   'lane to the GPU',
@@ -90,7 +97,12 @@ const LINES: readonly Line[] = [
     STEPS.map((name) => ({ name, authority, besides: true, hostSide: true })),
   ),
   ...TABLES.map((name) => ({ name, authority: null, besides: true, hostSide: !name.startsWith('gather') })),
-  ...[AFTER_COPY, ...IN_NODE].map((name) => ({ name, authority: null, besides: false, hostSide: false })),
+  ...[...COMPLETIONS, AFTER_COPY, ...IN_NODE].map((name) => ({
+    name,
+    authority: null,
+    besides: false,
+    hostSide: false,
+  })),
 ];
 
 function times(figures: readonly Figure[]): string {
@@ -99,11 +111,19 @@ function times(figures: readonly Figure[]): string {
       figures.find((one) => one.name === name && one.authority === authority && one.beside === beside),
     );
   };
-  const header = ['', 'authority', 'idle', ...BESIDE.map((name) => `beside ${name}`), 'host side, idle'];
+  const header = [
+    '',
+    'authority',
+    'idle',
+    BEHIND,
+    ...BESIDE.map((name) => `beside ${name}`),
+    'host side, idle',
+  ];
   const rows = LINES.map((line) => [
     line.name,
     line.authority ?? '',
     cell(line.name, line, 'idle'),
+    line.authority === 'host' ? cell(line.name, line, BEHIND) : '',
     ...BESIDE.map((beside) => (line.besides ? cell(line.name, line, beside) : '')),
     line.hostSide ? cell(`${line.name}, host side`, line, 'idle') : '',
   ]);

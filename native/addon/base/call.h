@@ -50,6 +50,10 @@ class Call {
   u32 integer(u32 index, const char* name, u32 min, u32 max) const {
     return check_integer(info_[index], name, min, max);
   }
+  /// A number of blocks; 0 where the call has no such argument.
+  u32 blocks(u32 index, const char* name, u32 max) const {
+    return info_.Length() > index ? integer(index, name, 0, max) : 0;
+  }
   u32 slot(u32 index) const { return integer(index, "slot", 0, kSlotLimit - 1); }
   bool boolean(u32 index, const char* name) const { return check_boolean(info_[index], name); }
   std::u16string string(u32 index, const char* name) const;

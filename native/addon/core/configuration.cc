@@ -23,6 +23,11 @@ Authority read_authority(Napi::Value value) {
   return static_cast<Authority>(Call::check_choice(value, "authority", {"host", "device"}));
 }
 
+/// Absent: at the tail.
+u32 read_free_order(Napi::Value value) {
+  return value.IsUndefined() ? 0 : Call::check_choice(value, "freeOrder", {"tail", "unhashedFirst"});
+}
+
 /// Absent: nothing.
 KvReport read_kv_events(Napi::Value value) {
   if (value.IsUndefined()) return KvReport::kNothing;
@@ -90,6 +95,7 @@ HostConfig read_configuration(Napi::Value value) {
   config.max_model_len = integer("maxModelLen", 1, kMaxTokens - 1);
   config.caching = Call::check_boolean(read_property(value, "enablePrefixCaching"), "enablePrefixCaching");
   config.seed = read_seed(read_property(value, "hashSeed"));
+  config.pool.unhashed_first = read_free_order(read_property(value, "freeOrder"));
   config.authority = read_authority(read_property(value, "authority"));
   config.kv_events = read_kv_events(read_property(value, "kvEvents"));
   const Napi::Value by_block = read_property(value, "kvEventsByBlock");
@@ -98,7 +104,7 @@ HostConfig read_configuration(Napi::Value value) {
     throw Error{kBadArg, "kvEvents must be off where the GPU decides, because the host tells them"};
   }
   config.pool.num_kept = read_property(value, "keptBlocks").IsUndefined() ? 0 : integer("keptBlocks", 0, config.pool.num_blocks - 2);
-  config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks | kChunkHits);
+  config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks | kChunkHits | kWholeStates);
   read_groups(read_property(value, "groups"), config);
   if (!config.groups.empty()) {
     if (config.authority == Authority::kDevice) throw Error{kBadArg, "the GPU cannot decide for a core with groups"};

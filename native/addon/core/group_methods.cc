@@ -36,6 +36,8 @@ Napi::Value admit_groups(const Call& call) {
   const u32 slot = call.slot(0);
   GroupAdmission asked = read_admission(call, core.config());
   asked.publishes = call.boolean(7, "publishes");
+  asked.spare_blocks = call.blocks(8, "spareBlocks", core.config().pool.num_blocks);
+  asked.reserved_blocks = call.blocks(9, "reservedBlocks", core.config().pool.num_blocks);
   return call.integer_value(core.admit_groups(slot, asked));
 }
 

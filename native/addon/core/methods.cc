@@ -42,7 +42,10 @@ Napi::Value admit(const Call& call) {
   const u32 reserve_tokens = call.integer(2, "reserveTokens", 0, config.max_model_len);
   const u32 need_tokens = call.integer(3, "needTokens", 0, config.max_model_len);
   const u32 publish_tokens = call.integer(4, "publishTokens", 0, kMaxTokens);
-  return call.integer_value(core.admit(slot, hit_blocks, reserve_tokens, need_tokens, publish_tokens));
+  const u32 spare_blocks = call.blocks(5, "spareBlocks", config.pool.num_blocks);
+  const u32 reserved_blocks = call.blocks(6, "reservedBlocks", config.pool.num_blocks);
+  return call.integer_value(
+      core.admit(slot, hit_blocks, reserve_tokens, need_tokens, publish_tokens, spare_blocks, reserved_blocks));
 }
 
 Napi::Value submit_decision(const Call& call) {

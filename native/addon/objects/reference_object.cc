@@ -26,12 +26,7 @@ void read_groups(Napi::Value value, ReferenceConfig& config) {
     shape.block_size = integer("blockSize", 1, group.reads == Reads::kState ? kMaxTokens : config.block_size);
     shape.max_blocks_per_row = integer("maxBlocksPerRow", 1, kMaxBlocksPerRow);
   });
-  if (count == 0) return;
-  config.tables.num_groups = count;
-  for (u32 g = 0; g < count; ++g) {
-    if (config.groups[g].reads == Reads::kState && config.max_drafts > 0)
-      throw Error{kBadArg, "maxDrafts must be 0 with states, got " + std::to_string(config.max_drafts)};
-  }
+  if (count > 0) config.tables.num_groups = count;
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 // of the rows that the log names, not with the size of the state.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -46,11 +48,16 @@ class Overlay {
     u32 ref;
     u32 pins;
     bool published;
-    u64 ticket;  // of its last entry in returned_; 0 if the log has not returned the block to the queue
+    u64 ticket;  // of its last entry in before_ or returned_; 0 if the log has not returned the block to the queue
   };
   struct ShadowRow {
     bool in_use;
     std::vector<u32> blocks;
+  };
+
+  struct Returned {
+    u32 id;
+    u64 ticket;
   };
 
   bool is_block(u32 id) const { return id != kNullBlock && id < state_.config.num_blocks; }
@@ -79,28 +86,40 @@ class Overlay {
     if (block(id).ref++ == 0) num_free_ -= 1;
   }
 
-  void let_go(u32 id) {
-    ShadowBlock& shadow = block(id);
-    if (--shadow.ref != 0) return;
-    shadow.ticket = ++tickets_;
-    returned_.push_back({id, tickets_});
-    num_free_ += 1;
+  /// Drops a reference of each block, in this order; see let_go() in block_pool.h.
+  void let_go(const std::vector<u32>& ids) {
+    std::deque<Returned> first;
+    for (u32 id : ids) {
+      if (id == kNullBlock) continue;
+      ShadowBlock& shadow = block(id);
+      if (--shadow.ref != 0) continue;
+      shadow.ticket = ++tickets_;
+      num_free_ += 1;
+      (state_.config.unhashed_first != 0 && !shadow.published ? first : returned_).push_back({id, tickets_});
+    }
+    before_.insert(before_.begin(), first.begin(), first.end());
   }
 
-  /// The next block of the queue: first the blocks that still stand in the queue of the state, then those that the log
-  /// has returned.
+  std::optional<u32> pop_from(std::deque<Returned>& returned) {
+    for (; !returned.empty(); returned.pop_front()) {
+      const auto [id, ticket] = returned.front();
+      const ShadowBlock& shadow = block(id);
+      if (shadow.ref == 0 && shadow.ticket == ticket) return id;
+    }
+    return {};
+  }
+
+  /// The next block of the queue: first those that the log has put before the head, then the blocks that still stand in
+  /// the queue of the state, then those that the log has appended.
   u32 pop() {
+    if (const auto id = pop_from(before_)) return *id;
     for (; head_ < state_.tail; ++head_) {
       const u32 at = static_cast<u32>(head_) & state_.ring_mask;
       if (!(state_.live[at >> 5] >> (at & 31) & 1)) continue;
       const ShadowBlock& shadow = block(state_.ring[at]);
       if (shadow.ref == 0 && shadow.ticket == 0) return state_.ring[at];
     }
-    for (;; returned_.pop_front()) {  // the caller has checked num_free_, so a block is there
-      const auto [id, ticket] = returned_.front();
-      const ShadowBlock& shadow = block(id);
-      if (shadow.ref == 0 && shadow.ticket == ticket) return id;
-    }
+    return *pop_from(returned_);  // the caller has checked num_free_, so a block is there
   }
 
   const char* open(u32 index, const u32* hits, u32 count) {
@@ -161,9 +180,7 @@ class Overlay {
     for (u32 i = 0; i < count; ++i) {
       if (!is_row(rows[i]) || !row(rows[i]).in_use) return "release: the row is not in use";
       ShadowRow& shadow = row(rows[i]);
-      for (u64 k = shadow.blocks.size(); k != 0; --k) {
-        if (shadow.blocks[k - 1] != kNullBlock) let_go(shadow.blocks[k - 1]);
-      }
+      let_go({shadow.blocks.rbegin(), shadow.blocks.rend()});
       shadow = {false, {}};
     }
     return nullptr;
@@ -185,7 +202,7 @@ class Overlay {
       block(ids[i]).pins -= 1;
     }
     // A block whose id repeats loses its last reference at its last occurrence, as in the command.
-    for (u32 i = 0; i < count; ++i) let_go(ids[i]);
+    let_go({ids, ids + count});
     return nullptr;
   }
 
@@ -209,11 +226,10 @@ class Overlay {
       if (!is_row(entries[0]) || !row(entries[0]).in_use) return "drop: the row is not in use";
       std::vector<u32>& list = row(entries[0]).blocks;
       if (entries[1] > list.size() || entries[2] > list.size() - entries[1]) return "drop: no such place in the row";
-      for (u32 n = entries[2]; n != 0; --n) {
-        u32& id = list[entries[1] + n - 1];
-        if (id != kNullBlock) let_go(id);
-        id = kNullBlock;
-      }
+      const auto from = list.begin() + entries[1];
+      const std::vector<u32> gone(std::make_reverse_iterator(from + entries[2]), std::make_reverse_iterator(from));
+      std::fill_n(from, entries[2], u32{kNullBlock});
+      let_go(gone);
     }
     return nullptr;
   }
@@ -239,17 +255,12 @@ class Overlay {
     return nullptr;
   }
 
-  struct Returned {
-    u32 id;
-    u64 ticket;
-  };
-
   const State& state_;
   u64 head_;  // how far the state's own queue has been read
   u32 num_free_;
   bool all_dropped_;  // the log had a Reset: blocks that are not in blocks_ yet carry no key
   u64 tickets_ = 0;
-  std::deque<Returned> returned_;  // blocks that the log returned; dead if the block has another ticket
+  std::deque<Returned> before_, returned_;  // what the log returned, at both ends; dead if the block has another ticket
   std::unordered_map<u32, ShadowBlock> blocks_;
   std::unordered_map<u32, ShadowRow> rows_;
 };

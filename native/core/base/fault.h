@@ -47,6 +47,7 @@ inline const char* describe(u32 fault) {
 template <Team T>
 BLOCKSTEP_HD inline u32 agree(T& team, u32 fault) {
   if (!any(team, fault != kNoFault)) return kNoFault;
+  BLOCKSTEP_ROLLED
   for (u32 code = 1; code < kNumFaults; ++code) {
     if (any(team, fault == code)) return code;
   }

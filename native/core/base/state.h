@@ -27,6 +27,7 @@ struct Config {
   // group r % num_groups, so num_rows is a multiple of it. A key is published for one group and found by that group alone.
   u32 num_groups = 1;
   u32 num_kept = 0;        // blocks that are pinned for good, from the head of the first queue (sinks); < num_blocks - 1
+  u32 unhashed_first = 0;  // 1: blocks that are let go without a key are queued before the head, see let_go(). 0: at the tail
 };
 
 /// Bits of Block::flags. All but kPublished and the group are zero between commands.
@@ -69,6 +70,10 @@ struct Grant {
 /// State::unread while no compaction of the free queue is under way.
 constexpr u64 kIdle = ~u64{0};
 
+/// The first place of the first queue. Blocks that are queued before the head move it back, so it starts far from 0: one
+/// block a nanosecond would take 146 years to get there.
+constexpr u64 kFirstPlace = u64{1} << 62;
+
 struct State {
   Config config;
   u32 ring_mask;    // places in the ring, minus one
@@ -106,7 +111,7 @@ struct State {
 inline bool valid(const Config& c) {
   const bool bits = c.bucket_bits == 0 || (c.bucket_bits >= kForceBits && c.bucket_bits <= kForceBits + 24);
   const bool groups = c.num_groups >= 1 && c.num_groups <= kMaxGroups && c.num_rows % c.num_groups == 0;
-  return bits && groups && c.num_kept < c.num_blocks - 1 && c.num_blocks >= 2 && c.num_blocks <= kMaxBlocks && c.num_rows >= 1 && c.num_rows <= kMaxRows &&
+  return bits && groups && c.unhashed_first <= 1 && c.num_kept < c.num_blocks - 1 && c.num_blocks >= 2 && c.num_blocks <= kMaxBlocks && c.num_rows >= 1 && c.num_rows <= kMaxRows &&
          c.max_blocks_per_row >= 1 && c.max_blocks_per_row <= kMaxBlocksPerRow;
 }
 
@@ -165,8 +170,8 @@ inline void bind_state(State& state, const Config& config, void* memory) {
 
 /// Writes the scalars of the initial state, see init_state().
 inline void init_scalars(State& state) {
-  state.head = 1 + u64{state.config.num_kept};
-  state.tail = state.config.num_blocks;
+  state.head = kFirstPlace + 1 + state.config.num_kept;
+  state.tail = kFirstPlace + state.config.num_blocks;
   state.num_free = state.config.num_blocks - 1 - state.config.num_kept;
   state.packed = 0;
   state.unread = kIdle;

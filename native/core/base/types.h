@@ -4,11 +4,18 @@
 #include <cstdint>
 
 // Marks functions that are compiled for the host and for CUDA device code. The core is one source for both; this macro
-// is the only difference.
+// is the only difference, with one that stands before a loop which is rarely run, or which runs few rounds: unrolled it would
+// only make the code longer, and a GPU fetches code from memory after every other kernel.
 #if defined(__CUDACC__)
 #define BLOCKSTEP_HD __host__ __device__
 #else
 #define BLOCKSTEP_HD
+#endif
+// The host compiler, which nvcc runs too, does not know the pragma.
+#if defined(__CUDA_ARCH__)
+#define BLOCKSTEP_ROLLED _Pragma("unroll 1")
+#else
+#define BLOCKSTEP_ROLLED
 #endif
 
 namespace blockstep {

@@ -7,9 +7,26 @@
 
 namespace blockstep {
 
+/// Which commands apply() knows. kCommon: only those that most logs are made of, in code of half the length; the others are
+/// malformed to it.
+enum class Ops { kAll, kCommon };
+
+BLOCKSTEP_HD constexpr bool is_common(Op op) {
+  return op == Op::kOpen || op == Op::kExtend || op == Op::kPublish || op == Op::kRelease;
+}
+
+/// Whether a log of whole commands has common ones alone.
+BLOCKSTEP_HD inline bool is_common(const u32* log, u32 words) {
+  BLOCKSTEP_ROLLED
+  for (u32 at = 0; at < words; at += 1 + payload_words(log[at])) {
+    if (!is_common(op_of(log[at]))) return false;
+  }
+  return true;
+}
+
 /// Carries out one command, whose payload stands at `words`. Ends synchronised. Returns its fault, the same for every
 /// member.
-template <Team T>
+template <Ops kOps = Ops::kAll, Team T>
 BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* words, const Results& results,
                                   u32& num_ids) {
   const u32 count = count_of(head);
@@ -18,6 +35,10 @@ BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* wo
     case Op::kExtend: return extend(team, state, words, count, results, num_ids);
     case Op::kPublish: return publish(team, state, words, count);
     case Op::kRelease: return release(team, state, words, count);
+    default: break;
+  }
+  if constexpr (kOps == Ops::kCommon) return kBadCommand;
+  switch (op_of(head)) {
     case Op::kPin: return pin(team, state, words, count);
     case Op::kUnpin: return unpin(team, state, words, count);
     case Op::kEvict: return evict(team, state, words, count);
@@ -25,8 +46,8 @@ BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* wo
     case Op::kDrop: return drop(team, state, words, count);
     case Op::kPad: return pad(team, state, words, count);
     case Op::kMove: return move(team, state, words, count);
+    default: return kBadCommand;
   }
-  return kBadCommand;
 }
 
 /// Counts a command, applied or failed, and adds the counts that it left behind to the rolling digest. While a log is
@@ -43,14 +64,15 @@ BLOCKSTEP_HD inline void note_command(T& team, State& state) {
 }
 
 /// Applies the commands of `log` in order, up to the first fault. `state` is the member's copy.
-template <Team T>
+template <Ops kOps = Ops::kAll, Team T>
 BLOCKSTEP_HD inline void apply_log(T& team, State& state, const u32* log, u32 words, const Results& results,
                                    u32& num_ids) {
+  BLOCKSTEP_ROLLED
   for (u32 at = 0; at < words && state.fault == kNoFault;) {
     const u32 head = log[at];
     const u32 payload = payload_words(head);
     const bool whole = payload < words - at;
-    state.fault = whole ? apply_one(team, state, head, log + at + 1, results, num_ids) : u32{kBadCommand};
+    state.fault = whole ? apply_one<kOps>(team, state, head, log + at + 1, results, num_ids) : u32{kBadCommand};
     at += payload + 1;  // past the end if the command was cut off; the loop ends then
     note_command(team, state);
   }
@@ -78,11 +100,11 @@ BLOCKSTEP_HD inline void fold_digest(T& team, const State& shared, State& state)
 /// outside goes through check() first. A promise that is broken nevertheless (see Fault) stops the log and poisons the
 /// state: the state stays readable and memory is never touched out of bounds, but later calls apply nothing and report
 /// the same fault.
-template <Team T>
+template <Ops kOps = Ops::kAll, Team T>
 BLOCKSTEP_HD inline void apply(T& team, State& shared, const u32* log, u32 words, Results& results) {
   State state = copy_to_member(shared);
   u32 num_ids = 0;
-  apply_log(team, state, log, words, results, num_ids);
+  apply_log<kOps>(team, state, log, words, results, num_ids);
   fold_digest(team, shared, state);
   if (team.rank() == 0) {
     results.num_ids = num_ids;

@@ -16,22 +16,71 @@ BLOCKSTEP_HD inline u32 hold(T& team, State& state, Block& block) {
   return 1;
 }
 
-/// Ends an append: the places from the old tail up to `tail` become live and count as free.
+/// Whether a block that is let go now is queued before the head instead of at the tail.
+BLOCKSTEP_HD inline bool goes_first(const State& state, const Block& block) {
+  return state.config.unhashed_first != 0 && (block.flags & kPublished) == 0;
+}
+
+/// Where the next blocks that are let go are queued: `front` runs up to the head, `tail` away from the tail.
+struct QueueEnds {
+  u64 front;
+  u64 tail;
+};
+
+/// Begins to queue blocks, of which `num_first` over the team go before the head: they become one piece there.
 template <Team T>
-BLOCKSTEP_HD inline void extend_queue(T& team, State& state, u64 tail) {
-  mark_live(team, state, state.tail, tail);
-  state.num_free += static_cast<u32>(tail - state.tail);
-  state.tail = tail;
+BLOCKSTEP_HD inline QueueEnds begin_queueing(T& team, const State& state, u32 num_first) {
+  u32 total = 0;
+  if (state.config.unhashed_first != 0) team.scan(num_first, total);
+  return {state.head - total, state.tail};
+}
+
+/// Queues the blocks of a window, in the order of the members: that of this member if `leaves`.
+template <Team T>
+BLOCKSTEP_HD inline void queue_window(T& team, State& state, QueueEnds& ends, u32 id, bool leaves) {
+  const bool first = leaves && goes_first(state, state.blocks[id]);
+  u32 total;
+  u64 place = ends.tail + team.count(leaves && !first, total);
+  ends.tail += total;
+  if (state.config.unhashed_first != 0) {
+    const u64 before = ends.front + team.count(first, total);
+    ends.front += total;
+    if (first) place = before;
+  }
+  if (!leaves) return;
+  enqueue_at(state, place, id);
+  if (first) enter_queue(team, state, state.blocks[id]);
+}
+
+/// Ends it: the places before the head, and from the old tail up to the new one, become live and count as free.
+template <Team T>
+BLOCKSTEP_HD inline void end_queueing(T& team, State& state, u32 num_before, const QueueEnds& ends) {
+  if (num_before != 0) team.sync();  // a word of live bits may have places at both ends
+  mark_live(team, state, state.tail, ends.tail);
+  state.head -= num_before;
+  state.num_free += num_before + static_cast<u32>(ends.tail - state.tail);
+  state.tail = ends.tail;
 }
 
 /// Drops one reference of each block in a row's list, last block first. Blocks without references are queued in that
-/// order, as in vLLM, so that the end of a prefix is evicted before its start. The blocks of the list differ; the null
-/// block, which may repeat, is passed over. Returns the fault that this member found.
+/// order, as in vLLM, so that the end of a prefix is evicted before its start. With Config::unhashed_first those that
+/// carry no key are queued before the head, in the same order, as in vLLM since #42656: nobody can find them, so they are
+/// the first to be taken. The blocks of the list differ; the null block, which may repeat, is passed over. Returns the
+/// fault that this member found.
 template <Team T>
 BLOCKSTEP_HD inline u32 let_go(T& team, State& state, const u32* list, u32 count) {
   upkeep(team, state, count);
+  u32 num_first = 0;
+  BLOCKSTEP_ROLLED
+  for (u32 i = team.rank(); state.config.unhashed_first != 0 && i < count; i += team.size()) {
+    if (list[i] == kNullBlock) continue;
+    const Block& block = state.blocks[list[i]];
+    num_first += block.ref == 1 && goes_first(state, block);
+  }
+  QueueEnds ends = begin_queueing(team, state, num_first);
+  const u32 num_before = static_cast<u32>(state.head - ends.front);
   u32 fault = kNoFault;
-  u64 tail = state.tail;
+  BLOCKSTEP_ROLLED
   for (u32 base = 0; base < count; base += team.size()) {
     const u32 i = base + team.rank();
     const u32 id = i < count ? list[count - 1 - i] : kNullBlock;
@@ -40,12 +89,9 @@ BLOCKSTEP_HD inline u32 let_go(T& team, State& state, const u32* list, u32 count
       held = state.blocks[id].ref--;
       if (held == 0) fault = kRefUnderflow;
     }
-    u32 total;
-    const u64 place = tail + team.count(held == 1, total);
-    if (held == 1) enqueue_at(state, place, id);
-    tail += total;
+    queue_window(team, state, ends, id, held == 1);
   }
-  extend_queue(team, state, tail);
+  end_queueing(team, state, num_before, ends);
   return fault;
 }
 
@@ -53,6 +99,7 @@ BLOCKSTEP_HD inline u32 let_go(T& team, State& state, const u32* list, u32 count
 template <Team T>
 BLOCKSTEP_HD inline u32 pin(T& team, State& state, const u32* ids, u32 count) {
   u32 left = 0;
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
     Block& block = state.blocks[ids[i]];
     team.fetch_add(&block.pins, 1);
@@ -64,15 +111,17 @@ BLOCKSTEP_HD inline u32 pin(T& team, State& state, const u32* ids, u32 count) {
   return kNoFault;
 }
 
-/// Drops one pin of the block of each id. Blocks without references are queued in list order. A block whose id repeats
+/// Drops one pin of the block of each id. Blocks without references are queued in list order, as let_go() queues them. A block whose id repeats
 /// is queued at the position of its last occurrence, as it would be in a sequence of single unpins.
 template <Team T>
 BLOCKSTEP_HD inline u32 unpin(T& team, State& state, const u32* ids, u32 count) {
   // A pinned block is not queued, so its `place` is free to hold the position (from 1) of its last occurrence.
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) team.store(&state.blocks[ids[i]].place, 0);
   upkeep(team, state, count);
   team.sync();
   u32 fault = kNoFault;
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
     Block& block = state.blocks[ids[i]];
     if (team.fetch_sub(&block.pins, 1) == 0) fault = kRefUnderflow;
@@ -81,18 +130,23 @@ BLOCKSTEP_HD inline u32 unpin(T& team, State& state, const u32* ids, u32 count) 
   }
   fault = agree(team, fault);
   if (fault != kNoFault) return fault;
-  u64 tail = state.tail;
+  u32 num_first = 0;
+  BLOCKSTEP_ROLLED
+  for (u32 i = team.rank(); state.config.unhashed_first != 0 && i < count; i += team.size()) {
+    const Block& block = state.blocks[ids[i]];
+    num_first += block.ref == 0 && block.place == i + 1 && goes_first(state, block);
+  }
+  QueueEnds ends = begin_queueing(team, state, num_first);
+  const u32 num_before = static_cast<u32>(state.head - ends.front);
+  BLOCKSTEP_ROLLED
   for (u32 base = 0; base < count; base += team.size()) {
     const u32 i = base + team.rank();
     const u32 id = i < count ? ids[i] : kNullBlock;
-    // Read before count(): a block that is queued below gets a real place, and its id may repeat in the same window.
+    // Read before anything is queued: a block that is queued below gets a real place, and its id may repeat in the window.
     const bool last = i < count && state.blocks[id].ref == 0 && state.blocks[id].place == i + 1;
-    u32 total;
-    const u64 place = tail + team.count(last, total);
-    if (last) enqueue_at(state, place, id);
-    tail += total;
+    queue_window(team, state, ends, id, last);
   }
-  extend_queue(team, state, tail);
+  end_queueing(team, state, num_before, ends);
   team.sync();
   return kNoFault;
 }

@@ -1,7 +1,7 @@
 // The free queue: vLLM's ordered list of unreferenced blocks (FreeKVCacheBlockQueue), as a ring with one live bit per
 // place.
 //
-// Blocks are appended at the tail and taken from the head. A free block that a request hits leaves the middle of the
+// Blocks are appended at the tail, or put before the head, and taken from the head. A free block that a request hits leaves the middle of the
 // queue: its live bit is cleared, at a constant cost. Its place stays behind as a dead place, and upkeep() squeezes
 // dead places out before they can fill the ring. No result depends on where in the ring the queue lies.
 //
@@ -26,12 +26,19 @@ BLOCKSTEP_HD inline void leave_queue(T& team, State& state, const Block& block) 
   team.fetch_and(&state.live[block.place >> 5], ~(1u << (block.place & 31)));
 }
 
+/// Marks the place of one block live, while others mark theirs.
+template <Team T>
+BLOCKSTEP_HD inline void enter_queue(T& team, State& state, const Block& block) {
+  team.fetch_or(&state.live[block.place >> 5], 1u << (block.place & 31));
+}
+
 /// Marks the places [from, to) live. Each word of live bits has one writer, and its other bits keep their values.
 template <Team T>
 BLOCKSTEP_HD inline void mark_live(T& team, State& state, u64 from, u64 to) {
   const u32 word_mask = state.ring_mask >> 5;
   if (from == to) return;
   const u64 last = (to - 1) >> 5;
+  BLOCKSTEP_ROLLED
   for (u64 word = (from >> 5) + team.rank(); word <= last; word += team.size()) {
     u32 bits = ~0u;
     if (word == from >> 5) bits &= ~0u << (from & 31);
@@ -47,19 +54,20 @@ BLOCKSTEP_HD inline void enqueue_at(State& state, u64 place, u32 id) {
   state.blocks[id].place = at;
 }
 
-/// Makes room before up to `count` blocks are appended. It compacts the queue towards the head, a bounded stretch per
+/// Makes room before up to `count` blocks are queued, at either end. It compacts the queue towards the head, a bounded stretch per
 /// call, and keeps its order. A round of compaction starts when more than N = num_blocks places are dead. Each call
-/// reads four places for every block that is about to be appended.
+/// reads four places for every block that is about to be queued.
 ///
-/// Why a ring of 4N places cannot overflow: let a round start at length L (= tail - head). Only appends lengthen the
-/// queue. When A blocks have been appended during the round, 4A places have been read of at most L + A, so the round
-/// ends with A < L/3, and the length stays below 4L/3. The packed places are at most the N blocks that were queued at
-/// the start plus the A appended, so the length after the round is below N + L/3, and the blocks that the ending call
-/// still appends, each of them unqueued until then, add at most N. The next round finds no more than that if it starts
+/// Why a ring of 4N places cannot overflow: let a round start at length L (= tail - head). Only blocks that are queued
+/// lengthen it. When A blocks have been queued during the round, 4A places have been read of at most L + A, so the round
+/// ends with A < L/3, and the length stays below 4L/3. (Those before the head are live, need not be read, and lie before
+/// the packed places, which they prolong.) The packed places are at most the N blocks that were queued at the start plus
+/// the A queued since, so the length after the round is below N + L/3, and the blocks that the ending call still queues,
+/// each of them unqueued until then, add at most N. The next round finds no more than that if it starts
 /// at once, and no more than N dead + N queued if it starts later. So L <= 3N follows from L <= 3N, it holds for the
 /// first round (N + N), and 4L/3 <= 4N.
 ///
-/// Does not end synchronised: the caller must synchronise, for example by count(), before a member appends.
+/// Does not end synchronised: the caller must synchronise, for example by count(), before a member queues a block.
 template <Team T>
 BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
   if (state.unread == kIdle) {
@@ -72,6 +80,7 @@ BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
   u64 unread = state.unread > packed ? state.unread : packed;
   const u64 wanted = unread + 4 * count;
   const u64 end = wanted < state.tail ? wanted : state.tail;
+  BLOCKSTEP_ROLLED
   for (; unread < end; unread = unread + team.size() < end ? unread + team.size() : end) {
     const u64 place = unread + team.rank();
     const bool live = place < end && is_live(team, state, place);
@@ -84,8 +93,7 @@ BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
     // Targets lie in [packed - total, packed). All of these places end up live, and only the members that move blocks
     // into them write their bits.
     enqueue_at(state, target, id);
-    const u32 to = state.blocks[id].place;
-    team.fetch_or(&state.live[to >> 5], 1u << (to & 31));
+    enter_queue(team, state, state.blocks[id]);
     if (place >= packed) team.fetch_and(&state.live[at >> 5], ~(1u << (at & 31)));
   }
   state.packed = packed;
@@ -103,6 +111,7 @@ BLOCKSTEP_HD inline u64 skip_dead(T& team, const State& state, u64 from) {
   const u32 word_mask = state.ring_mask >> 5;
   const u64 end = (state.tail + 31) >> 5;
   u64 word = from >> 5;
+  BLOCKSTEP_ROLLED
   for (;;) {
     const u64 mine = word + team.rank();
     u32 bits = 0;
@@ -126,6 +135,7 @@ BLOCKSTEP_HD inline u32 take(T& team, State& state, u32* out, u32 count) {
   u32 dropped = 0;
   u32 taken = 0;
   u64 head = state.head;
+  BLOCKSTEP_ROLLED
   while (taken < count) {
     const u64 place = head + team.rank();
     const bool live = place < state.tail && is_live(team, state, place);

@@ -15,16 +15,20 @@ namespace blockstep {
 /// The bit that is set in a bucket while one member rebuilds its chain. Block ids are smaller.
 constexpr u32 kLock = 1u << 31;
 
-/// The bucket of a key of a group. Keys are outputs of SipHash, so some of their bits serve as the hash of the table; the
+/// The index of the bucket of a key of a group. Keys are outputs of SipHash, so some of their bits serve as the hash of the table; the
 /// groups, which publish blocks under the same keys, lie apart.
+BLOCKSTEP_HD inline u32 bucket_index(const Key& key, u32 group, u32 bucket_mask) {
+  return (static_cast<u32>(key.lo) + group * 0x9e3779b9u) & bucket_mask;
+}
 BLOCKSTEP_HD inline u32* bucket_of(const State& state, const Key& key, u32 group) {
-  return &state.buckets[(static_cast<u32>(key.lo) + group * 0x9e3779b9u) & state.bucket_mask];
+  return &state.buckets[bucket_index(key, group, state.bucket_mask)];
 }
 
 /// The oldest block that the group published under `key`, or kNone.
 BLOCKSTEP_HD inline u32 find(const State& state, const Key& key, u32 group = 0) {
   u32 best = kNone;
   u64 oldest = ~u64{0};
+  BLOCKSTEP_ROLLED
   for (u32 id = *bucket_of(state, key, group); id != kNullBlock; id = state.blocks[id].next) {
     const Block& block = state.blocks[id];
     if (block.key == key && block.stamp < oldest && group_of(block) == group) {
@@ -41,6 +45,7 @@ BLOCKSTEP_HD inline u32 find(const State& state, const Key& key, u32 group = 0) 
 template <Team T, class Keys>
 BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
   u32 run = 0;
+  BLOCKSTEP_ROLLED
   for (u32 base = 0; base < n; base += team.size()) {
     const u32 i = base + team.rank();
     const u32 id = i < n ? find(state, keys[i]) : kNone;
@@ -60,6 +65,7 @@ BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u3
 template <Team T>
 BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 count) {
   u32 fault = kNoFault;
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
     const u32* entry = entries + i * kPublishWords;
     const Row& row = state.rows[entry[0]];
@@ -100,6 +106,7 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
   state.num_published -= total;
   state.evictions += total;
   // Several dropped blocks may share a bucket: the member that locks it first rebuilds the chain without any of them.
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
     Block& block = state.blocks[ids[i]];
     // Read once: another member may raise a flag of the block meanwhile. Its group stays.
@@ -111,6 +118,7 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
     team.fetch_or(&block.flags, kUnlinker);
     u32 first = kNullBlock;
     u32 last = kNullBlock;
+    BLOCKSTEP_ROLLED
     for (; id != kNullBlock; id = state.blocks[id].next) {
       if (!(team.load(&state.blocks[id].flags) & kPublished)) continue;
       (last == kNullBlock ? first : state.blocks[last].next) = id;
@@ -120,6 +128,7 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
     team.store(bucket, first | kLock);
   }
   team.sync();
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
     Block& block = state.blocks[ids[i]];
     const u32 flags = team.load(&block.flags);
@@ -133,6 +142,7 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
 template <Team T>
 BLOCKSTEP_HD inline u32 evict(T& team, State& state, const u32* ids, u32 count) {
   u32 marked = 0;
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
     u32* flags = &state.blocks[ids[i]].flags;
     if (!(team.fetch_and(flags, ~u32{kPublished}) & kPublished)) continue;
@@ -149,7 +159,9 @@ template <Team T>
 BLOCKSTEP_HD inline u32 reset(T& team, State& state) {
   if (state.num_free != state.config.num_blocks - 1 - state.config.num_kept) return kBlocksInUse;
   if (state.num_published == 0) return kNoFault;
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i <= state.bucket_mask; i += team.size()) state.buckets[i] = kNullBlock;
+  BLOCKSTEP_ROLLED
   for (u32 id = team.rank(); id < state.config.num_blocks; id += team.size()) state.blocks[id].flags = 0;
   state.num_published = 0;
   team.sync();

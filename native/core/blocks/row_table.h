@@ -21,6 +21,7 @@ BLOCKSTEP_HD inline u32 open(T& team, State& state, u32 row_index, const u32* hi
   }
   u32 left = 0;
   u32* list = blocks_of(state, row_index);
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
     list[i] = hits[i];
     if (hits[i] != kNullBlock) left += hold(team, state, state.blocks[hits[i]]);
@@ -37,6 +38,7 @@ BLOCKSTEP_HD inline u32 grant_of(const State& state, u32 index, u32 count, u32 f
   if (from + 1 == count || state.grants[from + 1].first > index) return from;
   u32 low = from + 1;  // the last grant that begins at or before index lies in [low, high)
   u32 high = count;
+  BLOCKSTEP_ROLLED
   while (high - low > 1) {
     const u32 middle = low + (high - low) / 2;
     (state.grants[middle].first <= index ? low : high) = middle;
@@ -50,6 +52,7 @@ template <Team T>
 BLOCKSTEP_HD inline u64 plan_grants(T& team, State& state, const u32* pairs, u32 count, u32& fault) {
   u64 wanted = 0;
   u32 found = kNoFault;
+  BLOCKSTEP_ROLLED
   for (u32 base = 0; base < count; base += team.size()) {
     const u32 i = base + team.rank();
     u32 n = 0;
@@ -87,6 +90,7 @@ BLOCKSTEP_HD inline u32 extend(T& team, State& state, const u32* pairs, u32 coun
   const u32 n = static_cast<u32>(wanted);
   u32* ids = results.ids + num_ids;
   const u32 dropped = take(team, state, ids, n);
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
     Row& row = state.rows[pairs[2 * i]];
     row.num_blocks += pairs[2 * i + 1];
@@ -94,6 +98,7 @@ BLOCKSTEP_HD inline u32 extend(T& team, State& state, const u32* pairs, u32 coun
   }
   const bool one_each = n == count;
   u32 entry = 0;
+  BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < n; i += team.size()) {
     entry = one_each ? i : grant_of(state, i, count, entry);
     const Grant& grant = state.grants[entry];
@@ -109,6 +114,7 @@ BLOCKSTEP_HD inline u32 extend(T& team, State& state, const u32* pairs, u32 coun
 /// Lets places of rows go, entry after entry, each the last place first. `entries` is the payload of kDrop.
 template <Team T>
 BLOCKSTEP_HD inline u32 drop(T& team, State& state, const u32* entries, u32 count) {
+  BLOCKSTEP_ROLLED
   for (u32 i = 0; i < count; ++i) {
     const u32* entry = entries + 3 * i;
     const Row& row = state.rows[entry[0]];
@@ -117,6 +123,7 @@ BLOCKSTEP_HD inline u32 drop(T& team, State& state, const u32* entries, u32 coun
     u32* list = blocks_of(state, entry[0]) + entry[1];
     const u32 fault = agree(team, let_go(team, state, list, entry[2]));
     if (fault != kNoFault) return fault;
+    BLOCKSTEP_ROLLED
     for (u32 at = team.rank(); at < entry[2]; at += team.size()) list[at] = kNullBlock;
     team.sync();
   }
@@ -126,6 +133,7 @@ BLOCKSTEP_HD inline u32 drop(T& team, State& state, const u32* entries, u32 coun
 /// Appends null places to rows. `pairs` is the payload of kPad.
 template <Team T>
 BLOCKSTEP_HD inline u32 pad(T& team, State& state, const u32* pairs, u32 count) {
+  BLOCKSTEP_ROLLED
   for (u32 i = 0; i < count; ++i) {
     Row& row = state.rows[pairs[2 * i]];
     const u32 at = row.num_blocks;
@@ -134,6 +142,7 @@ BLOCKSTEP_HD inline u32 pad(T& team, State& state, const u32* pairs, u32 count) 
     if (n > state.config.max_blocks_per_row - at) return kRowTooLong;
     team.sync();
     u32* list = blocks_of(state, pairs[2 * i]) + at;
+    BLOCKSTEP_ROLLED
     for (u32 place = team.rank(); place < n; place += team.size()) list[place] = kNullBlock;
     if (team.rank() == 0) row.num_blocks = at + n;
     team.sync();
@@ -146,6 +155,7 @@ template <Team T>
 BLOCKSTEP_HD inline u32 move(T& team, State& state, const u32* entries, u32 count) {
   u32 fault = kNoFault;
   if (team.rank() == 0) {  // few entries, and one may use the place that another one left
+    BLOCKSTEP_ROLLED
     for (u32 i = 0; i < count && fault == kNoFault; ++i) {
       const u32* entry = entries + 3 * i;
       const Row& row = state.rows[entry[0]];
@@ -164,6 +174,7 @@ BLOCKSTEP_HD inline u32 move(T& team, State& state, const u32* entries, u32 coun
 /// Frees the rows: drops the references to their blocks, row after row, each row's last block first.
 template <Team T>
 BLOCKSTEP_HD inline u32 release(T& team, State& state, const u32* rows, u32 count) {
+  BLOCKSTEP_ROLLED
   for (u32 i = 0; i < count; ++i) {
     Row& row = state.rows[rows[i]];
     if (!row.in_use) return kRowNotInUse;

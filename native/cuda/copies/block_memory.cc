@@ -1,5 +1,8 @@
 #include "block_memory.h"
 
+#include <future>
+#include <thread>
+
 #include "../base/backend.h"
 #include "../device/probe.h"
 
@@ -9,7 +12,9 @@ DeviceBlocks::DeviceBlocks(u32 device, u64 bytes) : BlockMemory(Place::kDevice, 
   bind(memory_.base(), memory_.base());
   const Stream stream;
   require(cudaMemsetAsync(base(), 0, bytes, stream.get()), "cudaMemsetAsync");
-  require(cudaStreamSynchronize(stream.get()), "the initialisation of an arena");
+  if (wait_for(stream.get(), "the initialisation of an arena")) return;
+  memory_.abandon();
+  give_up("the initialisation of an arena", bytes);
 }
 
 void DeviceBlocks::read(u64 from, void* to, u64 bytes) const {
@@ -20,14 +25,30 @@ void DeviceBlocks::write(u64 to, const void* from, u64 bytes) {
   copy(base() + to, from, bytes, cudaMemcpyHostToDevice);
 }
 
-/// Copies behind all work of all streams, because it is not known here which work uses the block. For debugging and
-/// tests.
+/// Waits for all work of all streams of the current GPU, because it is not known here which work uses a block. CUDA has no such
+/// wait that ends, so another thread waits, for ever if need be.
+static void wait_for_all_work(int device) {
+  auto done = std::make_shared<std::promise<cudaError_t>>();
+  std::future<cudaError_t> result = done->get_future();
+  std::thread([=] {
+    try {
+      const OnDevice on(device);
+      done->set_value(cudaDeviceSynchronize());
+    } catch (const Error&) {
+      done->set_value(cudaErrorUnknown);
+    }
+  }).detach();
+  if (result.wait_for(kPatience) != std::future_status::ready) give_up("work on the GPU", 0);
+  require(result.get(), "work on the GPU");
+}
+
+/// Copies behind all work of all streams. For debugging and tests.
 void DeviceBlocks::copy(void* to, const void* from, u64 bytes, cudaMemcpyKind kind) const {
   const OnDevice on(static_cast<int>(device()));
-  require(cudaDeviceSynchronize(), "work on the GPU");
+  wait_for_all_work(static_cast<int>(device()));
   const Stream stream;
   require(cudaMemcpyAsync(to, from, bytes, kind, stream.get()), "cudaMemcpyAsync");
-  require(cudaStreamSynchronize(stream.get()), "a copy of a block");
+  if (!wait_for(stream.get(), "a copy of a block")) give_up("a copy of a block", bytes);
 }
 
 std::unique_ptr<BlockMemory> allocate_blocks(Place place, u32 device, u64 bytes) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../transfer/block_memory.h"
-#include "../base/call.h"
+#include "../memory/memory.h"
 
 namespace blockstep::cuda {
 

@@ -6,7 +6,11 @@
 namespace blockstep::cuda {
 
 /// A calibration starts no measurement after so many milliseconds.
+#if defined(GPU_SHIM)
+constexpr double kMaxCalibrationMs = 2000;  // the emulated GPU is a thread that may not be running
+#else
 constexpr double kMaxCalibrationMs = 20;
+#endif
 
 /// Measures kernel against copy engine for every cut: with `runs` runs, at two sizes of a run. Writes to `bytes` of the
 /// cut below which size of a run the kernel is faster. A cut for which there was no time or no memory stays as it is.

@@ -129,7 +129,7 @@ cudaError_t Copier::start_batch(cudaMemcpySrcAccessOrder order) {
 
 /// Whether batches work. Tries one, because a driver that is older than the runtime may lack them.
 bool Copier::batches_work() {
-  const MappedMemory host(2);
+  MappedMemory host(2);
   const bool up = sides_.direction == Direction::kToDevice;
   for (u32 i = 0; i < 2; ++i) {  // only the first byte at `source` or `target` is read
     targets_.push_back(host.base() + i);
@@ -138,8 +138,9 @@ bool Copier::batches_work() {
   }
   const bool works = start_batch(cudaMemcpySrcAccessOrderStream) == cudaSuccess;
   if (!works) static_cast<void>(cudaGetLastError());
-  require(cudaStreamSynchronize(stream_), "a batch of copies");
-  return works;
+  if (wait_for(stream_, "a batch of copies")) return works;
+  host.abandon();
+  give_up("a batch of copies", 2);
 }
 #else
 cudaError_t Copier::start_batch(cudaMemcpySrcAccessOrder) { return cudaErrorNotSupported; }

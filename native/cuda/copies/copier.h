@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../../transfer/lane/device_lane.h"
-#include "../base/call.h"
+#include "../memory/memory.h"
 #include "../kernels/copy.h"
 
 namespace blockstep::cuda {

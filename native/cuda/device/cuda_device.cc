@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "../../core/blocks/apply.h"
 #include "../../host/device/decision_room.h"
 #include "probe.h"
 
@@ -69,28 +70,63 @@ void CudaDevice::initialise(const Config& pool) {
     home.desk = {staged, log, decision_room(pool).max_log, mapped_.on_device(decision_), home.digest + 1};
   }
   const cudaStream_t stream = own_stream_.get();
+  const u64 memory_bytes = memory_.bytes() + mapped_.bytes();
   const auto zeroed = static_cast<std::size_t>(reinterpret_cast<u8*>(home.state.row_blocks) - memory_.base());
-  require(cudaMemsetAsync(memory_.base(), 0, zeroed, stream), "cudaMemsetAsync");
-  require(cudaMemcpyAsync(home_, &home, sizeof home, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
-  void* arguments[] = {&home_};
-  require(cudaLaunchKernel(kernels().initialise, dim3(kParts), dim3(kThreads), arguments, 0, stream),
-          "launch of initialise");
-  require(cudaStreamSynchronize(stream), "the initialisation");
+  try {
+    require(cudaMemsetAsync(memory_.base(), 0, zeroed, stream), "cudaMemsetAsync");
+    require(cudaMemcpyAsync(home_, &home, sizeof home, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+    void* arguments[] = {&home_};
+    require(cudaLaunchKernel(kernels().initialise, dim3(kParts), dim3(kThreads), arguments, 0, stream),
+            "launch of initialise");
+    warm_up(stream);
+  } catch (...) {
+    if (!is_over(stream)) abandon();  // some of it may be queued
+    throw;
+  }
+  if (wait_for(stream, "the initialisation")) return;
+  abandon();
+  give_up("the initialisation", memory_bytes);
+}
+
+/// Applies an empty log, of number 0, by every kernel, because the first launch of a kernel takes longer. It changes nothing, and
+/// completes what no log has.
+void CudaDevice::warm_up(cudaStream_t stream) {
+  letter_.site = site_of(at_, home_);
+  void* arguments[] = {&letter_};
+  const Kernels& all = kernels();
+  for (const void* kernel : {all.apply_common_small, all.apply_common_middle, all.apply_small, all.apply_middle, all.apply_large}) {
+    require(cudaLaunchKernel(kernel, dim3(1), dim3(kThreads), arguments, 0, stream), "launch of apply");
+  }
+}
+
+/// Work may use the memory for ever.
+void CudaDevice::abandon() {
+  if (tables_) tables_->abandon();
+  mapped_.abandon();
+  memory_.abandon();
 }
 
 CudaDevice::~CudaDevice() {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (at_work()) {
-    // When the device is lost, any call returns an error, and there is nothing to wait for. The executor's stream is
-    // not queried, because the executor may have destroyed it.
-    const cudaError_t error = query(own_stream_.get());
-    if (error != cudaSuccess && error != cudaErrorNotReady) break;
-    if (std::chrono::steady_clock::now() >= deadline) {
-      stop_freeing();
-      return;
-    }
+  try {
+    const OnDevice on(device_);
+    if (!finish()) abandon();
+  } catch (const Error&) {
+    abandon();  // nobody knows what the device does
+  }
+}
+
+/// Waits until no work uses the memory. Returns false if that takes too long.
+bool CudaDevice::finish() {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  // The executor's stream is not queried, because the executor may have destroyed it.
+  for (u32 errors = 0; at_work();) {
+    const cudaError_t status = query(own_stream_.get());
+    if (status != cudaSuccess && status != cudaErrorNotReady && ++errors == kErrorsOfLost) return true;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::yield();
   }
+  // A completion comes before the last stores of its kernel are done.
+  return is_over(own_stream_.get());
 }
 
 /// Whether a launch is under way. Reads the completions, without a CUDA call.
@@ -102,7 +138,7 @@ bool CudaDevice::at_work() const {
          !done(decision_completion(), last_decision_) || (tables_ && tables_->at_work());
 }
 
-/// Fills letter_. A Letter<kSmallWords> has the layout of its beginning, so one letter serves both kernels.
+/// Fills letter_. A letter of fewer words has the layout of its beginning, so one letter serves all kernels.
 void CudaDevice::write_letter(Job job, const u32* words, u32 count) {
   letter_.number = job.number;
   letter_.slot = job.slot;
@@ -110,10 +146,19 @@ void CudaDevice::write_letter(Job job, const u32* words, u32 count) {
   std::memcpy(letter_.log, words, u64{count} * 4);
 }
 
-void CudaDevice::apply_value(Job job, Carrier carrier, const u32* log, u32 words) {
+/// The kernel for a log that goes as a parameter. Long logs are few, and their launch takes longer than their code.
+static const void* apply_kernel(const u32* log, u32 words) {
+  const Kernels& all = kernels();
+  if (words > kMiddleWords) return all.apply_large;
+  const bool common = is_common(log, words);
+  if (words <= kSmallWords) return common ? all.apply_common_small : all.apply_small;
+  return common ? all.apply_common_middle : all.apply_middle;
+}
+
+void CudaDevice::apply_value(Job job, Carrier, const u32* log, u32 words) {
   write_letter(job, log, words);
-  void* arguments[] = {&home_, &letter_};
-  launch(carrier == Carrier::kSmall ? kernels().apply_small : kernels().apply_large, 1, arguments, "launch of apply");
+  void* arguments[] = {&letter_};
+  launch(apply_kernel(log, words), 1, arguments, "launch of apply");
   last_job_ = job;
 }
 
@@ -134,7 +179,7 @@ void CudaDevice::start_digest(u32 number) {
 
 void CudaDevice::decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) {
   write_letter({number, 0}, batch, words);
-  void* arguments[] = {&home_, &letter_};
+  void* arguments[] = {&letter_};
   const DecideKernels& decide = decide_kernels();
   launch(carrier == Carrier::kSmall ? decide.small : decide.large, 1, arguments, "launch of decide");
   last_decision_ = number;
@@ -149,25 +194,34 @@ void CudaDevice::decide_slot(u32 number, u32 words) {
 
 void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
   const OnDevice on(device_);
+  // Captured, a log would be applied again whenever the graph is launched.
+  if (!is_own()) refuse_capture(stream_, "the stream of a core");
   require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
 }
 
 DeviceTables& CudaDevice::make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) {
   const OnDevice on(device_);
-  tables_ = std::make_unique<CudaTables>(at_, shape, block_size, num_slots, device_, stream_);
+  tables_ = std::make_unique<CudaTables>(at_, shape, block_size, num_slots, device_, stream_, is_own());
   return *tables_;
 }
 
-void CudaDevice::follow(u64 stream) {
+bool CudaDevice::is_capturing(u64 stream) {
   const OnDevice on(device_);
+  return cuda::is_capturing(reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream)));
+}
+
+void CudaDevice::follow(u64 stream) {
   const auto other = reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream));
+  if (other == stream_) return;
+  const OnDevice on(device_);
   require(cudaEventRecord(theirs_.get(), other), "cudaEventRecord");
   require(cudaStreamWaitEvent(stream_, theirs_.get(), 0), "cudaStreamWaitEvent");
 }
 
 void CudaDevice::lead(u64 stream) {
-  const OnDevice on(device_);
   const auto other = reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream));
+  if (other == stream_) return;
+  const OnDevice on(device_);
   require(cudaEventRecord(ours_.get(), stream_), "cudaEventRecord");
   require(cudaStreamWaitEvent(other, ours_.get(), 0), "cudaStreamWaitEvent");
 }
@@ -180,7 +234,7 @@ void CudaDevice::check() {
 
 void CudaDevice::read_ids(u32* ids, u32 count) {
   const OnDevice on(device_);
-  require(cudaStreamSynchronize(stream_), "work on the GPU");
+  if (!wait_for(stream_, "work on the GPU")) give_up("work on the GPU", 0);
   require(cudaMemcpy(ids, ids_, u64{count} * 4, cudaMemcpyDeviceToHost), "cudaMemcpy");
 }
 

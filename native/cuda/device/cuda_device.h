@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "../base/backend.h"
-#include "../base/call.h"
+#include "../memory/memory.h"
 #include "device_tables.h"
 #include "../kernels/kernels.h"
 
@@ -16,7 +16,7 @@ class CudaDevice final : public Device {
   /// The GPU is the current one of this thread, and require_usable() has passed. Waits until the state is initialised.
   /// @throws Error kNoMemory, kCuda
   CudaDevice(const Config& pool, const Options& options);
-  /// Waits for the work under way. If the work does not end in ten seconds, the memory that it uses is never freed.
+  /// Waits for the work under way. If the work does not end in time, the memory that it uses is never freed.
   ~CudaDevice() override;
 
   u32* slot(u32 index) override { return slots_ + u64{index} * slot_words_; }
@@ -30,6 +30,7 @@ class CudaDevice final : public Device {
   const Completion& decision_completion() const override { return completions_[max_logs_ + 1]; }
   void decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) override;
   void decide_slot(u32 number, u32 words) override;
+  bool is_capturing(u64 stream) override;
   void follow(u64 stream) override;
   void lead(u64 stream) override;
   DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override;
@@ -42,9 +43,13 @@ class CudaDevice final : public Device {
 
  private:
   void initialise(const Config& pool);
+  void warm_up(cudaStream_t stream);
+  void abandon();
   void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
   void write_letter(Job job, const u32* words, u32 count);
   bool at_work() const;
+  bool finish();
+  bool is_own() const { return stream_ == own_stream_.get(); }
 
   int device_;
   u32 max_logs_;
@@ -63,7 +68,7 @@ class CudaDevice final : public Device {
   u32* ids_;    // on the GPU
   State at_;    // addresses of the arrays on the GPU; its scalars stay those of the initial state
   std::unique_ptr<CudaTables> tables_;
-  Letter<kLargeWords> letter_;
+  Letter<kLargeWords> letter_{};
   Job last_job_{0, 0};
   u32 last_digest_ = 0;
   u32 last_decision_ = 0;

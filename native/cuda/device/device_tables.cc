@@ -9,6 +9,9 @@ namespace {
 constexpr u64 kAlignment = 256;
 constexpr u64 whole(u64 bytes, u64 unit) { return (bytes + unit - 1) / unit * unit; }
 
+/// What is read stands behind all that the stream has to do.
+constexpr std::chrono::milliseconds kReadPatience{60000};
+
 /// Words that one slot takes: the longest message, in whole lines of 64 bytes.
 u64 slot_stride(const TablesShape& shape) { return whole(max_gather_words(shape) * 4, 64) / 4; }
 
@@ -58,12 +61,21 @@ Layout lay_out_site(const TablesShape& shape, u8* base) {
   return layout;
 }
 
+/// Whether a kernel may begin before the one in front of it has ended.
+bool can_begin_early(int device) {
+  int major = 0;
+  require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  return major >= 9;
+}
+
 }  // namespace
 
 CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, int device,
-                       cudaStream_t stream)
+                       cudaStream_t stream, bool is_own)
     : device_(device),
       stream_(stream),
+      is_capturable_(!is_own),
+      begins_early_(can_begin_early(device)),
       slot_words_(slot_stride(shape)),
       mapped_(sizeof(Completion) + num_slots * slot_words_ * 4),
       memory_(lay_out_site(shape, nullptr).bytes),
@@ -83,11 +95,21 @@ CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_s
   GroupTables groups[kMaxGroups];
   for (u32 list = 0; list < num_lists_; ++list) groups[list] = layout.groups[list].at;
   descriptor_ = describe_tables(site_.at, groups, shape, static_cast<u32>(device), block_size);
-  pad(layout.groups);
-  if (shape.num_groups == 0) return;
-  require(cudaMemcpyAsync(layout.groups_there, layout.groups, shape.num_groups * sizeof(GroupSite), cudaMemcpyHostToDevice, stream_),
-          "cudaMemcpyAsync");
-  require(cudaStreamSynchronize(stream_), "work on the GPU");  // the copy reads this frame's memory
+  try {
+    pad(layout.groups);
+    if (shape.num_groups == 0) return;
+    // Pageable memory is read before the call returns.
+    require(cudaMemcpyAsync(layout.groups_there, layout.groups, shape.num_groups * sizeof(GroupSite), cudaMemcpyHostToDevice, stream_),
+            "cudaMemcpyAsync");
+  } catch (...) {
+    if (!is_over(stream_)) abandon();  // some of it may be queued
+    throw;
+  }
+}
+
+void CudaTables::abandon() {
+  mapped_.abandon();
+  memory_.abandon();
 }
 
 /// Fills the tables as for an empty plan. Row contents and messages need no initial value: they are written before they
@@ -106,7 +128,7 @@ void CudaTables::gather_value(const GatherHead& head, Carrier carrier, const u32
   // The small kernel's letter has the layout of the beginning of letter_.
   void* arguments[] = {&site_, &letter_};
   const GatherKernels& kernels = gather_kernels(site_.num_groups != 0);
-  launch(carrier == Carrier::kSmall ? kernels.small : kernels.large, gather_blocks(head, site_.max_entries, num_lists_), arguments, "launch of gather");
+  launch_early(carrier == Carrier::kSmall ? kernels.small : kernels.large, gather_blocks(head, site_.max_entries, num_lists_), arguments);
   last_number_ = head.number;
 }
 
@@ -124,7 +146,27 @@ void CudaTables::gather_slot(const GatherHead& head, u32 index, u32 count) {
 
 void CudaTables::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
   const OnDevice on(device_);
+  if (is_capturable_) refuse_capture(stream_, "the stream of a core");
   require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
+}
+
+/// Launches a gather that may begin while the kernel before it, which applies the step's log, is still running: it waits for that
+/// kernel by itself. So its launch costs no time. GPUs before compute capability 9.0 cannot do that. What was queued between the
+/// two kernels, an order with another stream for example, makes the gather begin behind it as usual.
+void CudaTables::launch_early(const void* kernel, u32 blocks, void** arguments) {
+  if (!begins_early_) return launch(kernel, blocks, arguments, "launch of gather");
+  const OnDevice on(device_);
+  if (is_capturable_) refuse_capture(stream_, "the stream of a core");
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(kThreads);
+  config.stream = stream_;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  require(cudaLaunchKernelExC(&config, kernel, arguments), "launch of gather");
 }
 
 void CudaTables::read(Table which, void* out) {
@@ -132,8 +174,10 @@ void CudaTables::read(Table which, void* out) {
   const blockstep_array& array = array_of(descriptor_, which);
   const void* from = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(array.data));
   const auto bytes = static_cast<std::size_t>(bytes_of(array));
+  // Once all before it is done, the copy itself is over when the call returns.
+  if (!wait_for(stream_, "work on the GPU", kReadPatience)) give_up("work on the GPU", 0, kReadPatience);
   require(cudaMemcpyAsync(out, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
-  require(cudaStreamSynchronize(stream_), "work on the GPU");
+  if (!wait_for(stream_, "work on the GPU", kReadPatience)) give_up("work on the GPU", 0, kReadPatience);
 }
 
 bool CudaTables::at_work() const {

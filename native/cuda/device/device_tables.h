@@ -2,18 +2,19 @@
 // fills them.
 #pragma once
 
-#include "../base/call.h"
+#include "../memory/memory.h"
 #include "../kernels/gather.h"
 
 namespace blockstep::cuda {
 
 class CudaTables final : public DeviceTables {
  public:
-  /// Tables for a state whose arrays lie on GPU `device`, and whose logs are applied in `stream`. The GPU is the
+  /// Tables for a state whose arrays lie on GPU `device`, and whose logs are applied in `stream`, which is the core's own or the
+  /// executor's. The GPU is the
   /// current one of this thread. Before the first gather the tables hold what an empty plan has: padding.
   /// @throws Error kNoMemory, kCuda
   CudaTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, int device,
-             cudaStream_t stream);
+             cudaStream_t stream, bool is_own);
 
   const blockstep_tables& descriptor() const override { return descriptor_; }
   u32* slot(u32 index) override { return slots_ + index * slot_words_; }
@@ -24,15 +25,20 @@ class CudaTables final : public DeviceTables {
   u64 device_bytes() const override { return memory_.bytes(); }
   u64 pinned_bytes() const override { return mapped_.bytes(); }
 
+  /// Work may use the memory for ever: it is never freed.
+  void abandon();
   /// Whether a gather is under way. Reads the gather's completion, without a CUDA call.
   bool at_work() const;
 
  private:
   void pad(const GroupSite* groups);
+  void launch_early(const void* kernel, u32 blocks, void** arguments);
   void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
 
   int device_;
   cudaStream_t stream_;
+  bool is_capturable_;  // the stream is the executor's
+  bool begins_early_;   // a gather by value is launched early
   u64 slot_words_;       // whole lines of 64 bytes, so that the GPU can read a message 16 bytes at a time
   MappedMemory mapped_;  // the completion, the slots
   DeviceMemory memory_;  // the tables, a count of thread blocks, what the rows hold, a message from a slot

@@ -1,4 +1,9 @@
-#include "../base/call.h"
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "../memory/memory.h"
 #include "../kernels/copy.h"
 #include "../kernels/gather.h"
 #include "../kernels/kernels.h"
@@ -7,9 +12,25 @@
 namespace blockstep::cuda {
 namespace {
 
+/// What a word may take to the device and back: tens of times what a bus takes, and less than any emulation of mapped memory.
+#if defined(GPU_SHIM)
+constexpr std::chrono::nanoseconds kMostRoundTrip{1000000000};  // the emulated GPU is a thread that may not be running
+#else
+constexpr std::chrono::nanoseconds kMostRoundTrip{100000};
+#endif
+
 /// A version of CUDA in words: 13020 is 13.2.
 std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+/// The oldest driver that runs programs of a runtime, in words. Within a major version the first one suffices.
+std::string oldest_driver(int runtime) {
+  switch (runtime / 1000) {
+    case 12: return "R525";
+    case 13: return "R580";
+    default: return "see the release notes of that CUDA";
+  }
 }
 
 /// Why CUDA can use no GPU, in words. `error` is the result of cudaGetDeviceCount().
@@ -20,7 +41,7 @@ std::string why_no_device(cudaError_t error) {
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
   if (driver == 0) return "no CUDA driver: " + describe(error);
   return "CUDA cannot be used: " + describe(error) + "; the driver is for CUDA " + version(driver) +
-         ", this build for " + version(runtime);
+         ", this build needs one for CUDA " + version(runtime / 1000 * 1000) + " or newer (" + oldest_driver(runtime) + ")";
 }
 
 /// Loads all kernels now. CUDA would load a kernel at its first use, and might wait there for other work on the GPU.
@@ -30,7 +51,7 @@ void load_kernels() {
   const GatherKernels& by_group = gather_kernels(true);
   const CopyKernels& copy = copy_kernels();
   const DecideKernels& decide = decide_kernels();
-  for (const void* kernel : {all.apply_small, all.apply_large, all.apply_slot, all.initialise, all.count_parts,
+  for (const void* kernel : {all.apply_common_small, all.apply_common_middle, all.apply_small, all.apply_middle, all.apply_large, all.apply_slot, all.initialise, all.count_parts,
                              all.digest_parts, all.answer_mailbox, gather.small, gather.large, gather.staged,
                              gather.fetch, by_group.small, by_group.large, by_group.staged, copy.small, copy.large, decide.small, decide.large, decide.slot}) {
     cudaFuncAttributes attributes;
@@ -38,32 +59,99 @@ void load_kernels() {
   }
 }
 
-/// Runs the self-test of mapped memory once. Returns what is wrong with the memory; null: it works.
-const char* try_mapped_memory() {
-  MappedMemory memory(sizeof(Mailbox));
+/// Memory, a stream and the kernel of one self-test. If the kernel has not ended when the test has, it may write to the memory
+/// at any time: then nothing of this is freed.
+struct SelfTest {
+  MappedMemory memory{sizeof(Mailbox)};
   Stream stream;
-  auto& mailbox = *reinterpret_cast<Mailbox*>(memory.base());
-  Mailbox* argument = memory.on_device(&mailbox);
+};
+
+/// Runs the self-test of mapped memory once.
+MailboxVerdict try_mapped_memory() {
+  auto test = std::make_unique<SelfTest>();
+  auto& mailbox = *reinterpret_cast<Mailbox*>(test->memory.base());
+  Mailbox* argument = test->memory.on_device(&mailbox);
   const auto start = [&] {
     void* arguments[] = {&argument};
-    require(cudaLaunchKernel(kernels().answer_mailbox, dim3(1), dim3(1), arguments, 0, stream.get()),
+    require(cudaLaunchKernel(kernels().answer_mailbox, dim3(1), dim3(1), arguments, 0, test->stream.get()),
             "launch of the self-test");
   };
-  const auto ended = [&] { return query(stream.get()) != cudaErrorNotReady; };
-  const char* wrong = self_test(mailbox, start, ended);
-  require(cudaStreamSynchronize(stream.get()), "the self-test");  // it ends by itself
-  return wrong;
+  const auto ended = [&] { return query(test->stream.get()) != cudaErrorNotReady; };
+  const MailboxVerdict verdict = self_test(mailbox, start, ended, kPatience);
+  // It ends by itself, but for one that has not begun.
+  const auto patience = verdict.began ? kPatience : std::chrono::milliseconds(0);
+  if (!wait_for(test->stream.get(), "the self-test", patience)) {
+    count_abandoned(sizeof(Mailbox));
+    static_cast<void>(test.release());
+  }
+  return verdict;
 }
 
 /// Runs the self-test up to three times: it fails by chance if the host thread did not run for too long, and always if
 /// mapped memory does not work.
-const char* test_mapped_memory() {
-  const char* wrong = nullptr;
+MailboxVerdict test_mapped_memory() {
+  MailboxVerdict verdict;
   for (u32 tries = 0; tries < 3; ++tries) {
-    wrong = try_mapped_memory();
-    if (!wrong) return nullptr;
+    verdict = try_mapped_memory();
+    if (!verdict.wrong || !verdict.began) break;
   }
-  return wrong;
+  return verdict;
+}
+
+/// A GPU that has passed every check.
+struct Usable {
+  bool passed = false;
+  std::string reason;  // name, compute capability, and what the self-test measured
+};
+std::mutex& mutex() {
+  static std::mutex* const one = new std::mutex;
+  return *one;
+}
+std::vector<Usable>& usable() {
+  static auto* const all = new std::vector<Usable>;
+  return *all;
+}
+bool trusted = false;  // guarded by the mutex
+
+std::string microseconds(std::chrono::nanoseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(time.count()) / 1000);
+  return text;
+}
+
+/// Runs every check. Returns the reason.
+std::string check_all(u32 device) {
+  int can_map = 0;
+  require(cudaDeviceGetAttribute(&can_map, cudaDevAttrCanMapHostMemory, static_cast<int>(device)),
+          "cudaDeviceGetAttribute");
+  if (!can_map) throw Error{kCuda, "the GPU cannot map host memory"};
+  load_kernels();
+  if (trusted) return name_of(device) + ", mapped memory not tested";
+  const MailboxVerdict verdict = test_mapped_memory();
+  if (verdict.wrong) throw Error{kCuda, std::string("mapped memory self-test failed: ") + verdict.wrong};
+  if (verdict.round_trip > kMostRoundTrip) {
+    throw Error{kCuda, "mapped memory self-test failed: a word took " + microseconds(verdict.round_trip) +
+                           " us to the GPU and back, more than " + microseconds(kMostRoundTrip) +
+                           " (as where mapped memory is emulated)"};
+  }
+  return name_of(device) + ", round trip " + microseconds(verdict.round_trip) + " us";
+}
+
+/// Checks the GPU, or if it has passed before, only whether it is still there. Returns the reason.
+std::string check(u32 device) {
+  require_device(device);
+  const OnDevice on(static_cast<int>(device));
+  const std::lock_guard lock(mutex());
+  if (usable().size() <= device) usable().resize(device + 1);
+  Usable& known = usable()[device];
+  if (known.passed) {
+    const cudaError_t status = query(on.gpu().service);
+    if (status != cudaErrorNotReady) require(status, "work on the GPU");
+  } else {
+    known.reason = check_all(device);
+    known.passed = true;
+  }
+  return known.reason;
 }
 
 }  // namespace
@@ -80,15 +168,17 @@ void require_device(u32 device) {
   }
 }
 
-void require_usable(u32 device) {
-  require_device(device);
-  const OnDevice on(static_cast<int>(device));
-  int can_map = 0;
-  require(cudaDeviceGetAttribute(&can_map, cudaDevAttrCanMapHostMemory, static_cast<int>(device)),
-          "cudaDeviceGetAttribute");
-  if (!can_map) throw Error{kCuda, "the GPU cannot map host memory"};
-  load_kernels();
-  if (const char* wrong = test_mapped_memory()) throw Error{kCuda, std::string("mapped memory self-test failed: ") + wrong};
+void require_usable(u32 device) { static_cast<void>(check(device)); }
+
+void trust_mapped_memory() {
+  const std::lock_guard lock(mutex());
+  trusted = true;
+}
+
+void forget_usable() {
+  const std::lock_guard lock(mutex());
+  usable().clear();
+  trusted = false;
 }
 
 std::string name_of(u32 device) {
@@ -100,8 +190,11 @@ std::string name_of(u32 device) {
 
 Probe probe(u32 device) {
   try {
-    require_usable(device);
-    return {true, name_of(device)};
+    std::string reason = check(device);
+    if (const u64 bytes = abandoned_bytes()) {
+      reason += ", " + std::to_string(bytes) + " bytes stay allocated for work that did not end";
+    }
+    return {true, reason};
   } catch (const Error& error) {
     return {false, error.message};
   }

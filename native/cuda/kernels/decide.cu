@@ -6,6 +6,7 @@
 #include "fetch.cuh"
 #include "kernels.h"
 #include "launch.cuh"
+#include "letter.cuh"
 
 namespace blockstep::cuda {
 namespace {
@@ -16,16 +17,19 @@ __device__ void decide_batch(Home* home, u32 number, const u32* batch, u32 words
   const Desk& desk = home->desk;
   const Workspace workspace{home->ids, home->state.config.num_blocks, desk.log, desk.max_log};
   decide(team, home->state, batch, words, workspace, desk.decision);
-  if (team.rank() == 0) complete(desk.completion, number, home->state.fault, home->state.rolling_digest);
+  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault, home->state.rolling_digest);
 }
 
 /// A decision has no slot of its own, so the slot in the letter is not read.
 template <u32 Words>
-__global__ void __launch_bounds__(kThreads) decide_value(Home* home, const __grid_constant__ Letter<Words> letter) {
-  decide_batch(home, letter.number, letter.log, letter.words);
+__global__ void __launch_bounds__(kThreads, 1) decide_value(const __grid_constant__ Letter<Words> letter) {
+  alignas(16) __shared__ u32 batch[Words];
+  foresee_queue(letter.site);
+  stage(batch, letter.log, letter.words);
+  decide_batch(letter.site.home, letter.number, batch, letter.words);
 }
 
-__global__ void __launch_bounds__(kThreads) decide_slot(Home* home, u32 number, u32 words, const u32* mapped_batch) {
+__global__ void __launch_bounds__(kThreads, 1) decide_slot(Home* home, u32 number, u32 words, const u32* mapped_batch) {
   fetch(home->desk.batch, mapped_batch, words);
   decide_batch(home, number, home->desk.batch, words);
 }

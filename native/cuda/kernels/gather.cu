@@ -187,7 +187,7 @@ __device__ void write_blocks(const GatherSite& site, const Message& message) {
 }
 
 /// The work of the whole grid. The last thread block that ends completes the gather.
-template <bool Groups>
+template <Order kOrder, bool Groups>
 __device__ void gather(const GatherSite& site, const GatherHead& head, const u32* words) {
   const Message message(head, words);
   write_counts(site, message);
@@ -198,19 +198,22 @@ __device__ void gather(const GatherSite& site, const GatherHead& head, const u32
   ::cuda::atomic_ref<u32, ::cuda::thread_scope_device> ended(*site.ended);
   if (ended.fetch_add(1, ::cuda::memory_order_acq_rel) != gridDim.x - 1) return;
   ended.store(0, ::cuda::memory_order_relaxed);
-  complete(site.completion, head.number, 0, 0);
+  complete<kOrder>(site.completion, head.number, 0);
 }
 
 template <u32 Words, bool Groups>
 __global__ void __launch_bounds__(kThreads) gather_value(const __grid_constant__ GatherSite site,
                                                          const __grid_constant__ GatherLetter<Words> letter) {
-  gather<Groups>(site, letter.head, letter.words);
+  await_earlier_kernels();
+  // The host only counts gathers.
+  gather<Order::kRelaxed, Groups>(site, letter.head, letter.words);
 }
 
 template <bool Groups>
 __global__ void __launch_bounds__(kThreads) gather_staged(const __grid_constant__ GatherSite site,
                                                           const __grid_constant__ GatherHead head, const u32* words) {
-  gather<Groups>(site, head, words);
+  // The host overwrites the slot of the message.
+  gather<Order::kRelease, Groups>(site, head, words);
 }
 
 /// Copies a long message from its slot, kFetchWords per thread block. So it crosses the bus once, however often it is

@@ -7,31 +7,41 @@
 #include "cta_team.cuh"
 #include "fetch.cuh"
 #include "launch.cuh"
+#include "letter.cuh"
 
 namespace blockstep::cuda {
 namespace {
 
 constexpr u64 kPatienceNanoseconds = u64{kMailboxPatience.count()} * 1000000;
 
+template <Order kOrder, bool kAll>
 __device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 words) {
   __shared__ CtaTeam::Shared shared;
   CtaTeam team(shared);
   Results results{home->ids, home->state.config.num_blocks, 0, 0, 0};  // each thread's own; rank 0's has the answer
-  apply(team, home->state, log, words, results);
-  if (team.rank() == 0) complete(home->completions + slot, number, results.fault, home->state.rolling_digest);
+  apply<kAll ? Ops::kAll : Ops::kCommon>(team, home->state, log, words, results);
+  if (team.rank() == 0) complete<kOrder>(home->completions + slot, number, results.fault, home->state.rolling_digest);
 }
 
 // One thread block applies a log, so no second one waits for registers: without the 1, the compiler spills some to have room
 // for three.
-template <u32 Words>
-__global__ void __launch_bounds__(kThreads, 1) apply_value(Home* home, const __grid_constant__ Letter<Words> letter) {
-  apply_log(home, letter.number, letter.slot, letter.log, letter.words);
+template <u32 Words, bool kAll>
+__global__ void __launch_bounds__(kThreads, 1) apply_value(const __grid_constant__ Letter<Words> letter) {
+  alignas(16) __shared__ u32 log[Words];
+  let_next_kernel_begin();
+  foresee_queue(letter.site);
+  stage(log, letter.log, letter.words);
+  foresee_log(letter.site, log, letter.words);
+  // The host reads nothing of this but the completion, and writes nothing that was read here.
+  apply_log<Order::kRelaxed, kAll>(letter.site.home, letter.number, letter.slot, log, letter.words);
 }
 
+/// The host overwrites the slot when the completion has come.
 __global__ void __launch_bounds__(kThreads, 1) apply_slot(Home* home, u32 number, u32 slot, u32 words,
                                                        const u32* mapped_log) {
+  let_next_kernel_begin();
   fetch(home->staging, mapped_log, words);
-  apply_log(home, number, slot, home->staging, words);
+  apply_log<Order::kRelease, true>(home, number, slot, home->staging, words);
 }
 
 /// The arrays of the initial state, over zeroed memory; the host has written the scalars.
@@ -63,32 +73,37 @@ __global__ void __launch_bounds__(kThreads) digest_parts(Home* home, u32 number)
   if (parts.fetch_add(1, ::cuda::memory_order_acq_rel) != kParts - 1) return;
   const u64 digest = sum.exchange(0, ::cuda::memory_order_relaxed);
   parts.store(0, ::cuda::memory_order_relaxed);
-  complete(home->digest, number, 0, digest);
+  complete<Order::kRelaxed>(home->digest, number, 0, digest);
 }
 
-/// The self-test (host/device/self_test.h), by one thread: answers the first question immediately, and the second when
-/// it sees it or gives up.
+/// The self-test (host/device/self_test.h), by one thread: answers the first question immediately, and each later one when it
+/// sees it, or gives up.
 __global__ void answer_mailbox(Mailbox* mailbox) {
   using Word = ::cuda::atomic_ref<u64, ::cuda::thread_scope_system>;
   Word ask(*reinterpret_cast<u64*>(&mailbox->ask));
   Word answer(*reinterpret_cast<u64*>(&mailbox->answer));
   const auto now = [] { return ::cuda::ptx::get_sreg_globaltimer(); };
-  const u64 first = ask.load(::cuda::memory_order_acquire);
-  answer.store(mailbox_reply(first), ::cuda::memory_order_release);
-  const u64 start = now();
-  u64 second = first;
-  while (second == first && now() - start < kPatienceNanoseconds) {
-    second = ask.load(::cuda::memory_order_acquire);
+  u64 question = ask.load(::cuda::memory_order_acquire);
+  answer.store(mailbox_reply(question), ::cuda::memory_order_release);
+  for (u32 i = 0; i < kLaterAsks; ++i) {
+    const u64 start = now();
+    const u64 before = question;
+    while (question == before && now() - start < kPatienceNanoseconds) {
+      question = ask.load(::cuda::memory_order_acquire);
+    }
+    answer.store(question == before ? kMailboxGaveUp : mailbox_reply(question), ::cuda::memory_order_release);
+    if (question == before) return;
   }
-  answer.store(second == first ? kMailboxGaveUp : mailbox_reply(second), ::cuda::memory_order_release);
 }
 
 }  // namespace
 
 const Kernels& kernels() {
-  static const Kernels all{address(&apply_value<kSmallWords>), address(&apply_value<kLargeWords>), address(&apply_slot),
-                           address(&initialise), address(&count_parts), address(&digest_parts),
-                           address(&answer_mailbox)};
+  static const Kernels all{address(&apply_value<kSmallWords, false>), address(&apply_value<kMiddleWords, false>),
+                           address(&apply_value<kSmallWords, true>),  address(&apply_value<kMiddleWords, true>),
+                           address(&apply_value<kLargeWords, true>),  address(&apply_slot),
+                           address(&initialise),                      address(&count_parts),
+                           address(&digest_parts),                    address(&answer_mailbox)};
   return all;
 }
 

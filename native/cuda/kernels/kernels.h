@@ -22,20 +22,54 @@ struct Home {
   Desk desk;
 };
 
-/// A log as arguments of a launch. CUDA copies it into the launch, so it need not outlive the call.
+/// Addresses and sizes that a kernel needs before it has read any memory.
+struct Site {
+  Home* home;
+  const Row* rows;
+  const u32* row_blocks;
+  const u32* buckets;
+  const Block* blocks;
+  const u32* ring;
+  const u32* live;
+  u32 num_rows;
+  u32 max_blocks_per_row;
+  u32 num_blocks;
+  u32 num_groups;
+  u32 bucket_mask;
+  u32 ring_mask;
+};
+
+/// The site of a state whose arrays are on the GPU.
+inline Site site_of(const State& state, Home* home) {
+  const Config& config = state.config;
+  return {home,        state.rows,         state.row_blocks,          state.buckets,     state.blocks,
+          state.ring,  state.live,         config.num_rows,           config.max_blocks_per_row, config.num_blocks,
+          config.num_groups, state.bucket_mask, state.ring_mask};
+}
+
+/// A log, or a batch, as the parameter of a launch. CUDA copies it into the launch, so it need not outlive the call.
 template <u32 Words>
-struct Letter {
+struct alignas(16) Letter {
+  Site site;
   u32 number;
   u32 slot;
   u32 words;
+  u32 reserved;
   u32 log[Words];
 };
-static_assert(sizeof(Home*) + sizeof(Letter<kSmallWords>) == 4096);
-static_assert(sizeof(Home*) + sizeof(Letter<kLargeWords>) == 32764);
+/// A log of so many words goes in a parameter of 8 KB: the launch copies the whole parameter.
+constexpr u32 kMiddleWords = (8192 - kParameterHead) / 4;
+static_assert(sizeof(Site) + 16 == kParameterHead && kMiddleWords % 4 == 0);
+static_assert(sizeof(Letter<kSmallWords>) == 4096 && sizeof(Letter<kMiddleWords>) == 8192);
+static_assert(sizeof(Letter<kLargeWords>) <= 32764);
 
 /// Addresses of the kernels, for cudaLaunchKernel(). kernels.cu has their arguments.
 struct Kernels {
+  // By the size of the letter. The short ones have two kernels: one for logs whose commands are common, which is half as long.
+  const void* apply_common_small;
+  const void* apply_common_middle;
   const void* apply_small;
+  const void* apply_middle;
   const void* apply_large;
   const void* apply_slot;
   const void* initialise;

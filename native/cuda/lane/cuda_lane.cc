@@ -12,6 +12,8 @@ namespace {
 
 /// While no piece ends, the lane queries the stream at this interval, to find out whether the device is lost.
 constexpr std::chrono::milliseconds kCheckInterval{2};
+/// How long the word of the last piece may come behind the end of the stream: the bus may hold it back.
+constexpr std::chrono::milliseconds kWordPatience{5};
 
 }  // namespace
 
@@ -19,11 +21,12 @@ CudaLane::CudaLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockAr
                    std::shared_ptr<BlockArena> target, const DeviceLaneOptions& options)
     : ring_(std::move(ring)),
       window_bytes_(options.window_bytes),
+      runs_per_call_(options.runs_per_call),
       patience_(options.patience_ms),
       jobs_(*ring_) {
   BlockPairs pairs(std::move(source), std::move(target));
   const u32 device = device_of(pairs);
-  blocks_per_piece_ = std::min(pairs.blocks_in(options.piece_bytes), Copier::kMaxBlocks);
+  blocks_per_piece_ = std::min({pairs.blocks_in(options.piece_bytes), Copier::kMaxBlocks, options.runs_per_call});
   require_usable(device);
   const OnDevice on(static_cast<int>(device));
   gpu_ = std::make_unique<LaneGpu>(std::move(pairs), device, options, kMaxFlying);
@@ -95,12 +98,13 @@ void CudaLane::make_ready(Job& job) {
   if (!giving_) giving_ = &job;
 }
 
-/// Queues pieces on the GPU, as many as the window allows.
+/// Queues pieces on the GPU, as many as the window allows and one call may.
 void CudaLane::feed() {
-  while (giving_ && given_ - done_ < kMaxFlying) {
+  for (u32 runs = 0; giving_ && given_ - done_ < kMaxFlying && runs < runs_per_call_;) {
     const u64 bytes = blocks_flying_ * gpu_->pairs.bytes_per_block();
     if (bytes >= window_bytes_ && given_ != done_) return;
     Job& job = *giving_;
+    runs += job.plan.end_run(job.next_piece) - job.plan.first_run(job.next_piece);
     give(job);
     if (giving_ == &job && !job.wants_more()) giving_ = job.next;
   }
@@ -129,6 +133,7 @@ void CudaLane::give(Job& job) {
   }
   u64 blocks = 0;
   for (u32 i = first; i < first + count; ++i) blocks += job.plan.runs[i].count;
+  silent_since_.reset();
   flying_[++given_ % kMaxFlying] = {&job, piece, blocks, whole};
   blocks_flying_ += blocks;
   ++job.flying;
@@ -171,14 +176,26 @@ void CudaLane::note_piece(const Flying& flying) {
   if (job.flying == 0 && !job.wants_more()) end(job);
 }
 
-/// Queries the stream, because a lost device writes no marks. @throws Error kCuda if the device is lost
+/// Queries the stream, because a lost device writes no marks. @throws Error kCuda if the device is lost, or if it was done
+/// kWordPatience ago and has not said so since
 void CudaLane::check_stream() {
-  next_check_ = Clock::now() + kCheckInterval;
+  const Clock::time_point now = Clock::now();
+  next_check_ = now + kCheckInterval;
+  const OnDevice on(gpu_->device);
   const cudaError_t status = query(gpu_->stream.get());
-  if (status == cudaErrorNotReady) return;
+  if (status == cudaErrorNotReady) {
+    silent_since_.reset();
+    return;
+  }
   require(status, "work on the GPU");
   note(gpu_->timeline.done());
-  if (done_ != given_) throw Error{kCuda, "the GPU has done its copies and its word of that did not come"};
+  if (done_ == given_) {
+    silent_since_.reset();
+  } else if (!silent_since_) {
+    silent_since_ = now;
+  } else if (now - *silent_since_ >= kWordPatience) {
+    throw Error{kCuda, "the GPU has done its copies and its word of that did not come"};
+  }
 }
 
 bool CudaLane::cancel(u32 number) {

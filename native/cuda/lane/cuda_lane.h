@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,7 @@ class CudaLane final : public DeviceLane, private Collector {
 
   const std::shared_ptr<CompletionRing> ring_;
   const u64 window_bytes_;
+  const u32 runs_per_call_;
   const std::chrono::milliseconds patience_;
   std::unique_ptr<LaneGpu> gpu_;
   u32 blocks_per_piece_;
@@ -103,6 +105,7 @@ class CudaLane final : public DeviceLane, private Collector {
   u32 pending_ = 0;
   Traffic traffic_;
   Clock::time_point next_check_{};
+  std::optional<Clock::time_point> silent_since_;  // the stream is done since then, and the word of its last piece is missing
   std::string lost_;       // why the GPU is lost; empty: it is not
 };
 

@@ -45,14 +45,14 @@ struct LaneGpu {
   LaneGpu(BlockPairs&& between, u32 number, const DeviceLaneOptions& options, u32 marks)
       : pairs(std::move(between)),
         device(static_cast<int>(number)),
-        timeline(number, options.completion, marks),
+        timeline(number, options.completion, marks, stream.get()),
         copier(sides_of(pairs), options, stream.get()) {}
 
   BlockPairs pairs;
   int device;
+  Stream stream{Priority::kLowest};  // a step does not wait for what a lane copies
   Timeline timeline;
   RecordedSteps steps;
-  Stream stream;
   Copier copier;
 };
 

@@ -5,6 +5,19 @@
 #include "lane_gpu.h"
 
 namespace blockstep::cuda {
+namespace {
+
+/// Whether the lane's stream is done. A GPU that cannot even be made the current one is lost.
+cudaError_t ask(const LaneGpu& gpu) {
+  try {
+    const OnDevice on(gpu.device);
+    return query(gpu.stream.get());
+  } catch (const Error&) {
+    return cudaErrorUnknown;
+  }
+}
+
+}  // namespace
 
 /// Ends the lane: every job fails, once the GPU can no longer touch the memory of the lane. If work is under way and
 /// does not end, the GPU may touch the memory at any time; then that memory is never freed.
@@ -12,14 +25,14 @@ namespace blockstep::cuda {
 void CudaLane::lose(const std::string& reason, bool may_wait) {
   lost_ = reason;
   const Clock::time_point deadline = Clock::now() + (may_wait ? patience_ : std::chrono::milliseconds(0));
-  // A second error means that the device is lost, so no work runs on it.
-  for (u32 errors = 0; errors < 2;) {
-    const cudaError_t status = query(gpu_->stream.get());
+  // On a device that is lost no work runs.
+  for (u32 errors = 0; errors < kErrorsOfLost;) {
+    const cudaError_t status = ask(*gpu_);
     if (status == cudaSuccess) break;
     if (status != cudaErrorNotReady) {
       ++errors;
     } else if (Clock::now() >= deadline) {
-      stop_freeing();
+      count_abandoned(gpu_->pairs.source().bytes() + gpu_->pairs.target().bytes());
       static_cast<void>(gpu_.release());
       break;
     } else {

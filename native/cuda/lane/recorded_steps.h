@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../transfer/lane/lane.h"
-#include "../base/call.h"
+#include "../base/stream.h"
 
 namespace blockstep::cuda {
 
@@ -14,8 +14,9 @@ class RecordedSteps {
   std::int64_t last() const { return last_; }
 
   /// Records that everything up to `step` is queued in `stream`. `step` is later than last(). The stream's GPU is the
-  /// current one. @throws Error kCuda, and nothing is changed
+  /// current one. @throws Error kCuda, and kBadArg if the stream is capturing a graph; nothing is changed
   void record(std::int64_t step, cudaStream_t stream) {
+    refuse_capture(stream, "stream");
     Entry& entry = entries_[count_ % kKept];
     require(cudaEventRecord(entry.event.get(), stream), "cudaEventRecord");
     entry.step = step;

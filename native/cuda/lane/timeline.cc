@@ -1,27 +1,18 @@
 #include "timeline.h"
 
+#include <chrono>
+#include <thread>
+
 namespace blockstep::cuda {
 namespace {
 
-/// The address of a function of the driver, looked up by name because libcuda is not linked. Null if this driver lacks
-/// it.
-void* driver_function(const char* name) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-#if CUDART_VERSION >= 12050
-  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &result);
-#else
-  const cudaError_t error = cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &result);
-#endif
-  if (error == cudaSuccess && result == cudaDriverEntryPointSuccess) return function;
-  static_cast<void>(cudaGetLastError());
-  return nullptr;
-}
+/// How long a store may take in an empty stream.
+constexpr std::chrono::milliseconds kStorePatience{100};
 
 /// cuStreamWriteValue64() where this GPU can store 64 bits, otherwise null.
 PFN_cuStreamWriteValue64_v11070 find_write_value(u32 device) {
-  const auto attribute = reinterpret_cast<PFN_cuDeviceGetAttribute_v2000>(driver_function("cuDeviceGetAttribute"));
-  const auto write = reinterpret_cast<PFN_cuStreamWriteValue64_v11070>(driver_function("cuStreamWriteValue64"));
+  const auto attribute = driver().attribute;
+  const auto write = driver().write_value;
   int can = 0;
   if (!attribute || !write) return nullptr;
   // The runtime counts devices as the driver does.
@@ -32,34 +23,59 @@ PFN_cuStreamWriteValue64_v11070 find_write_value(u32 device) {
 
 }  // namespace
 
-Timeline::Timeline(u32 device, CompletionMode mode, u32 max_marks) {
+Timeline::Timeline(u32 device, CompletionMode mode, u32 max_marks, cudaStream_t stream) {
   if (mode != CompletionMode::kEvent) write_ = find_write_value(device);
-  if (write_) return;
-  if (mode == CompletionMode::kWriteValue) throw Error{kCuda, "this GPU or its driver has no cuStreamWriteValue64"};
+  if (write_ && store_comes(stream)) return;
+  const bool silent = write_ != nullptr;
+  write_ = nullptr;
+  if (mode == CompletionMode::kWriteValue) {
+    throw Error{kCuda, silent ? "cuStreamWriteValue64 stores nothing on this GPU"
+                              : "this GPU or its driver has no cuStreamWriteValue64"};
+  }
   for (u32 i = 0; i < max_marks; ++i) events_.push_back(std::make_unique<Event>());
 }
 
-void Timeline::mark(u64 number, cudaStream_t stream) {
-  if (write_) {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.on_device(memory_.base()));
-    const CUresult result = write_(stream, address, number, CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (result != CUDA_SUCCESS) {
-      throw Error{kCuda, "cuStreamWriteValue64 failed: CUresult " + std::to_string(static_cast<int>(result))};
-    }
-  } else {
-    require(cudaEventRecord(events_[number % events_.size()]->get(), stream), "cudaEventRecord");
+/// Stores a number that no mark has, and looks whether it comes. The memory is not used for anything else afterwards if it does
+/// not come, because it may come later.
+bool Timeline::store_comes(cudaStream_t stream) {
+  constexpr u64 kProbe = ~u64{0};
+  try {
+    store(kProbe, stream);
+  } catch (const Error&) {
+    return false;
   }
+  const auto deadline = std::chrono::steady_clock::now() + kStorePatience;
+  while (word().load(std::memory_order_acquire) != kProbe) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      memory_.abandon();
+      return false;
+    }
+    std::this_thread::yield();
+  }
+  const_cast<std::atomic<u64>&>(word()).store(0, std::memory_order_relaxed);
+  return true;
+}
+
+void Timeline::store(u64 number, cudaStream_t stream) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory_.on_device(memory_.base()));
+  const CUresult result = write_(stream, address, number, CU_STREAM_WRITE_VALUE_DEFAULT);
+  if (result == CUDA_SUCCESS) return;
+  throw Error{kCuda, "cuStreamWriteValue64 failed: CUresult " + std::to_string(static_cast<int>(result))};
+}
+
+void Timeline::mark(u64 number, cudaStream_t stream) {
+  if (write_) store(number, stream);
+  else require(cudaEventRecord(events_[number % events_.size()]->get(), stream), "cudaEventRecord");
   marked_ = number;
 }
 
 u64 Timeline::done() {
-  if (write_) return reinterpret_cast<const std::atomic<u64>*>(memory_.base())->load(std::memory_order_acquire);
+  if (write_) return word().load(std::memory_order_acquire);
+  if (done_ == marked_) return done_;
+  const OnDevice on(events_[0]->device());
   while (done_ < marked_) {
-    const cudaError_t status = cudaEventQuery(events_[(done_ + 1) % events_.size()]->get());
-    if (status == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());
-      break;
-    }
+    const cudaError_t status = query(events_[(done_ + 1) % events_.size()]->get());
+    if (status == cudaErrorNotReady) break;
     require(status, "what was copied on the GPU");
     ++done_;
   }

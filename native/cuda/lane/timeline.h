@@ -1,15 +1,12 @@
 // Timeline: how far a stream has come.
 #pragma once
 
-#include <cuda.h>
-#include <cudaTypedefs.h>
-
 #include <atomic>
 #include <memory>
 #include <vector>
 
 #include "../../transfer/lane/device_lane.h"
-#include "../base/call.h"
+#include "../memory/memory.h"
 
 namespace blockstep::cuda {
 
@@ -18,9 +15,10 @@ namespace blockstep::cuda {
 /// that, each mark is an event, which done() queries.
 class Timeline {
  public:
-  /// `device` is the current GPU of this thread. @param max_marks how many marks may be ahead of done()
+  /// `device` is the current GPU of this thread; nothing is queued in `stream`. Tries a store, because a GPU may say that it
+  /// can store and not do it. @param max_marks how many marks may be ahead of done()
   /// @throws Error kCuda, also for CompletionMode::kWriteValue where the GPU or its driver cannot store 64 bits
-  Timeline(u32 device, CompletionMode mode, u32 max_marks);
+  Timeline(u32 device, CompletionMode mode, u32 max_marks, cudaStream_t stream);
 
   /// kWriteValue or kEvent.
   CompletionMode mode() const { return write_ ? CompletionMode::kWriteValue : CompletionMode::kEvent; }
@@ -33,6 +31,10 @@ class Timeline {
   u64 done();
 
  private:
+  const std::atomic<u64>& word() const { return *reinterpret_cast<const std::atomic<u64>*>(memory_.base()); }
+  void store(u64 number, cudaStream_t stream);
+  bool store_comes(cudaStream_t stream);
+
   MappedMemory memory_{64};  // a cache line of its own
   PFN_cuStreamWriteValue64_v11070 write_ = nullptr;
   std::vector<std::unique_ptr<Event>> events_;  // by number of the mark modulo max_marks

@@ -10,8 +10,8 @@
 namespace blockstep::cuda {
 namespace {
 
-/// After so many calls of take() in a row that find the step not done, the stream is queried for a lost GPU.
-constexpr u32 kPatience = 64;
+/// While no step is over, take() queries the stream at this interval, to find out whether the GPU is lost.
+constexpr std::chrono::milliseconds kCheckInterval{2};
 constexpr u64 kLine = 64;
 constexpr u64 whole_lines(u64 bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
@@ -75,17 +75,18 @@ CudaReference::CudaReference(const ReferenceConfig& config, u32 device)
 }
 
 bool CudaReference::finish() {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  for (;;) {
-    const cudaError_t error = query(stream_.get());
-    if (error == cudaSuccess) return true;
+  try {
+    const OnDevice on(device_);
     // On a lost GPU it is unknown whether a host function is running. One may be, if a step is not over.
-    if (error != cudaErrorNotReady) {
-      return std::all_of(steps_.begin(), steps_.end(), [](const auto& step) { return step->done.load(); });
-    }
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::yield();
+    const bool all_done = is_over(stream_.get()) &&
+        (query(stream_.get()) == cudaSuccess ||
+         std::all_of(steps_.begin(), steps_.end(), [](const auto& step) { return step->done.load(); }));
+    if (all_done) return true;
+  } catch (const Error&) {
+    // Nobody knows what the device does.
   }
+  count_abandoned(pinned_bytes() + blocks_->bytes());
+  return false;
 }
 
 void CudaReference::submit(const void* io, const Tables& tables, Span<const std::int32_t> known) {
@@ -109,7 +110,8 @@ bool CudaReference::take(void* io) {
   const Step& step = *steps_[taken_ % config_.pipeline_depth];
   if (!step.done.load(std::memory_order_acquire)) {
     require_whole();
-    if (++fruitless_ % kPatience == 0) {
+    if (Clock::now() >= next_check_) {
+      next_check_ = Clock::now() + kCheckInterval;
       give([&] {
         const cudaError_t error = query(stream_.get());
         if (error != cudaErrorNotReady) require(error, "work on the GPU");
@@ -118,7 +120,6 @@ bool CudaReference::take(void* io) {
     return false;
   }
   taken_ += 1;
-  fruitless_ = 0;
   if (step.code) throw Error{step.code, step.message};
   std::memcpy(io, step.io.data(), static_cast<std::size_t>(step_io_bytes(config_)));
   return true;

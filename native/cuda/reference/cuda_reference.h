@@ -12,10 +12,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 
 #include "../../reference/device_reference.h"
-#include "../base/call.h"
+#include "../memory/memory.h"
 #include "staged_memory.h"
 
 namespace blockstep::cuda {
@@ -25,7 +26,7 @@ class CudaReference final : public DeviceReference {
   /// `device` is the current GPU of this thread, and require_usable() has passed. @throws Error kNoMemory, kCuda;
   /// std::bad_alloc
   CudaReference(const ReferenceConfig& config, u32 device);
-  /// Waits for the work under way, for at most ten seconds. Returns false if the work may still be running: then this
+  /// Waits for the work under way, for at most kPatience. Returns false if the work may still be running: then this
   /// object must never be destroyed.
   bool finish();
 
@@ -41,6 +42,7 @@ class CudaReference final : public DeviceReference {
   u32 num_sequences() const override;
 
  private:
+  using Clock = std::chrono::steady_clock;
   /// The blocks that one launch reads into the window.
   struct Window {
     u32 first_stretch;
@@ -97,7 +99,7 @@ class CudaReference final : public DeviceReference {
   std::vector<std::unique_ptr<Step>> steps_;  // [pipeline_depth]
   u64 submitted_ = 0;
   u64 taken_ = 0;
-  u32 fruitless_ = 0;   // calls of take() in a row that found the step not done
+  Clock::time_point next_check_{};  // when take() queries the stream
   std::string broken_;  // why nothing more can be queued; empty: it can
 };
 

@@ -9,7 +9,7 @@ void Decider::give(BatchWriter& batch, const BatchLimits& limits) {
   batch_ = &batch;
   words_ = &batch.words(limits);
   launched_ = false;
-  fruitless_polls_ = 0;
+  next_check_ = std::chrono::steady_clock::now() + kCheckInterval;
   if (alone) launch();
 }
 
@@ -37,15 +37,18 @@ const Decision* Decider::poll() {
   Device& device = mirror_.device();
   const u64 word = device.decision_completion().word.load(std::memory_order_acquire);
   if (word >> 32 == number_ - 1) {
-    if (++fruitless_polls_ % kPatience == 0) device.check();
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_check_) return nullptr;
+    next_check_ = now + kCheckInterval;
+    device.check();
     return nullptr;
   }
-  const std::string batch = "batch " + std::to_string(number_);
+  const auto batch = [&] { return "batch " + std::to_string(number_); };
   if (word >> 32 != number_) {
-    throw Error{kMirror, "the completion of " + batch + " is that of batch " + std::to_string(word >> 32)};
+    throw Error{kMirror, "the completion of " + batch() + " is that of batch " + std::to_string(word >> 32)};
   }
   if (const u32 fault = static_cast<u32>(word)) {
-    throw Error{kMirror, "the device refused " + batch + ": " + describe(fault)};
+    throw Error{kMirror, "the device refused " + batch() + ": " + describe(fault)};
   }
   read();
   return &decision_;

@@ -51,7 +51,7 @@ class Decider {
   const std::vector<u32>* words_ = nullptr;
   bool launched_ = false;
   u32 number_ = 0;  // of the last batch that was launched
-  u32 fruitless_polls_ = 0;
+  std::chrono::steady_clock::time_point next_check_{};  // when the device is asked whether it still works
   u32 carried_[3] = {};
   Decision decision_{};
 };

@@ -13,23 +13,40 @@
 namespace blockstep {
 
 /// What a device writes when it is done with a log, a digest, a decision or a gather. Each completion has a cache line
-/// of its own.
+/// of its own. Every word carries the number of the work, so it tells by itself whether it is of that work: a device writes
+/// the words in any order, and need not wait for one before it writes the next, which would take a microsecond.
 struct alignas(64) Completion {
-  std::atomic<u64> word;  // number of the work << 32 | fault; written last, with release. 0: nothing yet
-  u64 digest;             // valid once `word` is written: the rolling digest after a log, or the digest of the state
+  std::atomic<u64> word;     // number << 32 | fault. 0: nothing yet
+  std::atomic<u64> half[2];  // number << 32 | half of a digest, the lower one first: the rolling digest after a log, or the
+                             // digest of the state. Decisions and gathers have none.
 };
 static_assert(std::atomic<u64>::is_always_lock_free && sizeof(std::atomic<u64>) == 8 && sizeof(Completion) == 64);
 
 BLOCKSTEP_HD constexpr u64 completion_word(u32 number, u32 fault) { return u64{number} << 32 | fault; }
+BLOCKSTEP_HD constexpr u64 half_word(u32 number, u64 digest, u32 which) {
+  return u64{number} << 32 | static_cast<u32>(digest >> (32 * which));
+}
+
+/// Whether both halves of the digest of work `number` have come.
+inline bool has_digest(const Completion& completion, u32 number) {
+  return completion.half[0].load(std::memory_order_acquire) >> 32 == number &&
+         completion.half[1].load(std::memory_order_acquire) >> 32 == number;
+}
+/// The digest, once has_digest().
+inline u64 digest_of(const Completion& completion) {
+  return static_cast<u32>(completion.half[0].load(std::memory_order_relaxed)) |
+         completion.half[1].load(std::memory_order_relaxed) << 32;
+}
 
 /// How a log travels to the device. A short log is a parameter of the launch (kSmall, kLarge), so nothing can overwrite
 /// it before it is read. CUDA allows 4 KB of parameters on every GPU and 32,764 bytes since Volta. A longer log lies in
 /// a ring slot (kSlot), which the host reuses only after the log's completion has come.
 enum class Carrier : u32 { kSmall, kLarge, kSlot };
 
-constexpr u32 kParameterHead = 20;  // bytes of the parameters in front of the log: an address, and three words
-constexpr u32 kSmallWords = (4096 - kParameterHead) / 4;
-constexpr u32 kLargeWords = (32764 - kParameterHead) / 4;
+constexpr u32 kParameterHead = 96;  // bytes of the parameters in front of the log: addresses, and some words
+/// Whole pieces of 16 bytes, so that a kernel can read the parameter so.
+constexpr u32 kSmallWords = (4096 - kParameterHead) / 16 * 4;
+constexpr u32 kLargeWords = (32764 - kParameterHead) / 16 * 4;
 /// Words that fit into every ring slot: enough for an admission of 126,000 tokens in blocks of 16, keys included.
 constexpr u32 kSlotWords = 1u << 16;
 
@@ -82,6 +99,8 @@ class Device {
   /// Gives the device the first `words` words of batch(). @throws Error
   virtual void decide_slot(u32 number, u32 words) = 0;
 
+  /// Whether a stream is capturing a graph: then it must not be ordered with the device's work. @throws Error
+  virtual bool is_capturing(u64 stream) = 0;
   /// Orders work that is given to the device from now on after all work that is queued in `stream` now. @throws Error
   virtual void follow(u64 stream) = 0;
   /// Orders work that is queued in `stream` from now on after all work that was given to the device. @throws Error

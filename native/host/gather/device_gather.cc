@@ -30,6 +30,7 @@ Gatherer& DeviceGather::gatherer() const {
 
 void DeviceGather::gather(const Frame& frame, u32 num_entries, std::optional<u64> stream) {
   Gatherer& gatherer = this->gatherer();
+  mirrored_.admit(stream);
   check_frame(frame, 0, num_entries, table_);
   if (config_.groups.empty()) check_gather(frame, num_entries, gatherer.shape().max_tokens, table_);
   else check_gather(frame, num_entries, gatherer.shape().max_tokens, table_, state_, config_);

@@ -109,9 +109,9 @@ u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked, NeededBlocks
   NeededBlocks of_reserve{};
   NeededBlocks of_take{};
   const u64 reserved = need_of_all(index, to, true, hits, &of_reserve);
-  const u64 taken = need_of_all(index, to, false, hits, &of_take);
+  const u64 taken = need_of_all(index, to, false, hits, &of_take) + asked.reserved_blocks;
   if (by_group) *by_group = reserved > taken ? of_reserve : of_take;
-  return std::max(reserved, taken);
+  return std::max(reserved, taken) + asked.spare_blocks;
 }
 
 /// Opens the rows of a request: null places in front, then its hits, then the blocks that are to be loaded.
@@ -174,9 +174,10 @@ void GroupAdmissions::tell_reused(const Slot& slot) {
 
 /// For a request that holds rows: lets go what it needs no more. Returns whether the blocks that it takes are free then.
 /// vLLM tests the whole request first, and lets go what is needed no more before it tests what is taken.
-bool GroupAdmissions::make_room(Slot& slot, const Reach& reach) {
+bool GroupAdmissions::make_room(Slot& slot, const Reach& reach, const GroupAdmission& asked) {
   const u32 index = rows_.index_of(slot);
-  if (need_of_all(index, reach, true, false) > state_.num_free) return false;
+  const bool tests_whole = reach.reserve != 0;
+  if (tests_whole && need_of_all(index, reach, true, false) + asked.spare_blocks > state_.num_free) return false;
   facts_.begin();
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
     u32 extra;
@@ -187,7 +188,7 @@ bool GroupAdmissions::make_room(Slot& slot, const Reach& reach) {
   facts_.commit();
   rows_.refresh(slot);
   facts_.publish_counts();
-  return need_of_all(index, reach, false, false) <= state_.num_free;
+  return need_of_all(index, reach, false, false) + asked.spare_blocks + asked.reserved_blocks <= state_.num_free;
 }
 
 /// Takes the blocks of the step. kGroupHits says how many places each row had before the command, or its hits.
@@ -217,7 +218,7 @@ std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
     throw Error{kBadArg, "hitTokens must be 0 for slot " + std::to_string(index) + ", which holds rows already"};
   }
   const Reach to = reach(asked);
-  if (opens ? needed(index, asked) > state_.num_free : !make_room(slot, to)) return kNotEnoughBlocks;
+  if (opens ? needed(index, asked) > state_.num_free : !make_room(slot, to, asked)) return kNotEnoughBlocks;
   const u32 row = opens ? slots_.free_rows().lowest() : slot.row;
   if (row == kNone) return kNoFreeRow;
 
@@ -234,7 +235,7 @@ std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
   grow(slot, to, opens);
   rows_.refresh(slot);
   if (asked.publishes) {
-    rows_.publish(slot, std::min(to.main, slot.num_tokens));
+    rows_.publish(slot, to.computed, std::min(to.main, slot.num_tokens));
     facts_.commit();
     rows_.refresh(slot);
   }

@@ -16,6 +16,8 @@ struct GroupAdmission {
   u32 scheduled;  // in this step
   u32 lookahead;  // beyond those
   u32 reserve;    // the free blocks must suffice for so many; 0: no more than is taken
+  u32 spare_blocks;     // stay free beside what is taken, and beside what is reserved
+  u32 reserved_blocks;  // stay free beside what is taken
   bool publishes;
 };
 
@@ -70,7 +72,7 @@ class GroupAdmissions {
   u64 need_of_all(u32 slot, const Reach& reach, bool whole, bool has_hits, NeededBlocks* by_group = nullptr) const;
   bool is_unready(u32 slot, u32 g) const;
   void tell_reused(const Slot& slot);
-  bool make_room(Slot& slot, const Reach& reach);
+  bool make_room(Slot& slot, const Reach& reach, const GroupAdmission& asked);
   void open(Slot& slot, u32 row, const GroupAdmission& asked);
   void grow(Slot& slot, const Reach& reach, bool opened);
 

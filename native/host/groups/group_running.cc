@@ -69,20 +69,29 @@ bool GroupRunning::plan(u32 entry, u32 index, u32 computed, u32 main, u64& left)
   return false;
 }
 
-/// Writes and applies the log of what plan() found.
-void GroupRunning::carry_out(const Frame& frame) {
-  if (work_.empty()) return;
-  facts_.begin();
-  for (const Work& work : work_) {
+/// Logs what the works [from, to) let go, and then what they take.
+void GroupRunning::log_work(std::size_t from, std::size_t to) {
+  for (std::size_t i = from; i < to; ++i) {
+    const Work& work = work_[i];
     const Slot& slot = slots_.table()[work.slot];
     rows_.note_dropped(slot, work.group, work.drop, work.extra);
     rows_.log_drop(slot, work.group, work.drop, work.extra);
   }
-  for (const Work& work : work_) rows_.log_moves(slots_.table()[work.slot], work.group, work.growth);
-  for (const Work& work : work_) {
+  for (std::size_t i = from; i < to; ++i) rows_.log_moves(slots_.table()[work_[i].slot], work_[i].group, work_[i].growth);
+  for (std::size_t i = from; i < to; ++i) {
+    const Work& work = work_[i];
     const Slot& slot = slots_.table()[work.slot];
     if (work.growth.taken) facts_.log().extend(rows_.row_of(slot, work.group), work.growth.taken);
   }
+}
+
+/// Writes and applies the log of what plan() found.
+void GroupRunning::carry_out(const Frame& frame) {
+  if (work_.empty()) return;
+  facts_.begin();
+  // What is let go at the tail may be let go before anything is taken. What is put before the head is what the next entry takes.
+  const std::size_t at_once = state_.config.unhashed_first ? rows_.num_groups() : work_.size();
+  for (std::size_t i = 0; i < work_.size(); i += at_once) log_work(i, i + at_once);
   facts_.commit();
   for (const Work& work : work_) {
     const Slot& slot = slots_.table()[work.slot];
@@ -100,7 +109,7 @@ void GroupRunning::carry_out(const Frame& frame) {
     slot.mark = 0;
     if (work.entry != kNone) {
       const u32 main = static_cast<u32>(frame.computed[work.entry]) + static_cast<u32>(frame.scheduled[work.entry]);
-      rows_.publish(slot, std::min(main, slot.num_tokens));
+      rows_.publish(slot, static_cast<u32>(frame.computed[work.entry]), std::min(main, slot.num_tokens));
     }
     rows_.refresh(slot);
   }

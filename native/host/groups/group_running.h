@@ -33,6 +33,7 @@ class GroupRunning {
   };
 
   bool plan(u32 entry, u32 slot, u32 computed, u32 main, u64& left);
+  void log_work(std::size_t from, std::size_t to);
   void carry_out(const Frame& frame);
 
   const HostConfig& config_;

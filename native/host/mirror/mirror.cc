@@ -44,7 +44,7 @@ void Mirror::submit(std::optional<u64> stream) {
   if (stream) device_->follow(*stream);
   pump();
   if (stream) device_->lead(*stream);
-  if (!news && sent_ != ready_) device_->check();
+  if (!news && sent_ != ready_) check_in_time();
 }
 
 bool Mirror::hand_over(u64 limit, std::vector<u32>& facts) {
@@ -60,12 +60,17 @@ bool Mirror::hand_over(u64 limit, std::vector<u32>& facts) {
 }
 
 void Mirror::poll() {
-  if (collect()) {
-    fruitless_polls_ = 0;
-  } else if (!idle() && ++fruitless_polls_ % kPatience == 0) {
-    device_->check();
-  }
+  if (!collect() && !idle()) check_in_time();
   pump();
+}
+
+/// Asks the device whether it still works, unless it has been asked or has answered within the last kCheckInterval. A question
+/// takes the driver's lock, and some time of the GPU's.
+void Mirror::check_in_time() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_check_) return;
+  next_check_ = now + kCheckInterval;
+  device_->check();
 }
 
 void Mirror::start_digest(u64 host_digest) {
@@ -83,6 +88,7 @@ bool Mirror::collect() {
   bool any = false;
   while (collect_log()) any = true;
   if (collect_digest()) any = true;
+  if (any) next_check_ = std::chrono::steady_clock::now() + kCheckInterval;
   return any;
 }
 
@@ -95,15 +101,17 @@ bool Mirror::collect_log() {
   const Completion& completion = device_->completion(slot);
   const u64 word = completion.word.load(std::memory_order_acquire);
   if (word == expected.last_word) return false;
-  const std::string log = "log " + std::to_string(expected.number);
+  // Words are made of them where something is wrong alone: this is done for every log.
+  const auto log = [&] { return "log " + std::to_string(expected.number); };
   if (word >> 32 != expected.number) {
-    throw Error{kMirror, "the completion of " + log + " reads " + hex(word) + ", which belongs to another"};
+    throw Error{kMirror, "the completion of " + log() + " reads " + hex(word) + ", which belongs to another"};
   }
   if (const u32 fault = static_cast<u32>(word)) {
-    throw Error{kMirror, "the device refused a command of " + log + ": " + describe(fault)};
+    throw Error{kMirror, "the device refused a command of " + log() + ": " + describe(fault)};
   }
-  if (expected.has_digest && completion.digest != expected.digest) {
-    throw Error{kMirror, "the device's results differ after " + log + ": rolling digest " + hex(completion.digest) +
+  if (!has_digest(completion, expected.number)) return false;
+  if (expected.has_digest && digest_of(completion) != expected.digest) {
+    throw Error{kMirror, "the device's results differ after " + log() + ": rolling digest " + hex(digest_of(completion)) +
                              ", the host has " + hex(expected.digest)};
   }
   expected.last_word = word;
@@ -115,8 +123,9 @@ bool Mirror::collect_digest() {
   if (digest_state_ != Digest::kStarted) return false;
   const Completion& completion = device_->digest_completion();
   if (completion.word.load(std::memory_order_acquire) != completion_word(digest_number_, 0)) return false;
-  if (completion.digest != host_digest_) {
-    throw Error{kMirror, "the device's state differs: digest " + hex(completion.digest) + ", the host has " +
+  if (!has_digest(completion, digest_number_)) return false;
+  if (digest_of(completion) != host_digest_) {
+    throw Error{kMirror, "the device's state differs: digest " + hex(digest_of(completion)) + ", the host has " +
                              hex(host_digest_)};
   }
   digest_ = host_digest_;

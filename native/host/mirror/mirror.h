@@ -9,6 +9,7 @@
 // rolling digest that the host had after the same command.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,8 +30,8 @@ struct MirrorLimits {
 /// 64 MiB, enough for some hundred steps with the largest logs. A mirror that is further behind will not catch up.
 constexpr u64 kMaxWaitingWords = u64{1} << 24;
 
-/// The number of consecutive polls without a completion after which Device::check() is called.
-constexpr u32 kPatience = 64;
+/// While no completion comes, Device::check() is called at this interval.
+constexpr std::chrono::milliseconds kCheckInterval{2};
 
 /// The methods throw Error: kMirror if the state of the device differs from that of the host, or an error of the
 /// device. After an error the mirror cannot be used any more, and its owner stops calling it.
@@ -92,6 +93,7 @@ class Mirror {
   bool collect();
   bool collect_log();
   bool collect_digest();
+  void check_in_time();
   void pump();
   u64 cut(u64 limit);
   void launch(u64 end);
@@ -117,7 +119,7 @@ class Mirror {
   u64 host_digest_ = 0;
   std::optional<u64> digest_;
 
-  u32 fruitless_polls_ = 0;
+  std::chrono::steady_clock::time_point next_check_{};  // when check() is due
 };
 
 }  // namespace blockstep

@@ -12,6 +12,12 @@ void Mirrored::submit(std::optional<u64> stream) {
   if (mirror_) condition_.ask_mirror([&] { mirror_->submit(stream); });
 }
 
+void Mirrored::admit(std::optional<u64> stream) {
+  if (!mirror_ || !stream) return;
+  if (!condition_.ask_mirror([&] { return mirror_->device().is_capturing(*stream); })) return;
+  throw Error{kBadArg, "stream must not be capturing a graph, got stream " + std::to_string(*stream) + ", which is"};
+}
+
 bool Mirrored::poll() {
   if (!mirror_) return true;
   condition_.ask_mirror([&] { mirror_->poll(); });

@@ -21,8 +21,11 @@ class Mirrored {
 
   /// Passes on a log that the host has just applied, the number of blocks it took, and the rolling digest after it.
   void append(const u32* log, u32 words, u32 taken, u64 rolling_digest);
-  /// Gives the device the logs that wait, ordered with the work of `stream` as Mirror::submit() says.
+  /// Gives the device the logs that wait, ordered with the work of `stream` as Mirror::submit() says. The
+  /// stream has passed admit().
   void submit(std::optional<u64> stream);
+  /// @throws Error kBadArg for a stream that is capturing a graph; changes nothing
+  void admit(std::optional<u64> stream);
   /// Takes the completions that have come. Returns whether the mirror is idle().
   bool poll();
   /// Asks the device for the digest of its state. @throws Error kLimit if a digest is under way

@@ -37,7 +37,8 @@ Span<const u32> Admissions::hits_for(u32 index, u32 hit_blocks) {
   return {match_.ids.data(), hit_blocks};
 }
 
-std::int32_t Admissions::admit(u32 index, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens) {
+std::int32_t Admissions::admit(u32 index, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens,
+                               u32 spare_blocks, u32 reserved_blocks) {
   Slot& slot = slots_.open_slot(index);
   const u32 limit = config_.max_model_len;
   if (need_tokens > limit || reserve_tokens > limit) {
@@ -54,7 +55,8 @@ std::int32_t Admissions::admit(u32 index, u32 hit_blocks, u32 reserve_tokens, u3
   for (u32 i = 0; i < hits.size; ++i) hit_free += state_.blocks[hits.data[i]].ref == 0;
   const u32 total = std::max(config_.blocks_for(need_tokens), held);
   const u32 reserve = std::max(config_.blocks_for(reserve_tokens), total);
-  if (u64{reserve} - held + hit_free > state_.num_free) return kNotEnoughBlocks;
+  const u64 wanted = std::max(u64{reserve}, u64{total} + reserved_blocks) - held + hit_free + spare_blocks;
+  if (wanted > state_.num_free) return kNotEnoughBlocks;
   const u32 row = opens ? slots_.free_rows().lowest() : slot.row;
   if (row == kNone) return kNoFreeRow;
 

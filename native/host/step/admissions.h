@@ -26,12 +26,14 @@ class Admissions {
     if (match_.slot == slot) match_.slot = kNone;
   }
 
-  /// Admits the slot's request, if enough blocks are free for `reserve_tokens` tokens. A slot without a row gets one,
+  /// Admits the slot's request, if enough blocks are free for `reserve_tokens` tokens. `spare_blocks` stay free beside
+  /// those, and `reserved_blocks` more beside those that the admission takes. A slot without a row gets one,
   /// which begins with the slot's first `hit_blocks` cached blocks. The row then gets blocks until it has room for
   /// `need_tokens` tokens, and the full blocks of the first `publish_tokens` tokens are published. Returns the row, or
   /// kNotEnoughBlocks or kNoFreeRow, which change nothing. As vLLM's allocate_slots. @throws Error kBadSlot, kBadArg,
   /// std::bad_alloc; nothing is changed
-  std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens);
+  std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens,
+                     u32 spare_blocks = 0, u32 reserved_blocks = 0);
 
  private:
   /// The answer of the last match(); valid while State::num_commands is `version`.

@@ -29,10 +29,13 @@ class Churn {
   static constexpr u32 kRows = 4096;
   static constexpr u32 kLongest = 512;
 
-  Churn() : memory_(std::calloc(1, static_cast<std::size_t>(state_bytes(kConfig)) + 64), std::free), random_(7) {
+  explicit Churn(u32 unhashed_first)
+      : memory_(std::calloc(1, static_cast<std::size_t>(state_bytes(kConfig)) + 64), std::free), random_(7) {
     EXPECT(memory_ != nullptr, "%llu bytes", wide(state_bytes(kConfig)));
     void* aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(memory_.get()) + 63) / 64 * 64);
-    bind_state(state, kConfig, aligned);
+    Config config = kConfig;
+    config.unhashed_first = unhashed_first;
+    bind_state(state, config, aligned);
     init_state(state);
     results_ = {ids_, kLongest, 0, 0, 0};
   }
@@ -51,9 +54,10 @@ class Churn {
   }
 
   /// All blocks are free. They are touched and come back, and nothing is ever taken: every place that they leave stays
-  /// dead until upkeep finds it. `from` and `to` say which places of the queue may be picked next.
+  /// dead until upkeep finds it. `from` and `to` say which places of the queue may be picked next; `forgets`: the blocks
+  /// lose their keys meanwhile.
   template <class From, class To>
-  void shuffle(u64 rounds, const char* name, From from, To to) {
+  void shuffle(u64 rounds, const char* name, From from, To to, bool forgets = false) {
     for (u32 row = 0; row < kRows; ++row) {
       if (state.rows[row].in_use) apply(Op::kRelease, 1, {row}, release, state.rows[row].num_blocks);
     }
@@ -67,6 +71,7 @@ class Churn {
         ids.push_back(state.ring[static_cast<u32>(place) & state.ring_mask]);
       }
       apply(Op::kPin, 256, ids, pin, 256);
+      if (forgets) apply(Op::kEvict, 256, ids, evict, 256);
       apply(Op::kUnpin, 256, ids, unpin, 256);
     }
     check_all(name);
@@ -81,7 +86,7 @@ class Churn {
   }
 
   State state;
-  Cost release, extend, publish, hit, pin, unpin;
+  Cost release, extend, publish, hit, pin, unpin, evict;
   u64 longest_queue = 0, upkeep_rounds = 0, hits = 0;
 
  private:
@@ -148,11 +153,9 @@ class Churn {
   u64 docs_ = 0;
 };
 
-int main(int argc, char** argv) {
-  const u64 scale = argument(argc, argv, 1, 1);
-  Churn churn;
-  std::printf("churn: %u blocks, %u rows, %.1f bytes a block without the rows\n", Churn::kBlocks, Churn::kRows,
-              static_cast<double>(state_bytes({Churn::kBlocks, 1, 1, 0})) / Churn::kBlocks);
+static void run(u32 unhashed_first, u64 scale) {
+  Churn churn(unhashed_first);
+  std::printf("%s\n", unhashed_first ? "blocks without a key before the head:" : "all blocks at the tail:");
   churn.turn_over(2 * scale);
   const State& state = churn.state;
   const auto head = [&] { return state.head; };
@@ -163,6 +166,12 @@ int main(int argc, char** argv) {
   churn.shuffle(12'000 * scale, "shuffle, anywhere in the queue", head, tail);
   churn.shuffle(12'000 * scale, "shuffle, the newest tenth", newest, tail);
   churn.shuffle(12'000 * scale, "shuffle, what upkeep just packed", head, packed);
+  if (unhashed_first) {
+    const u64 head_before = state.head;
+    churn.shuffle(12'000 * scale, "shuffle without keys, anywhere", head, tail, true);
+    churn.shuffle(12'000 * scale, "shuffle without keys, just packed", head, packed, true);
+    EXPECT(state.head < head_before, "nothing was queued before the head");
+  }
   churn.turn_over(scale);
   EXPECT(churn.upkeep_rounds >= 3, "only %llu upkeep rounds", wide(churn.upkeep_rounds));
   EXPECT(churn.hits > 0 && state.evictions > 0, "no hits or no evictions");
@@ -174,5 +183,13 @@ int main(int argc, char** argv) {
               churn.unpin.each());
   std::printf("  longest command, us: extend %.0f, release %.0f, unpin %.0f\n", churn.extend.longest / 1e3,
               churn.release.longest / 1e3, churn.unpin.longest / 1e3);
+}
+
+int main(int argc, char** argv) {
+  const u64 scale = argument(argc, argv, 1, 1);
+  std::printf("churn: %u blocks, %u rows, %.1f bytes a block without the rows\n", Churn::kBlocks, Churn::kRows,
+              static_cast<double>(state_bytes({Churn::kBlocks, 1, 1, 0})) / Churn::kBlocks);
+  run(0, scale);
+  run(1, scale);
   return 0;
 }

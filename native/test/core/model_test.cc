@@ -7,6 +7,7 @@ using namespace blockstep::test;
 /// Which code paths a run has been through; a run that misses one proves nothing about it.
 struct Coverage {
   u64 commands = 0, hits = 0, evictions = 0, upkeep_rounds = 0, laps = 0;
+  bool moved_back = false;
 };
 
 static void run(const Shape& shape, u64 seed, u64 steps, Coverage& coverage) {
@@ -22,6 +23,7 @@ static void run(const Shape& shape, u64 seed, u64 steps, Coverage& coverage) {
     EXPECT(refused == nullptr, "step %llu: check() refuses a good log: %s", wide(step), refused);
     const bool upkeep_before = machine.state.unread != kIdle;
     const u64 evictions = machine.state.evictions;
+    const u64 head_before = machine.state.head;
     machine.apply(log);
     const State& state = machine.state;
     EXPECT(machine.results.fault == kNoFault, "step %llu: %s", wide(step),
@@ -32,7 +34,8 @@ static void run(const Shape& shape, u64 seed, u64 steps, Coverage& coverage) {
     const char* broken = verify(state);
     EXPECT(broken == nullptr, "step %llu: %s", wide(step), broken);
     coverage.upkeep_rounds += !upkeep_before && state.unread != kIdle;
-    head_laps = state.head / (u64{state.ring_mask} + 1);
+    head_laps = state.head < kFirstPlace ? 0 : (state.head - kFirstPlace) / (u64{state.ring_mask} + 1);
+    coverage.moved_back |= state.head < head_before;
 
     const std::vector<Key> keys = workload.some_keys();
     std::vector<u32> found(keys.size() + 1);
@@ -51,18 +54,21 @@ int main(int argc, char** argv) {
   const u64 first_seed = argument(argc, argv, 2, 1);
   Coverage coverage;
   u64 seed = first_seed;
-  for (const u32 bits : {0u, kForceBits, kForceBits + 1, kForceBits + 4, kForceBits + 8}) {
-    run({24, 6, 8, bits, 3}, seed++, steps, coverage);
-    run({100, 12, 16, bits, 6}, seed++, steps, coverage);
-    run({300, 40, 24, bits, 12}, seed++, steps / 4, coverage);
+  for (const u32 first : {0u, 1u}) {
+    for (const u32 bits : {0u, kForceBits, kForceBits + 1, kForceBits + 4, kForceBits + 8}) {
+      run({24, 6, 8, bits, 3, first}, seed++, steps, coverage);
+      run({100, 12, 16, bits, 6, first}, seed++, steps, coverage);
+      run({300, 40, 24, bits, 12, first}, seed++, steps / 4, coverage);
+    }
+    run({2, 2, 1, 0, 1, first}, seed++, steps, coverage);  // one block besides the null block
+    run({8, 3, 4, 0, 2, first}, seed++, steps, coverage);  // the ring's live bits are two words
+    run({33, 1, 40, 0, 2, first}, seed++, steps, coverage);
   }
-  run({2, 2, 1, 0, 1}, seed++, steps, coverage);  // one block besides the null block
-  run({8, 3, 4, 0, 2}, seed++, steps, coverage);  // the ring's live bits are two words
-  run({33, 1, 40, 0, 2}, seed++, steps, coverage);
   std::printf("model: %llu commands, %llu hits, %llu evictions, %llu upkeep rounds, %llu laps of the ring\n",
               wide(coverage.commands), wide(coverage.hits),
               wide(coverage.evictions),
               wide(coverage.upkeep_rounds), wide(coverage.laps));
-  EXPECT(coverage.hits && coverage.evictions && coverage.upkeep_rounds && coverage.laps, "a path was never taken");
+  EXPECT(coverage.hits && coverage.evictions && coverage.upkeep_rounds && coverage.laps && coverage.moved_back,
+         "a path was never taken");
   return 0;
 }

@@ -132,13 +132,15 @@ static void run_faults(u32 size) {
 }
 
 int main(int argc, char** argv) {
-  const u64 launches = argument(argc, argv, 1, 60);
+  const u64 launches = argument(argc, argv, 1, 40);
   u64 commands = 0, seed = 100;
   for (const u32 size : {1u, 2u, 3u, 5u}) {
     for (const u32 bits : {0u, kForceBits, kForceBits + 3}) {
-      commands += run({8, 3, 6, bits, 2}, size, seed++, launches);
-      commands += run({24, 6, 8, bits, 2}, size, seed++, launches);
-      commands += run({100, 12, 16, bits, 6}, size, seed++, launches);
+      for (const u32 first : {0u, 1u}) {
+        commands += run({8, 3, 6, bits, 2, first}, size, seed++, launches);
+        commands += run({24, 6, 8, bits, 2, first}, size, seed++, launches);
+        commands += run({100, 12, 16, bits, 6, first}, size, seed++, launches);
+      }
     }
     run_faults(size);
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../cuda/base/backend.h"
-#include "../../cuda/base/call.h"
+#include "../../cuda/memory/memory.h"
 #include "../gpu_shim/runtime/faults.h"
 #include "../gpu_shim/runtime/memory.h"
 #include "../transfer/lane_bench.h"

@@ -1,6 +1,7 @@
 // CUDA lanes on an emulated GPU: what every lane promises, whatever the way of copying and of telling; the window, the steps,
 // and a GPU that fails, is lost or hangs.
 #include "../../cuda/copies/calibrate.h"
+#include "../gpu_shim/runtime/stream.h"
 #include "../transfer/lane_contract.h"
 #include "cuda_lane_bench.h"
 #include "cuda_lane_failures.h"
@@ -66,6 +67,17 @@ void test_cut() {
   const u32 between = gpu_code::break_even(0.5, 2);
   EXPECT(between > 10000 && between < 10060, "4096 * sqrt(6), got %u", between);
   EXPECT(gpu_code::break_even(0.5, 8) < between, "a kernel that is slower sooner");
+}
+
+/// A step goes before what a lane copies.
+void test_priority() {
+  constexpr int kHighest = -5;
+  const int low = gpu_shim::live_streams(0);
+  const int high = gpu_shim::live_streams(kHighest);
+  CudaBench bench(options_of(CopyMode::kKernel));
+  EXPECT(gpu_shim::live_streams(0) == low + 1 && gpu_shim::live_streams(kHighest) == high, "a lane competes with steps");
+  const auto core = gpu_code::open({64, 8, 16, 0}, {});
+  EXPECT(gpu_shim::live_streams(kHighest) == high + 1, "a step waits for others");
 }
 
 /// What a lane says of itself.
@@ -159,6 +171,26 @@ void test_window() {
   }
 }
 
+/// One call queues no more runs than it may, and later calls go on until all is copied.
+void test_calls() {
+  DeviceLaneOptions options = options_of(CopyMode::kBatch);
+  options.runs_per_call = 4;
+  CudaBench bench(options);
+  std::vector<std::int32_t> apart;
+  for (std::int32_t block = 0; block < 40; block += 2) apart.push_back(block);
+  plant("hold");
+  const u32 job = bench.submit(apart, apart);
+  EXPECT(bench.lane->cancel(job), "it has begun");
+  plant("");
+  bench.flush({static_cast<std::int32_t>(job)});
+  // Four by submit(), and four by cancel(), which first goes on as every call does.
+  EXPECT(bench.lane->traffic().copies == 8, "%llu copies in two calls", wide(bench.lane->traffic().copies));
+  const u32 whole = bench.submit(apart, apart);
+  bench.flush({static_cast<std::int32_t>(whole)});
+  EXPECT(bench.verdict(whole) == kOk && bench.lane->traffic().copies >= 20, "it ended with %u", bench.verdict(whole));
+  for (const std::int32_t block : apart) EXPECT(holds(*bench.target, static_cast<u32>(block), static_cast<u32>(block), 1), "block %d", block);
+}
+
 /// What the window kept back is not copied when the lane ends, and no more is given than there are marks for.
 void test_ends() {
   DeviceLaneOptions options = options_of(CopyMode::kCopies);
@@ -190,10 +222,12 @@ int main(int argc, char** argv) {
   const auto calls = static_cast<u32>(argument(argc, argv, 2, 60));  // each fails once; fewer where threads are dear
   plant("");
   test_arenas();
+  test_priority();
   test_info();
   test_cut();
   test_kernel(3 * rounds);
   test_window();
+  test_calls();
   test_ends();
   test_steps();
   test_steps_apart();

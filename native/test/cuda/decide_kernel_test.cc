@@ -50,10 +50,11 @@ struct Gpu {
   template <u32 Size>
   void decide_value(u32 number, const std::vector<u32>& batch) {
     const auto letter = std::make_unique<gpu_code::Letter<Size>>();
+    letter->site = gpu_code::site_of(home.state, &home);
     letter->number = number;
     letter->words = static_cast<u32>(batch.size());
     std::copy(batch.begin(), batch.end(), letter->log);
-    gpu_shim::launch(1, gpu_code::kThreads, [&] { gpu_code::decide_value<Size>(&home, *letter); });
+    gpu_shim::launch(1, gpu_code::kThreads, [&] { gpu_code::decide_value<Size>(*letter); });
   }
 
   const DecisionRoom room;
@@ -85,7 +86,7 @@ static void run(const MixShape& shape, u64 seed, u32 steps, DecideCoverage& cove
     });
     gpu.decide(number, step.batch, carrier);
     host.join();
-    EXPECT(gpu.completion.digest == gpu.home.state.rolling_digest, "step %u: another rolling digest", number);
+    EXPECT(digest_of(gpu.completion) == gpu.home.state.rolling_digest, "step %u: another rolling digest", number);
     EXPECT(digest(gpu.home.state) == step.digest, "step %u: another state", number);
   }
   const char* broken = verify(gpu.home.state);

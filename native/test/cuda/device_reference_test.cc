@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "../../cuda/base/backend.h"
-#include "../../cuda/base/call.h"
+#include "../../cuda/memory/memory.h"
 #include "../reference/reference_steps.h"
 
 using namespace blockstep;
@@ -152,6 +152,21 @@ static void test_adoption() {
   }
 }
 
+/// A step that takes its time is asked about every 2 ms: a question disturbs what it does.
+static void test_slow() {
+  const ReferenceConfig config{10, 4, {32, 2, 8}, 0, 1, 5, -1, 0, true};
+  const auto gpu = cuda::open_reference(config, 0);
+  TablesOnGpu on_gpu(config, 1);
+  Buffers buffers(config);
+  fill(config, buffers, 1, 8, 1);
+  const auto tables = on_gpu.copy(0, buffers);
+  setenv("EMULATED_GPU", "hold,ask=1000", 1);  // the thousandth question fails
+  gpu->submit(buffers.io.get(), tables, {buffers.known.data(), static_cast<u32>(buffers.known.size())});
+  for (u32 polls = 0; polls < 20000; ++polls) EXPECT(!gpu->take(buffers.io.get()), "a step that is held was taken");
+  setenv("EMULATED_GPU", "", 1);
+  take(*gpu, buffers.io.get());
+}
+
 static void test_damage(u32 rounds) {
   Random random(3);
   u32 refused = 0;
@@ -205,6 +220,7 @@ int main(int argc, char** argv) {
   test_flight(std::min(20 + times, 100u));
   test_windows();
   test_adoption();
+  test_slow();
   test_damage(times);
   return 0;
 }

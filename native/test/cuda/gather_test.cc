@@ -139,7 +139,7 @@ class PromptDevice final : public Device {
   void apply_value(Job job, Carrier, const u32* words, u32 count) override {
     if (tables) tables->join();
     machine_.apply({std::vector<u32>(words, words + count)});
-    completions_[job.slot].digest = machine_.state.rolling_digest;
+    for (u32 which : {0u, 1u}) completions_[job.slot].half[which] = half_word(job.number, machine_.state.rolling_digest, which);
     completions_[job.slot].word = completion_word(job.number, machine_.results.fault);
   }
   void apply_slot(Job job, u32 count) override { apply_value(job, Carrier::kSlot, slot(job.slot), count); }
@@ -150,6 +150,7 @@ class PromptDevice final : public Device {
   const Completion& decision_completion() const override { return completions_[0]; }
   void decide_value(u32, Carrier, const u32*, u32) override { EXPECT(false, "a batch for a device that does not decide"); }
   void decide_slot(u32, u32) override { EXPECT(false, "a batch for a device that does not decide"); }
+  bool is_capturing(u64) override { return false; }
   void follow(u64) override {}
   void lead(u64) override {}
   DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override {

@@ -212,6 +212,24 @@ static void test_facts_ahead() {
   while (!bench.core.mirror_digest()) std::this_thread::yield();
 }
 
+/// A device that takes its time is asked every 2 ms whether it is still there: a question disturbs what it does.
+static void test_slow() {
+  Bench bench;
+  const u32 slot = bench.add(9);
+  bench.device->allow(0);
+  bench.submit(slot);
+  const u32 before = bench.device->checks;
+  const auto start = std::chrono::steady_clock::now();
+  const auto passed = [&] { return std::chrono::steady_clock::now() - start; };
+  u32 polls = 0;
+  for (; polls < 1000 || passed() < 3 * kCheckInterval; ++polls) EXPECT(!bench.poll(), "a decision of a device that does nothing");
+  const auto most = static_cast<u32>(passed() / kCheckInterval) + 1;
+  const u32 checks = bench.device->checks - before;
+  EXPECT(checks > 0 && checks <= most, "asked %u times in %u polls, at most %u are due", checks, polls, most);
+  bench.device->allow(~u64{0});
+  bench.wait();
+}
+
 /// A digest that waits in front of the facts is made there, and not behind them.
 static void test_digest_ahead() {
   Bench bench;
@@ -241,6 +259,7 @@ int main(int argc, char** argv) {
   test_fault();
   test_full_facts();
   test_facts_ahead();
+  test_slow();
   test_digest_ahead();
   test_accidents();
   test_full_batches();

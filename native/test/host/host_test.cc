@@ -219,10 +219,30 @@ static void test_second_digest() {
   while (!bench.core.mirror_digest()) std::this_thread::yield();
 }
 
+/// A stream that is capturing is refused before anything is done, and the core goes on.
+static void test_capturing_stream() {
+  Bench bench(0);
+  Life life(bench, 11);
+  for (u32 step = 0; step < 20; ++step) life.step();
+  const u64 logs = bench.core.mirror()->logs();
+  const char* code = "";
+  try {
+    bench.core.submit(EmulatedDevice::kCapturing);
+  } catch (const Error& error) {
+    code = error.code;
+  }
+  EXPECT(std::string(code) == kBadArg, "%s", code);
+  EXPECT(bench.core.mirror()->logs() == logs && bench.device->followed.empty(), "ordered with it all the same");
+  for (u32 step = 0; step < 20; ++step) life.step();
+  bench.core.submit(77);
+  EXPECT(bench.device->followed == std::vector<u64>{77}, "not ordered with another stream");
+}
+
 int main(int argc, char** argv) {
   const u64 steps = argument(argc, argv, 1, 400);
   test_host_only();
   test_second_digest();
+  test_capturing_stream();
   test_poison();
   u64 commands = 0, seed = 1;
   for (const u32 members : {0u, 2u}) {

@@ -71,6 +71,14 @@ static void test_bound() {
   }
   EXPECT(pair.mirror.waiting_words() == (20 - kDepth) * 2, "%llu words", wide(pair.mirror.waiting_words()));
   EXPECT(pair.device->checks != 0, "a device that is behind was never asked whether it is there");
+  // Every 2 ms, since a question disturbs what it does.
+  const u32 before = pair.device->checks;
+  const auto start = std::chrono::steady_clock::now();
+  const auto passed = [&] { return std::chrono::steady_clock::now() - start; };
+  for (u32 polls = 0; polls < 1000 || passed() < 3 * kCheckInterval; ++polls) pair.mirror.poll();
+  const u32 checks = pair.device->checks - before;
+  const auto most = static_cast<u32>(passed() / kCheckInterval) + 1;
+  EXPECT(checks > 0 && checks <= most, "asked %u times, at most %u are due", checks, most);
   pair.device->allow(1);
   while (pair.mirror.logs() == kDepth) pair.mirror.poll();
   EXPECT(pair.mirror.waiting_words() == 0, "what waited did not go out together");

@@ -39,6 +39,9 @@ struct Accidents {
 
 class EmulatedDevice final : public Device {
  public:
+  /// A stream that nothing may be ordered with.
+  static constexpr u64 kCapturing = 900;
+
   /// `members`: of the team that applies; 0 stands for SoloTeam.
   EmulatedDevice(const Config& config, u32 max_logs, u32 slot_words, u32 members, const Accidents& accidents = {})
       : machine(config), max_logs_(max_logs), slot_words_(slot_words), members_(members), accidents_(accidents),
@@ -97,6 +100,7 @@ class EmulatedDevice final : public Device {
         [this] { settle(); });
     return *tables;
   }
+  bool is_capturing(u64 stream) override { return stream == kCapturing; }
   void follow(u64 stream) override {
     calls += 'f';
     followed.push_back(stream);
@@ -255,7 +259,7 @@ class EmulatedDevice final : public Device {
   }
 
   void complete(u32 slot, u32 number, u32 fault, u64 digest) {
-    completions_[slot].digest = digest;
+    for (u32 which : {1u, 0u}) completions_[slot].half[which].store(half_word(number, digest, which), std::memory_order_relaxed);
     completions_[slot].word.store(completion_word(number, fault), std::memory_order_release);
   }
 

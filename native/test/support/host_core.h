@@ -12,6 +12,7 @@
 #include "../../host/gather/gatherer.cc"
 #include "../../host/gather/host_gather.cc"
 #include "../../host/groups/group_admissions.cc"
+#include "../../host/groups/group_census.cc"
 #include "../../host/groups/group_rows.cc"
 #include "../../host/groups/group_running.cc"
 #include "../../host/groups/prefix_search.cc"

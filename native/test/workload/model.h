@@ -29,7 +29,9 @@ class Model {
     std::vector<u32> blocks;
   };
 
-  Model(u32 num_blocks, u32 num_rows) : blocks(num_blocks), rows(num_rows) {
+  /// `unhashed_first`: as Config has it.
+  Model(u32 num_blocks, u32 num_rows, bool unhashed_first = false)
+      : blocks(num_blocks), rows(num_rows), unhashed_first_(unhashed_first) {
     for (u32 id = 1; id < num_blocks; ++id) queue.push_back(id);
   }
 
@@ -71,7 +73,7 @@ class Model {
 
   void release(u32 row) {
     const std::vector<u32> list = std::exchange(rows[row].blocks, {});
-    for (auto id = list.rbegin(); id != list.rend(); ++id) drop(*id);
+    drop({list.rbegin(), list.rend()});
     rows[row].open = false;
   }
 
@@ -80,9 +82,9 @@ class Model {
     blocks[id].pins += 1;
   }
 
-  void unpin(u32 id) {
-    blocks[id].pins -= 1;
-    drop(id);
+  void unpin(const std::vector<u32>& ids) {
+    for (u32 id : ids) blocks[id].pins -= 1;
+    drop(ids);
   }
 
   /// The block is no longer findable.
@@ -116,9 +118,17 @@ class Model {
   void touch(u32 id) {
     if (blocks[id].ref++ == 0) queue.remove(id);
   }
-  void drop(u32 id) {
-    if (--blocks[id].ref == 0) queue.push_back(id);
+  void drop(const std::vector<u32>& ids) {
+    std::list<u32> first;
+    for (u32 id : ids) {
+      if (--blocks[id].ref != 0) continue;
+      const bool goes_first = unhashed_first_ && !blocks[id].published;
+      (goes_first ? first : queue).push_back(id);
+    }
+    queue.splice(queue.begin(), first);
   }
+
+  bool unhashed_first_;
 };
 
 }  // namespace blockstep::test

@@ -13,14 +13,17 @@ struct Shape {
   u32 max_blocks_per_row;
   u32 bucket_bits;
   u32 num_docs;  // requests begin with one of so many documents: few of them, many hits
+  u32 unhashed_first = 0;
 };
 
-inline Config config_of(const Shape& s) { return {s.num_blocks, s.num_rows, s.max_blocks_per_row, s.bucket_bits}; }
+inline Config config_of(const Shape& s) {
+  return {s.num_blocks, s.num_rows, s.max_blocks_per_row, s.bucket_bits, 1, 0, s.unhashed_first};
+}
 
 class Workload {
  public:
   Workload(const Shape& shape, u64 seed)
-      : model(shape.num_blocks, shape.num_rows), shape_(shape), random(seed), docs_(shape.num_rows, 0) {}
+      : model(shape.num_blocks, shape.num_rows, shape.unhashed_first != 0), shape_(shape), random(seed), docs_(shape.num_rows, 0) {}
 
   /// One more command (or a few that belong together) at the end of `log`. The blocks it takes join `taken`.
   void step(Log& log, std::vector<u32>& taken) {
@@ -165,7 +168,7 @@ class Workload {
     for (u32 id = 1; id < shape_.num_blocks; ++id) ids.insert(ids.end(), model.blocks[id].pins, id);
     for (std::size_t i = ids.size(); i > 1; --i) std::swap(ids[i - 1], ids[random.below(i)]);
     if (ids.size() > most) ids.resize(most);
-    for (u32 id : ids) model.unpin(id);
+    model.unpin(ids);
     emit(log, Op::kUnpin, static_cast<u32>(ids.size()), ids);
   }
 

@@ -20,8 +20,10 @@ struct DeviceLaneOptions {
   CopyMode mode = CopyMode::kAuto;
   CompletionMode completion = CompletionMode::kAuto;
   std::optional<u32> cut;           // bytes: smaller runs go by the kernel; none: the lane measures the cut
-  u64 window_bytes = u64{1} << 30;  // queued on the GPU at once, at least one piece; a fence may have to wait for them
+  u64 window_bytes = u64{256} << 20;  // queued on the GPU at once, at least one piece; a fence may have to wait for them
   u64 piece_bytes = u64{32} << 20;  // at most so many per piece, at least one block; arrivals are noted per piece
+  u32 runs_per_call = 1024;         // one call queues no more runs than so many, or than one piece has: each costs half a
+                                    // microsecond, and the next call goes on
   u32 patience_ms = 10000;          // milliseconds without progress until the GPU counts as lost
 };
 
@@ -51,9 +53,8 @@ class DeviceLane : public Lane {
  public:
   /// Says that the work of every step up to `step` is queued in `stream`, a cudaStream_t of the lane's GPU. Jobs that
   /// wait for these steps become ready; on the GPU their copies wait for everything that is queued in `stream` now.
-  /// Steps come in order; recording a step that was recorded or settled already changes nothing. The stream must not be
-  /// capturing.
-  /// @throws Error kCuda, and nothing is changed
+  /// Steps come in order; recording a step that was recorded or settled already changes nothing.
+  /// @throws Error kCuda, and kBadArg if the stream is capturing a graph; nothing is changed
   virtual void record_step(std::int64_t step, u64 stream) = 0;
   virtual const DeviceLaneInfo& info() const = 0;
 };

@@ -10,6 +10,8 @@ import { ReferenceExecutor } from '../../executors/reference/reference-executor.
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { type ModelOptions, o200k, type Vocabulary } from '../../serve/index.js';
+import type { Io } from '../terminal/io.js';
+import type { ServedExecutor } from './executor/served-executor.js';
 import type { ServeFlags } from './serve-flags.js';
 
 /** What an executor's module is called with: the options of the scheduler, checked, and the vocabulary that the server has. */
@@ -23,18 +25,20 @@ export interface ModuleOutput extends Pick<EngineOptions, 'executor' | 'connecto
   model?: Partial<ModelOptions>;
 }
 
-/** An executor that is to be served. */
-export interface ServedExecutor extends ModuleOutput {
-  readonly model: ModelOptions;
-  /** What the user should know of it, in a sentence. */
-  readonly note: string | null;
-}
-
-/** Makes the executor that the command line asks for. @throws ERR_BLOCKSTEP_BAD_FILE for a module that cannot be used */
-export function makeExecutor(
+/**
+ * Makes the executor that the command line asks for.
+ * @throws by rejection ERR_BLOCKSTEP_BAD_FILE for a module that cannot be used; what a model is refused with
+ */
+export async function makeExecutor(
   flags: ServeFlags,
   options: SchedulerOptions & { readonly maxModelLen: number },
-): Promise<ServedExecutor> | ServedExecutor {
+  io: Io,
+): Promise<ServedExecutor> {
+  if (flags.model !== undefined) {
+    // Only who serves a model needs llama.cpp.
+    const { modelExecutor } = await import('./executor/model-executor.js');
+    return modelExecutor(flags.model, flags, flags.givenOptions, io);
+  }
   if (flags.executor === 'reference') return reference(flags, options);
   if (flags.executor === 'simulated') return simulated(flags, options);
   return ownModule(flags.executor, options);
@@ -45,7 +49,7 @@ function reference({ latencyMs, seed }: ServeFlags, options: SchedulerOptions): 
   return {
     executor: new ReferenceExecutor({ ...sizes, seed, eosTokenId: o200k.endOfText, latencyMs }),
     model: { id: 'blockstep-reference' },
-    note: 'The reference executor is no language model: a text goes on as it went on before.',
+    notes: ['The reference executor is no language model: a text goes on as it went on before.'],
   };
 }
 
@@ -66,7 +70,9 @@ function simulated(flags: ServeFlags, options: SchedulerOptions): ServedExecutor
       seed,
     }),
     model: { id: profile, sampling: 'ignore' },
-    note: `A stand-in for ${what}: steps take the time that a cost model says, and texts are made up of words. Parameters of sampling change nothing.`,
+    notes: [
+      `A stand-in for ${what}: steps take the time that a cost model says, and texts are made up of words. Parameters of sampling change nothing.`,
+    ],
   };
 }
 
@@ -108,6 +114,6 @@ async function ownModule(
     ...(connector && { connector }),
     ...(workers && { workers }),
     model: { id: 'my-model', ...model },
-    note: null,
+    notes: [],
   };
 }

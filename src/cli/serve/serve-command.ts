@@ -3,13 +3,18 @@ import { BlockstepError } from '../../base/errors.js';
 import { PROFILES } from '../../executors/cost-model/profiles.js';
 import { optionDescription, optionTerm } from '../terminal/help.js';
 import type { Io, Job } from '../terminal/io.js';
-import { addSchedulerFlags } from '../terminal/scheduler-flags.js';
+import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
+import { MODEL_FLAGS } from './executor/model-flags.js';
 import { addServeFlags, REFERENCE_FLAGS, type ServeFlags, SIMULATED_FLAGS } from './serve-flags.js';
 
 const DESCRIPTION =
   'Serves an engine over HTTP, as OpenAI’s API has it: /v1/completions and /v1/chat/completions, and a page and routes for operators beside them.';
 
 const DETAILS = `
+A model is run by llama.cpp, which comes in a package for each platform; where it
+is missing the command says what to install. All flags of the scheduler are chosen
+to suit the model and the memory, unless they are given.
+
 Executors: "reference" really keeps its KV memory, and is no language model: a
 text goes on as it went on before. "simulated" is a stand-in for a server on a
 GPU: it decides what vLLM decides, takes the time that a cost model says, and
@@ -21,6 +26,7 @@ one ends at once. A key is better given as BLOCKSTEP_API_KEY: what is typed can
 be seen by others of this machine.
 
 Examples (in a checkout, npm start -- in place of npx blockstep serve):
+  npx blockstep serve --model model.gguf            a model that you have
   npx blockstep serve                               the reference executor
   npx blockstep serve --executor simulated --profile llama-3.1-70b-4xh100
   npx blockstep serve --executor ./my-executor.mjs`;
@@ -47,21 +53,29 @@ export function addServeCommand(program: Command, io: Io, onReady: (job: Job) =>
 
 /** Refuses flags that would have no effect, because they belong to another executor. */
 function checkExecutorFlags(command: Command): void {
-  const { executor } = command.opts<ServeFlags>();
+  const { executor, model } = command.opts<ServeFlags>();
+  if (model !== undefined && command.getOptionValueSource('executor') === 'cli')
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--executor goes without --model only');
   const foreign = [
     ...(executor === 'simulated' ? [] : SIMULATED_FLAGS.map((name) => [name, 'simulated'] as const)),
-    ...(executor === 'reference' ? [] : REFERENCE_FLAGS.map((name) => [name, 'reference'] as const)),
+    ...(executor === 'reference' && model === undefined
+      ? []
+      : REFERENCE_FLAGS.map((name) => [name, 'reference'] as const)),
+    ...(model === undefined ? MODEL_FLAGS.map((name) => [name, null] as const) : []),
   ];
   for (const [name, owner] of foreign) {
     if (command.getOptionValueSource(name) !== 'cli') continue;
     const flag = command.options.find((option) => option.attributeName() === name)!.long;
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} goes with --executor ${owner} only`);
+    const what = owner === null ? '--model' : `--executor ${owner}`;
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} goes with ${what} only`);
   }
 }
 
 /** The values of all flags. How many blocks there are follows from the profile, unless the user says it. */
 function withDefaultBlocks(command: Command): ServeFlags & Record<string, unknown> {
   const values = command.opts<ServeFlags & Record<string, unknown>>();
-  if (values.executor !== 'simulated' || command.getOptionValueSource('numBlocks') === 'cli') return values;
-  return { ...values, numBlocks: PROFILES[values.profile].numBlocks };
+  const given = Object.entries(values).filter(([name]) => command.getOptionValueSource(name) === 'cli');
+  const whole = { ...values, givenOptions: schedulerOptions(Object.fromEntries(given)) };
+  if (values.executor !== 'simulated' || command.getOptionValueSource('numBlocks') === 'cli') return whole;
+  return { ...whole, numBlocks: PROFILES[values.profile].numBlocks };
 }

@@ -2,12 +2,16 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { CostModel } from '../../executors/cost-model/cost-model.js';
 import { PROFILES } from '../../executors/cost-model/profiles.js';
 import type { KvEventPublisherOptions } from '../../kv-events/index.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { parse } from '../terminal/flag-values.js';
+import { type ModelFlags, modelFlags } from './executor/model-flags.js';
 import { parseKvEventsConfig } from './kv-events-flag.js';
 
 /** The values of serve's own flags. */
-export interface ServeFlags extends Partial<CostModel> {
+export interface ServeFlags extends Partial<CostModel>, ModelFlags {
   executor: string;
+  /** The options of the scheduler that the command line itself says. */
+  givenOptions: Partial<SchedulerOptions>;
   port: number;
   host: string;
   apiKey?: string[];
@@ -69,10 +73,12 @@ export function addServeFlags(command: Command): void {
     parseKvEventsConfig,
   );
   command.addOption(new Option('--no-page', 'without the page that shows what the server does'));
+  command.optionsGroup('Model:');
+  for (const option of modelFlags()) command.addOption(option);
   command.optionsGroup('Executor:');
   add(
     '--executor <name>',
-    'reference, simulated, or the path of a module of your own',
+    'without --model: reference, simulated, or the path of a module of your own',
     undefined,
     'reference',
   );

@@ -6,6 +6,7 @@ import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { blockstepServer } from '../../serve/index.js';
 import { ExitCode, type Io, type Job } from '../terminal/io.js';
 import { schedulerOptions } from '../terminal/scheduler-flags.js';
+import type { ServedExecutor } from './executor/served-executor.js';
 import { makeExecutor } from './executors.js';
 import { listen } from './listen.js';
 import type { ServeFlags } from './serve-flags.js';
@@ -13,28 +14,41 @@ import type { ServeFlags } from './serve-flags.js';
 /** Tokens of a request, prompt and output, unless the command line says otherwise. */
 const MAX_MODEL_LEN = 32_768;
 
+/** What there is to try with an executor that says nothing of it. */
+const EXAMPLE = {
+  path: '/v1/completions',
+  body: { prompt: 'The quick brown fox jumps over the lazy dog. The quick', max_tokens: 32, stream: true },
+};
+
 /** A server that does not listen yet. */
 interface Prepared {
   readonly engine: Engine;
   /** Null: KV cache events are not published. */
   readonly kvEvents: KvEventPublisher | null;
   readonly app: FastifyInstance;
-  readonly note: string | null;
+  readonly served: ServedExecutor;
   /** The name of the model. */
   readonly id: string;
 }
 
 /** Makes a server of what the command line asks for. It listens when the job runs. */
 export async function prepareServer(flags: ServeFlags & Record<string, unknown>, io: Io): Promise<Job> {
-  const prepared = await prepare(flags);
-  return () => serve(prepared, flags, io);
+  try {
+    const prepared = await prepare(flags, io);
+    return () => serve(prepared, flags, io);
+  } catch (error) {
+    // A model takes long to load, and whoever interrupts that wants nothing more.
+    if (io.signal.aborted) return () => Promise.resolve(ExitCode.interrupted);
+    throw error;
+  }
 }
 
-async function prepare(flags: ServeFlags & Record<string, unknown>): Promise<Prepared> {
+async function prepare(flags: ServeFlags & Record<string, unknown>, io: Io): Promise<Prepared> {
   const options = { maxModelLen: MAX_MODEL_LEN, ...schedulerOptions(flags) };
   const kvEvents = flags.kvEventsConfig ? await KvEventPublisher.open(flags.kvEventsConfig) : null;
   try {
-    return await prepareEngine(flags, options, kvEvents);
+    const served = await makeExecutor(flags, options, io);
+    return await prepareEngine(flags, served.options ?? options, { served, kvEvents });
   } catch (error) {
     await kvEvents?.close();
     throw error;
@@ -42,21 +56,22 @@ async function prepare(flags: ServeFlags & Record<string, unknown>): Promise<Pre
 }
 
 async function prepareEngine(
-  flags: ServeFlags & Record<string, unknown>,
-  options: SchedulerOptions & { readonly maxModelLen: number },
-  kvEvents: KvEventPublisher | null,
+  flags: ServeFlags,
+  options: SchedulerOptions,
+  { served, kvEvents }: Pick<Prepared, 'served' | 'kvEvents'>,
 ): Promise<Prepared> {
-  const { executor, connector, workers, model, note } = await makeExecutor(flags, options);
-  const engine = new Engine({
-    ...options,
-    kvEvents,
-    executor,
-    maxQueuedRequests: flags.maxQueuedRequests,
-    ...(connector && { connector }),
-    ...(workers && { workers }),
-  });
+  const { executor, connector, workers, model } = served;
   const id = flags.servedModelName ?? model.id;
+  let engine: Engine | null = null;
   try {
+    engine = new Engine({
+      ...options,
+      kvEvents,
+      executor,
+      maxQueuedRequests: flags.maxQueuedRequests,
+      ...(connector && { connector }),
+      ...(workers && { workers }),
+    });
     // Streams are waited for by the server itself; connections without a request are closed at once.
     const app = fastify({ forceCloseConnections: true });
     await app.register(blockstepServer, {
@@ -68,16 +83,19 @@ async function prepareEngine(
       streamInterval: flags.streamInterval,
       drainMs: flags.drainMs,
     });
-    return { engine, kvEvents, app, note, id };
+    return { engine, kvEvents, app, served, id };
   } catch (error) {
-    engine.dispose();
+    engine?.dispose();
+    // An engine that was not made has not taken its executor.
+    if (engine === null) await executor.dispose?.();
+    served.close?.();
     throw error;
   }
 }
 
 /** Listens, says where, and serves until it is interrupted. */
 async function serve(
-  { engine, kvEvents, app, note, id }: Prepared,
+  { engine, kvEvents, app, served, id }: Prepared,
   flags: ServeFlags,
   io: Io,
 ): Promise<number> {
@@ -87,17 +105,18 @@ async function serve(
     url = await listen(app, host, port);
   } catch (error) {
     engine.dispose();
+    served.close?.();
     await kvEvents?.close();
     throw error;
   }
-  const body = `'{"prompt": "The quick brown fox jumps over the lazy dog. The quick", "max_tokens": 32, "stream": true}'`;
+  const { path, body } = served.example ?? EXAMPLE;
   const key = flags.apiKey === undefined ? '' : ` -H "Authorization: Bearer KEY"`;
   io.stdout.write(`${JSON.stringify(id)} is served at ${url}\n`);
-  if (note !== null) io.stdout.write(`${note}\n`);
+  for (const note of served.notes) io.stdout.write(`${note}\n`);
   if (kvEvents !== null) io.stdout.write(describeEvents(kvEvents));
   if (flags.page) io.stdout.write(`\nPage: ${url}/`);
   io.stdout.write(
-    `\nTry:  curl -N ${url}/v1/completions${key} -H "Content-Type: application/json" -d ${body}\n`,
+    `\nTry:  curl -N ${url}${path}${key} -H "Content-Type: application/json" -d '${JSON.stringify(body)}'\n`,
   );
   if (!io.signal.aborted)
     await new Promise<void>((resolve) =>
@@ -105,6 +124,7 @@ async function serve(
     );
   io.stderr.write(`\nending: unfinished requests may finish for ${drainMs} ms\n`);
   await app.close();
+  served.close?.();
   await kvEvents?.close();
   return ExitCode.ok;
 }

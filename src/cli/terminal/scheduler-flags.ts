@@ -1,7 +1,9 @@
 import { type Command, Option } from 'commander';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
+import type { VersionRules } from '../../scheduler/options/rules.js';
 import { parse } from './flag-values.js';
+import { addRuleFlags, ruleOptions } from './rule-flags.js';
 
 /**
  * Default size of the pool, in blocks: 56 GiB at 2 MiB per block of 16 tokens. The GPU of the default cost model has about that
@@ -12,6 +14,8 @@ export const DEFAULT_NUM_BLOCKS = 28_672;
 /** The options of a scheduler that have a flag. Deadlines have none: nothing in a trace could miss one. */
 type FlagKey = Exclude<
   keyof SchedulerOptions,
+  | keyof VersionRules
+  | 'like'
   | 'now'
   | 'log'
   | 'deviations'
@@ -86,6 +90,7 @@ export function addSchedulerFlags(command: Command, { isServed = false }: FlagDe
   for (const flag of FLAGS) {
     for (const option of makeOptions(flag, defaults[flag.key])) command.addOption(option);
   }
+  addRuleFlags(command);
   const hashSeed = new Option(
     '--hash-seed <n>',
     'key of the block hash, up to 128 bits: a number, or 0x and hex digits',
@@ -122,7 +127,7 @@ function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
 
 /** The scheduler options that a parsed command line asks for. */
 export function schedulerOptions(values: Record<string, unknown>): SchedulerOptions {
-  const options: Record<string, unknown> = {};
+  const options: Record<string, unknown> = ruleOptions(values);
   for (const key of ['hashSeed', 'kvGroups', 'hashBlockSize'])
     if (values[key] !== undefined) options[key] = values[key];
   for (const { key } of FLAGS) if (values[key] !== undefined) options[key] = values[key];

@@ -67,6 +67,11 @@ export class Matches {
       : this.#groups.toLoad(request, rows, numExternalTokens);
   }
 
+  /** Requests of which something is kept, until they are admitted or end. */
+  get tracked(): number {
+    return this.#groups?.size ?? 0;
+  }
+
   /** A request has ended. */
   forget(handle: number): void {
     this.#groups?.forget(handle);
@@ -79,6 +84,7 @@ export class Matches {
       incoming.awaits(handle, key) ? null : index.get(key) !== ABSENT;
     const count = groups.match(request, local, has, this.#changes);
     if (count === null || !this.#asksDiskOfGroups(groups, request, local, local + count)) return count;
+    // It is offered nothing after all.
     groups.forget(handle);
     return null;
   }

@@ -203,7 +203,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     return {
       lookups,
       waiting: numWaiting,
-      tracked: this.#admitted.size,
+      tracked: this.#admitted.size + (this.#matches?.tracked ?? 0),
       pinnedBlocks: this.#outgoing?.numPinned ?? 0,
       anomalies: this.#anomalies.toObject(),
       host: {

@@ -19,7 +19,7 @@ export interface NativeGroupConfig {
   groups?: readonly NativeGroup[];
   /** Blocks that are taken out of the pool for good, from id 1 on. Default 0. */
   keptBlocks?: number;
-  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in. Default 0. */
+  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in, 8 = states are published at ends of blocks alone. Default 0. */
   groupFixes?: number;
 }
 
@@ -42,9 +42,11 @@ export interface NativeGroupCalls {
   matchGroups(slot: number, maxTokens: number): number;
   /**
    * In place of `admit`: gives the slot its rows, or more places in them. The counts of each group stand in the control words
-   * then. What the request needs no more is let go also if the answer is -1.
+   * then. The free blocks must leave `spareBlocks`, and `reservedBlocks` beside what is taken. What the request needs no more is let go also if the answer is -1.
    */
-  admitGroups(...asked: [...asked: AskedOfGroups, publishes: boolean]): number;
+  admitGroups(
+    ...asked: [...asked: AskedOfGroups, publishes: boolean, spareBlocks?: number, reservedBlocks?: number]
+  ): number;
   /** Blocks that must be free for such an admission, by group; null = it hits a state that the present step makes, and waits. */
   neededGroups(...asked: AskedOfGroups): Float64Array | null;
   /** Writes `Control.groupCommonPrefix` for the slot in `Control.headSlot`. */

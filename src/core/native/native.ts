@@ -43,6 +43,8 @@ export interface NativeConfig extends NativeGroupConfig {
   enablePrefixCaching: boolean;
   /** The key of the block hash, 16 bytes. */
   hashSeed: Uint8Array;
+  /** Where blocks without a hash are queued when they are given back: at the tail, or before the head. Default `tail`. */
+  freeOrder?: 'tail' | 'unhashedFirst';
   /**
    * What `takeKvEvents` tells of the prefix cache: nothing; what is new there; in addition, which blocks a request found there.
    * Default off. On, each log is applied one command at a time.
@@ -189,8 +191,8 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
   match(slot: number, maxBlocks: number): number;
   /**
    * Gives the slot a row with its first hitBlocks cached blocks, or extends the row that the slot has; all or
-   * nothing. The free blocks must suffice for needTokens, and for reserveTokens if that is more; hits that lie in the
-   * free queue count as taken. Full blocks up to publishTokens are published. If something happened since match(),
+   * nothing. The free blocks must suffice for needTokens and reservedBlocks more, and for reserveTokens, and leave spareBlocks;
+   * hits that lie in the free queue count as taken. Full blocks up to publishTokens are published. If something happened since match(),
    * the hits are looked up again.
    * @returns the row; -1 if the free blocks do not suffice; -2 if they suffice and no row is free
    * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than hitBlocks are cached by now, or if the slot has a row already and
@@ -202,6 +204,8 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
     reserveTokens: number,
     needTokens: number,
     publishTokens: number,
+    spareBlocks?: number,
+    reservedBlocks?: number,
   ): number;
   /**
    * Has the GPU decide a step: first entries [from, to) of a frame, as run() does, and then admissions, each as

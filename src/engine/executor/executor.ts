@@ -149,6 +149,18 @@ export interface ExecutorResult extends FlatTokens {
   readonly lostBlocks?: ArrayLike<number>;
 }
 
+/** A request that is being submitted, or a chunk of a session: what an executor may refuse it for. */
+export interface SubmittedRequest {
+  /** [length] Token ids of the prompt; of a chunk those that it adds. For reading only, and only during the call. */
+  readonly prompt: Int32Array;
+  /** What its client gave for the executor. */
+  readonly params: unknown;
+  /** What constrains its tokens; null for nothing. */
+  readonly grammar: Grammar | null;
+  /** Name of the LoRA adapter; empty for none. */
+  readonly adapter: string;
+}
+
 /**
  * Computes steps, strictly in the order of submission. An entry whose known tokens are all computed after the step gets one token,
  * and one more for every draft token that the model accepts. Any other entry gets no token.
@@ -170,6 +182,12 @@ export interface Executor {
    * fails the whole step. `execute` may submit and abort requests; it must not step or dispose the engine.
    */
   execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | PromiseLike<ExecutorResult>;
+  /**
+   * Called for each request that is submitted, and each chunk of a session, before anything is changed: refuses what the executor could not
+   * compute, such as tokens outside of its vocabulary or parameters that it cannot read. What it throws, `submit` or `addChunk` throws; an
+   * error that is no `BlockstepError` comes as the cause of ERR_BLOCKSTEP_BAD_ARG.
+   */
+  checkRequest?(request: SubmittedRequest): void;
   /**
    * Called with the handles of ended requests, so that the executor can drop its data about them. Every ended request comes once, also
    * a request that was in no plan, and the last request, with no further step behind it. Its handle comes when every step with the

@@ -155,11 +155,13 @@ function lackOf({ scheduler }: EngineState, request: Request): string | null {
   const needed = scheduler.freeBlocksToAdmit(request);
   if (needed === null) return 'found a state in the cache that the last step makes, and had to wait for it';
   const numNeeded = Array.from(needed).reduce((sum, blocks) => sum + blocks, 0);
-  if (numNeeded <= core.freeBlocks) return null;
+  const spare = scheduler.blocksToSpare();
+  if (numNeeded + spare <= core.freeBlocks) return null;
   const groups = config.kvGroups?.list ?? [];
   const parts = groups.length < 2 ? [] : groups.map((group, g) => `${nameOfGroup(group)}: ${needed[g]}`);
   const byGroup = parts.length === 0 ? '' : ` (${parts.join(', ')})`;
-  return `needs ${numNeeded} free blocks${byGroup}, there are ${core.freeBlocks}`;
+  const beside = spare === 0 ? '' : `, beside the ${spare} of the watermark`;
+  return `needs ${numNeeded} free blocks${byGroup}${beside}, there are ${core.freeBlocks}`;
 }
 
 /** What a request holds, by KV cache group; empty where there is one group, or it holds nothing. */
@@ -185,9 +187,9 @@ function nextStep(e: EngineState, isDriven: boolean, then?: string): string {
     return `the next step is made when the executor has answered step ${flight[0].number}, submitted ${ago(e, flight[0].submittedAt)}`;
   }
   if (scheduler.isDeciding) return 'the GPU is deciding the next step';
-  const isHost = scheduler.core.backend.authority === 'host';
-  if (!isDriven) return `nobody makes the next step: call run() or ${isHost ? 'step()' : 'stepAsync()'}`;
-  return then ?? (isHost ? 'the next step decides' : 'the GPU decides, in the next step');
+  const { call, next } = scheduler.authority.words;
+  if (!isDriven) return `nobody makes the next step: call run() or ${call}`;
+  return then ?? next;
 }
 
 function name(key: string | number): string {

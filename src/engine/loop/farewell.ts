@@ -6,7 +6,7 @@ import type { EngineState } from '../state/engine-state.js';
  * connector hears of each end. The connector's metadata for these ends reaches the workers with a last plan that has nothing to
  * execute. After an error the rest is left out: the dispose that follows frees everything.
  *
- * While the GPU decides a step, nobody is told: the scheduler may not change then, and a dispose does not wait for the GPU.
+ * While a plan is being made, nobody is told: the scheduler may not change then, and a dispose does not wait.
  * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of the scheduler, with nothing changed
  */
 export function sayFarewell(e: EngineState): void {
@@ -23,8 +23,7 @@ export function sayFarewell(e: EngineState): void {
     }
     scheduler.pause('all');
     if (workers === null) return;
-    const isHost = scheduler.config.placement.authority === 'host';
-    const plan = isHost ? scheduler.schedule() : scheduler.beginSchedule().finish();
+    const plan = scheduler.authority.scheduleInPlace();
     workers.planned(plan);
     workers.begin(plan, true);
     workers.collect();

@@ -1,4 +1,5 @@
 import { Deferred } from '../../base/deferred.js';
+import type { Round, Turn } from '../../scheduler/authority/authority.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { brokenBy, type EngineState } from '../state/engine-state.js';
 import type { StepLoop, StepReport } from './step-loop.js';
@@ -33,10 +34,11 @@ export class RunLoop {
   #asked = false;
   /** Guests: batches that need the loop (`Engine.generate`). */
   #guests = 0;
-  /** A turn waits for the GPU. */
-  #turning = false;
-  /** The loop was woken while a turn waited for the GPU, and makes another turn afterwards. */
-  #missed = false;
+  readonly #parts: Turn<StepReport> = {
+    rounds: () => this.#rounds(),
+    ended: (report) => this.#endTurn(report),
+    again: () => this.poke(),
+  };
   #immediate: NodeJS.Immediate | null = null;
   #timer: NodeJS.Timeout | null = null;
   #timerDelay = 0;
@@ -121,45 +123,23 @@ export class RunLoop {
       this.stop();
       return;
     }
-    if (this.#e.scheduler.config.placement.authority === 'device') {
-      void this.#turnAsync();
-      return;
-    }
+    this.#e.scheduler.authority.turn(this.#parts);
+  };
+
+  /** The rounds of a turn. @returns the last report; null if there is none. An error breaks the engine */
+  *#rounds(): Generator<Round<StepReport>, StepReport | null, StepReport> {
     let report: StepReport | null = null;
     try {
       // Each round submits a step, or is the last of this turn.
       let left = this.#e.scheduler.config.pipelineDepth + 1;
-      do report = this.#steps.step();
+      do report = yield this.#steps.whole;
       while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
       // The executor gets its next step first, so that it computes while readers have their turn.
-      if (report.answered && this.#running) this.#steps.feed();
+      if (report.answered && this.#running) yield this.#steps.feeding;
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
     }
-    this.#endTurn(report);
-  };
-
-  /** A turn where the GPU decides. */
-  async #turnAsync(): Promise<void> {
-    if (this.#turning) {
-      this.#missed = true;
-      return;
-    }
-    this.#turning = true;
-    let report: StepReport | null = null;
-    try {
-      let left = this.#e.scheduler.config.pipelineDepth + 1;
-      do report = await this.#steps.stepAsync();
-      while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
-      if (report.answered && this.#running) await this.#steps.feedAsync();
-    } catch (error) {
-      this.#e.breakOff(brokenBy(error));
-    }
-    this.#turning = false;
-    this.#endTurn(report);
-    if (!this.#missed) return;
-    this.#missed = false;
-    this.poke();
+    return report;
   }
 
   #endTurn(report: StepReport | null): void {

@@ -1,12 +1,11 @@
 import { channels } from '../../base/channels.js';
-import { BlockstepError } from '../../base/errors.js';
+import type { Round } from '../../scheduler/authority/authority.js';
 import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { drainAborts } from '../requests/abort.js';
 import { publish, sweepStreams } from '../requests/publish.js';
 import type { EngineState } from '../state/engine-state.js';
-import { PendingRound } from '../state/pending-round.js';
 import { Step } from '../state/step.js';
 import { applyAnswer, applyDrafts } from './apply-answer.js';
 import { Dispatch } from './dispatch.js';
@@ -37,15 +36,17 @@ const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
  * Makes rounds of the engine, in vLLM's order: aborts, schedule, execute, aborts, reports of transfers, update, publish. A round never
  * waits for the executor: it submits at most one step, and takes the oldest step only if that step was answered.
  *
- * Where the GPU decides, a round awaits the plan between the first aborts and the execution, and the event loop goes on. A client's call
- * that changes something meanwhile first carries the round to its end, synchronously (`EngineState.pendingRound`): a GPU decides in
- * microseconds.
+ * The scheduler's authority makes the round: it calls the part before the plan, makes the plan, and calls the part after it.
  */
 export class StepLoop {
   readonly #e: EngineState;
   readonly #health: HealthWatch;
   readonly #dispatch: Dispatch;
   readonly #notices: Notices;
+  /** A round as `Engine.step` makes it: it takes the answer of the oldest step. */
+  readonly whole: Round<StepReport>;
+  /** A round that gives the executor work, and leaves answers for the next round. */
+  readonly feeding: Round<StepReport>;
   /** Number of requests that had ended when the last report was made. */
   #endedBefore = 0;
   /** Whether the present round made progress that the counts of its report do not show. */
@@ -59,6 +60,8 @@ export class StepLoop {
     this.#health = health;
     this.#dispatch = new Dispatch(e);
     this.#notices = new Notices(e);
+    this.whole = this.#makeRound(true);
+    this.feeding = this.#makeRound(false);
   }
 
   /**
@@ -68,56 +71,22 @@ export class StepLoop {
    * @throws ERR_BLOCKSTEP_AUTHORITY where the GPU decides
    */
   step(): StepReport {
-    return this.#round(true);
-  }
-
-  /** A round that gives the executor work, and leaves answers for the next round. */
-  feed(): StepReport {
-    return this.#round(false);
+    return this.#e.scheduler.authority.round(this.whole);
   }
 
   /** `step`, for a host or a GPU that decides. */
   stepAsync(): Promise<StepReport> {
-    return this.#roundAsync(true);
+    return this.#e.scheduler.authority.roundAsync(this.whole);
   }
 
-  /** `feed`, for a host or a GPU that decides. */
-  feedAsync(): Promise<StepReport> {
-    return this.#roundAsync(false);
-  }
-
-  #round(takes: boolean): StepReport {
-    const e = this.#e;
-    e.checkIdle();
-    if (decidesOnDevice(e)) {
-      throw new BlockstepError('ERR_BLOCKSTEP_AUTHORITY', 'the GPU decides: await stepAsync(), or run()');
-    }
-    return this.#part(() => {
-      this.#begin();
-      return this.#end(this.#canSchedule() ? e.scheduler.schedule() : null, takes);
-    });
-  }
-
-  async #roundAsync(takes: boolean): Promise<StepReport> {
-    const e = this.#e;
-    if (!decidesOnDevice(e)) return this.#round(takes);
-    e.checkIdle();
-    const pending = this.#part(() => {
-      this.#begin();
-      return this.#canSchedule() ? e.scheduler.beginSchedule() : null;
-    });
-    if (pending === null) return this.#part(() => this.#end(null, takes));
-    const round = new PendingRound(
-      () => this.#part(() => pending.finish()),
-      (plan) => {
-        e.pendingRound = null;
-        return this.#part(() => this.#end(plan, takes));
-      },
-    );
-    e.pendingRound = round;
-    // If this rejects, `finish` throws the same error.
-    await pending.settle().catch(() => {});
-    return round.finish();
+  /** @param takes whether the round may take an answer */
+  #makeRound(takes: boolean): Round<StepReport> {
+    return {
+      check: () => this.#e.checkIdle(),
+      part: (act) => this.#part(act),
+      begin: () => this.#begin(),
+      end: (plan) => this.#end(plan, takes),
+    };
   }
 
   /** Runs a part of a round. Callbacks inside it may not step the engine. */
@@ -135,13 +104,14 @@ export class StepLoop {
     }
   }
 
-  /** Begins a round: everything before the plan is made. */
-  #begin(): void {
+  /** Begins a round: everything before the plan is made. @returns whether a plan is to be made */
+  #begin(): boolean {
     const e = this.#e;
     this.#health.checkExecutor();
     e.rounds++;
     this.#collected = false;
     this.#moved = drainAborts(e);
+    return this.#canSchedule();
   }
 
   /** Ends a round: everything after the plan was made. @param plan null = no plan. @param takes whether an answer may be taken */
@@ -273,8 +243,4 @@ export class StepLoop {
     sweepStreams(e);
     return e.hasWork() ? 'stalled' : 'idle';
   }
-}
-
-function decidesOnDevice({ scheduler }: EngineState): boolean {
-  return scheduler.config.placement.authority === 'device';
 }

@@ -15,6 +15,7 @@ import {
 import type { SubmitPlace } from '../streams/submit-place.js';
 import { abortStream, drainAborts, stopStream } from './abort.js';
 import { checkRoom, hasBounds } from './overload.js';
+import { checkerOf } from './refusal.js';
 import { addChunk, endInput } from './session-input.js';
 
 /** Lets requests in: gives them to the scheduler, and streams to their clients. */
@@ -33,7 +34,15 @@ export class Submitter {
       endInput: (stream) => endInput(e, stream),
     };
     this.#signals = new Signals(this.#calls.abort);
-    if (hasBounds(e.config)) e.scheduler.onAdd((numTokens) => checkRoom(e, numTokens));
+    const check = checkerOf(e.config);
+    const hasRoomToCheck = hasBounds(e.config);
+    e.scheduler.onAdd(
+      (request) => {
+        check(request);
+        if (hasRoomToCheck) checkRoom(e, request.prompt.length);
+      },
+      (chunk, { grammar, adapter }) => check({ ...chunk, grammar, adapter }),
+    );
   }
 
   /** @throws ERR_BLOCKSTEP_SHUTDOWN, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */

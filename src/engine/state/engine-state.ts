@@ -7,7 +7,6 @@ import { LiveStreams } from '../streams/live-streams.js';
 import { Workers } from '../workers/workers.js';
 import { EngineCounters } from './counters.js';
 import type { EngineConfig } from './options.js';
-import type { PendingRound } from './pending-round.js';
 import type { Step } from './step.js';
 import { StepTimes } from './step-times.js';
 
@@ -56,8 +55,6 @@ export class EngineState {
   answeredAt = Number.NEGATIVE_INFINITY;
   /** Time of the last `resume`, in milliseconds of the engine's clock. */
   resumedAt = Number.NEGATIVE_INFINITY;
-  /** Where the GPU decides: the round whose plan is not decided yet; null = no such round. */
-  pendingRound: PendingRound<unknown> | null = null;
   /** Asks the run loop for another turn. */
   readonly poke: () => void;
   /** Tells the listener that the engine broke. */
@@ -134,12 +131,12 @@ export class EngineState {
   }
 
   /**
-   * Every client's call that changes something begins with this. A round that waits for the GPU is carried to its end here, so that the
-   * call never meets a half-made plan.
+   * Every client's call that changes something begins with this. A round whose plan is still being made is carried to its end here, so
+   * that the call never meets a half-made plan.
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */
   checkUsable(): void {
-    this.pendingRound?.tryToFinish();
+    this.scheduler.authority.finishRound();
     if (this.disposed) throw disposedError();
     if (this.poison === null) return;
     const { code, message, cause } = this.poison;

@@ -4,7 +4,7 @@ import { checkNames, knownNames, type NamesOf } from '../../base/known-names.js'
 import type { WorkerConnector } from '../../scheduler/connector/connector.js';
 import { OPTION_WORDS, SCHEDULER_OPTION_NAMES } from '../../scheduler/options/option-names.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
-import type { DeviceExecutor, Executor, ExecutorPlan } from '../executor/executor.js';
+import type { DeviceExecutor, Executor, ExecutorPlan, SubmittedRequest } from '../executor/executor.js';
 import { type ExecutorLimits, takeLimits } from '../executor/executor-limits.js';
 import { type ExecutorPlace, takePlace } from '../executor/executor-place.js';
 import type { PlanTables } from '../executor/executor-tables.js';
@@ -78,6 +78,7 @@ export interface EngineConfig extends QueueBounds {
   readonly execute: (plan: ExecutorPlan, tables: PlanTables | null) => unknown;
   readonly disposeExecutor: (() => unknown) | null;
   readonly requestsFinished: ((handles: readonly number[]) => unknown) | null;
+  readonly checkRequest: ((request: SubmittedRequest) => void) | null;
   readonly limits: ExecutorLimits;
   readonly watchesBlocks: boolean;
   readonly usesTables: boolean;
@@ -139,12 +140,26 @@ function takeExecutor(
   executor: unknown,
 ): Pick<
   EngineConfig,
-  'execute' | 'disposeExecutor' | 'requestsFinished' | 'limits' | 'watchesBlocks' | 'usesTables' | 'place'
+  | 'execute'
+  | 'disposeExecutor'
+  | 'requestsFinished'
+  | 'checkRequest'
+  | 'limits'
+  | 'watchesBlocks'
+  | 'usesTables'
+  | 'place'
 > {
   const expected = 'an object with a function execute';
   if (typeof executor !== 'object' || executor === null)
     throw badArgument('executor', show(executor), expected);
-  const { execute, dispose, requestsFinished, limits, usesTables = true } = executor as DeviceExecutor;
+  const {
+    execute,
+    dispose,
+    requestsFinished,
+    checkRequest,
+    limits,
+    usesTables = true,
+  } = executor as DeviceExecutor;
   const { watchesBlocks = false, device, stream } = executor as DeviceExecutor;
   if (typeof execute !== 'function') throw badArgument('executor.execute', show(execute), 'a function');
   if (dispose !== undefined && typeof dispose !== 'function') {
@@ -152,6 +167,8 @@ function takeExecutor(
   }
   if (requestsFinished !== undefined && typeof requestsFinished !== 'function')
     throw badArgument('executor.requestsFinished', show(requestsFinished), 'a function');
+  if (checkRequest !== undefined && typeof checkRequest !== 'function')
+    throw badArgument('executor.checkRequest', show(checkRequest), 'a function');
   if (typeof usesTables !== 'boolean')
     throw badArgument('executor.usesTables', show(usesTables), 'a boolean');
   return {
@@ -161,6 +178,12 @@ function takeExecutor(
       requestsFinished === undefined
         ? null
         : (handles) => Reflect.apply(requestsFinished, executor, [handles]) as unknown,
+    checkRequest:
+      checkRequest === undefined
+        ? null
+        : (request) => {
+            Reflect.apply(checkRequest, executor, [request]);
+          },
     limits: takeLimits(limits),
     watchesBlocks: checkBoolean('executor.watchesBlocks', watchesBlocks),
     usesTables,

@@ -158,8 +158,11 @@ export class Workers {
 
   /** Has the workers begin the stores of a plan: after its execution and update, and before a block that it freed is reused. */
   end(plan: Plan): void {
-    this.#lastEnded = plan.step;
-    if (this.#dropped.length > 0) this.#dropped = this.#dropped.filter(({ behind }) => behind > plan.step);
+    // A plan without tokens ends at once, while steps before it may still be in flight.
+    if (plan.totalTokens > 0) {
+      this.#lastEnded = plan.step;
+      if (this.#dropped.length > 0) this.#dropped = this.#dropped.filter(({ behind }) => behind > plan.step);
+    }
     // Which rows failed takes a look at every row.
     if (!this.#hasStores) return;
     const { connectorMetadata: metadata, step } = plan;

@@ -37,18 +37,12 @@ export function nativeGroups(
   config: SchedulerConfig,
   gpu: number | null,
 ): Pick<NativeReferenceConfig, 'groups' | 'blockSize' | 'maxBlocksPerRow'> {
-  const { kvGroups, blockSize, numSpeculativeTokens } = config;
+  const { kvGroups, blockSize } = config;
   const core = coreConfig(config);
   if (kvGroups === null) return { blockSize, maxBlocksPerRow: core.maxBlocksPerRow };
   const named = kvGroups.list.map(({ type }) => type).join(', ');
   if (gpu !== null)
     throw badArgument('kvGroups', named, `none on cuda:${gpu}: groups are computed on the host`);
-  if (numSpeculativeTokens > 0 && kvGroups.hasStates)
-    throw badArgument(
-      'kvGroups',
-      named,
-      `none of type mamba with numSpeculativeTokens (${numSpeculativeTokens})`,
-    );
   const shapes = groupShapes(core as Parameters<typeof groupShapes>[0]);
   const groups = kvGroups.list.map((group, g) => ({
     ...shapes[g],

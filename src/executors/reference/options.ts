@@ -51,7 +51,7 @@ export interface ReferenceExecutorOptions<Device = string>
     Partial<Record<'pipelineDepth', number>> {
   /**
    * KV cache groups, as the scheduler has them: the option, or that of its `config`. The scheduler's `enablePrefixCaching` is to be
-   * given too, since the groups' defaults depend on it. Refused on a GPU, and groups of type `mamba` with `numSpeculativeTokens`.
+   * given too, since the groups' defaults depend on it. Refused on a GPU.
    */
   kvGroups?: readonly KvGroupOptions[] | KvGroups | null;
   /** Equal seeds give equal texts for equal prompts: 0 to 2^32 - 1. Default 0. */

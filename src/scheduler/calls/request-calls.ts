@@ -12,7 +12,7 @@ export function add(calls: SchedulerCalls, input: RequestInput): number {
   return calls.enter(() => {
     const s = calls.state;
     const taken = takeRequest(s, input);
-    calls.admitNew(taken.prompt.length);
+    calls.admitNew(taken);
     const { prompt, adapter = '', cacheSalt = '' } = taken;
     const handle = s.core.native.add(prompt, adapter, cacheSalt);
     calls.log?.add(s.now, taken);
@@ -30,6 +30,7 @@ export function addChunk(calls: SchedulerCalls, key: string | number, chunk: Chu
     const request = getOpenSession(s, named, 'chunk');
     if (request === undefined) return 'skipped';
     const complete = completeChunk(s, request, taken);
+    calls.admitChunk(complete, request);
     calls.log?.chunk(s.now, request.handle, complete);
     return addToSession(s, request, complete);
   });

@@ -1,10 +1,11 @@
 import { BlockstepError, show } from '../../base/errors.js';
 import { enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { Core } from '../../core/core.js';
-import type { Deciding } from '../device/gpu-question.js';
 import { LogWriter } from '../log/log.js';
 import { coreConfig } from '../options/core-config.js';
 import type { LogSink, SchedulerConfig } from '../options/options.js';
+import type { Request, TakenRequest } from '../request/request.js';
+import type { Chunk } from '../request/session.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
 import { Aborts } from './aborts.js';
@@ -21,10 +22,10 @@ export class SchedulerCalls {
   readonly log: LogWriter | null;
   readonly aborts = new Aborts(this);
 
-  /**
-   * Called with the number of prompt tokens of a new request whose fields are good. To refuse the request it throws.
-   */
-  admitNew: (numTokens: number) => void = () => {};
+  /** Called with a new request whose fields are good. To refuse the request it throws. */
+  admitNew: (request: TakenRequest) => void = () => {};
+  /** The same for a chunk of a session. */
+  admitChunk: (chunk: Chunk, request: Request) => void = () => {};
 
   /** @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; what the connector or the log sink throws */
   constructor(config: SchedulerConfig) {
@@ -48,37 +49,9 @@ export class SchedulerCalls {
     this.gate.enter();
     let result: T;
     try {
-      this.#readClock();
+      this.readClock();
       result = act();
       this.state.borrower?.cleanUp();
-      if (this.log !== null) this.gate.change(() => this.flushLog());
-    } finally {
-      this.gate.leave();
-    }
-    this.state.anomalies.throwFirst();
-    return result;
-  }
-
-  /**
-   * As `enter`, for a call that waits for the GPU and changes the state in every part. The call is over when its last
-   * part is.
-   */
-  *enterInParts<T>(begin: () => Deciding<T>): Deciding<T> {
-    this.gate.enter();
-    let result: T;
-    try {
-      this.#readClock();
-      const parts = begin();
-      for (;;) {
-        const part = this.gate.change(() => parts.next());
-        if (part.done === true) {
-          result = part.value;
-          break;
-        }
-        this.gate.suspend();
-        yield;
-        this.gate.resume();
-      }
       if (this.log !== null) this.gate.change(() => this.flushLog());
     } finally {
       this.gate.leave();
@@ -140,7 +113,8 @@ export class SchedulerCalls {
     if (connector?.protection.includes('pin')) connector.methods.bindPins?.(makePins(this));
   }
 
-  #readClock(): void {
+  /** Reads the clock, once per call. @throws ERR_BLOCKSTEP_BAD_ARG if `now` returns no finite number; what `now` throws */
+  readClock(): void {
     const before = enterCallee('now');
     let now: number;
     try {

@@ -8,7 +8,7 @@ import { keepTokens } from '../state/kept-tokens.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { handOver } from './hand-over.js';
 import { leaveLoading } from './loading.js';
-import { giveRowBack } from './preempt.js';
+import { fenceBlocks, giveRowBack } from './preempt.js';
 
 /**
  * Ends a request: the one exit, from every state. The first reason wins; a second call does nothing.
@@ -65,10 +65,11 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
   }
   if (!request.isFinished || s.bySlot[request.slot] !== request) return;
   s.deadlines.stop(request);
-  s.draining.delete(request);
+  const wasKept = s.draining.delete(request) || s.quarantined.delete(request);
+  request.isGone = wasKept && s.connector?.protection.includes('own') === true;
   s.drainingRows.delete(request);
-  s.quarantined.delete(request);
   s.bySlot[request.slot] = undefined;
+  fenceBlocks(s, request);
   s.core.push(PendingOp.close, request.slot, 0);
 }
 
@@ -116,6 +117,8 @@ function end(s: SchedulerState, request: Request, reason: FinishCode): void {
   request.session?.close();
   s.deadlines.stopAll(request);
   s.structured.delete(request);
+  s.failedGrammars.delete(request);
+  s.prefills.delete(request);
   s.requests.delete(request.id);
   s.backlog.leave(request, s.now, false);
   s.blocksMoved = true;

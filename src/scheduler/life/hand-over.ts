@@ -40,9 +40,11 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
 function leftBy(s: SchedulerState, request: Request): HandOver {
   const extent = kvExtent(s.inFlight, request);
   const { blockSize, deviations, kvGroups } = s.config;
-  const computed = Math.min(request.numComputedTokens, request.numTokens);
+  const { numComputedTokens, numTokens } = request;
+  const known = Math.min(numComputedTokens, numTokens);
+  const computed = deviations.settleHandOver ? known : numComputedTokens;
   // What no later token needs is let go first. Whoever goes on from exactly these tokens computes the last one again, to sample from.
-  const behind = deviations.handOverWindows ? Math.max(computed - 1, 0) : request.numComputedTokens;
+  const behind = deviations.handOverWindows ? Math.max(known - 1, 0) : numComputedTokens;
   if (kvGroups !== null && hasRows(s.core, request.slot)) {
     keepDropped(s, request, behind);
     s.core.native.dropGroups(request.slot, behind);

@@ -1,7 +1,7 @@
 import { joined } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
-import { hasRows, heldBlocks } from '../../core/rows.js';
+import { hasRows, heldBlocks, rowsOf } from '../../core/rows.js';
 import { neededPlaces } from '../connector/view-group.js';
 import { NEVER, type Plan } from '../plan/plan.js';
 import { isUsed } from '../request/outstanding.js';
@@ -15,7 +15,11 @@ import { enterQueue } from './deadlines.js';
  * them again. Outputs that steps in flight still bring for the request are kept.
  */
 export function preempt(s: SchedulerState, request: Request): void {
+  const { preemptedOutputs } = s.config;
+  if (preemptedOutputs === 'discard') discardOutputs(s, request);
+  else if (preemptedOutputs === 'await') request.numOutputPlaceholders = 0;
   giveBlocksBack(s, request);
+  s.prefills.delete(request);
   request.status = 'PREEMPTED';
   request.waitingSince = s.now;
   request.numComputedTokens = 0;
@@ -34,6 +38,7 @@ export function preempt(s: SchedulerState, request: Request): void {
  */
 export function giveBlocksBack(s: SchedulerState, request: Request): void {
   if (isUsed(request)) keepBlocks(s, request, heldBlocks(s.core, request.slot));
+  else fenceBlocks(s, request);
   giveRow(s, request);
   if (s.connector !== null) s.releasedHandles.push(request.handle);
 }
@@ -78,6 +83,36 @@ export function keepDropped(s: SchedulerState, request: Request, numComputed: nu
 function keepBlocks(s: SchedulerState, request: Request, blocks: Int32Array): void {
   s.core.native.pin(blocks);
   request.keptBlocks = request.keptBlocks === null ? blocks : joined(request.keptBlocks, blocks);
+}
+
+/**
+ * With the rule `fenceFrees`: pins the blocks of a request that gives its row back while a step in flight may still write them, until that
+ * step has been updated.
+ */
+export function fenceBlocks(s: SchedulerState, request: Request): void {
+  if (!s.config.fenceFrees || s.connector === null) return;
+  if (!s.inFlight.some((plan) => plan.indexOf(request) >= 0)) return;
+  const rows = rowsOf(s.core, request.slot).map((row) => row.filter((id) => id !== 0));
+  for (const blocks of rows) {
+    if (blocks.length === 0) continue;
+    s.core.native.pin(blocks);
+    s.fencedFrees.push({ id: request.id, blocks, after: s.numScheduledPlans });
+  }
+}
+
+/**
+ * Gives back the blocks behind fences, in the order in which they were given up.
+ * @param all also those whose steps are still in flight: a forced reset of the prefix cache has voided them
+ */
+export function releaseFenced(s: SchedulerState, all: boolean): void {
+  const updated = s.numScheduledPlans - s.inFlight.length;
+  const { fencedFrees } = s;
+  while (fencedFrees.length > 0 && (all || fencedFrees[0].after <= updated)) {
+    const { blocks } = fencedFrees.shift() as { blocks: Int32Array };
+    // Last block first, the order in which a row frees its blocks.
+    s.core.native.unpin(blocks.reverse());
+    s.blocksMoved = true;
+  }
 }
 
 function giveRow(s: SchedulerState, { slot }: Request): void {

@@ -3,7 +3,7 @@ import { numSinkBlocks } from '../options/options.js';
 import type { ResetOptions, ResetResult } from '../options/reset.js';
 import { noteForgotten } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { preemptByForce } from './preempt.js';
+import { preemptByForce, releaseFenced } from './preempt.js';
 import { reclaimAllSessions } from './reclaim.js';
 
 const NO_BLOCKS = new Int32Array(0);
@@ -25,8 +25,10 @@ export function resetPrefixCache(
     const request = s.queues.running[s.queues.running.length - 1];
     preemptByForce(s, request);
     preempted.push(request.id);
+    if (s.config.preemptedIds === 'sinceLast') s.resetVictims.push(request);
   }
   const reclaimed = resetRunning ? reclaimAllSessions(s) : [];
+  if (resetRunning) releaseFenced(s, true);
   const published = s.config.reportBlocks ? s.core.published() : NO_BLOCKS;
   const { kvGroups, deviations } = s.config;
   const isKept = kvGroups !== null && numSinkBlocks(kvGroups) > 0 && !deviations.resetBesideSinks;
@@ -41,10 +43,9 @@ export function resetPrefixCache(
   return { ok, local, connector, ...inUse, preempted, reclaimed };
 }
 
-/** External ids of all requests that hold blocks, finished ones included. */
+/** External ids of all requests that hold blocks, finished ones included, and those that gave up what a step in flight may write. */
 function holders(s: SchedulerState): string[] {
   const all = [...s.requests.values(), ...s.draining, ...s.quarantined];
-  return all
-    .filter(({ slot, keptBlocks }) => keptBlocks !== null || hasRows(s.core, slot))
-    .map((request) => request.id);
+  const holding = all.filter(({ slot, keptBlocks }) => keptBlocks !== null || hasRows(s.core, slot));
+  return [...new Set([...holding, ...s.fencedFrees].map(({ id }) => id))];
 }

@@ -1,7 +1,6 @@
 import { markFailed } from '../life/loading.js';
 import { discardOutputs, preemptByForce } from '../life/preempt.js';
 import { releaseWaiting } from '../life/reclaim.js';
-import { isFull } from '../options/kv-groups.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks, forgetRow } from '../state/forget.js';
@@ -55,14 +54,6 @@ export function leftSince(s: SchedulerState, oldest: Plan): Request[] {
 }
 
 /**
- * Whether steps in flight may have let go of bad blocks: places of windows, and states, that a request has left behind since. Nobody
- * knows which blocks those were, and they can still be found.
- */
-export function hasLetGo({ config, inFlight }: SchedulerState): boolean {
-  return inFlight.length > 0 && config.kvGroups?.list.every(isFull) === false;
-}
-
-/**
  * Whether a request that may have shared a bad block has given it back meanwhile, as far as anybody knows. Only requests admitted in
  * this step or later may have shared one: a request admitted before already had its blocks when the bad ones were
  * published. Blocks that such a request computed on top of bad ones can still be found in the prefix cache, and are
@@ -70,7 +61,6 @@ export function hasLetGo({ config, inFlight }: SchedulerState): boolean {
  * @param failed requests whose own entries failed, which are not looked at
  */
 export function someSharerLeft(s: SchedulerState, plan: Plan, failed: ReadonlySet<Request>): boolean {
-  if (hasLetGo(s)) return true;
   return leftSince(s, plan).some((request) => request.admittedStep >= plan.step && !failed.has(request));
 }
 

@@ -37,16 +37,18 @@ export function failLoads(
 ): Request[] {
   const failed = new Set<Request>();
   const plans = plan === null ? s.inFlight : [plan, ...s.inFlight];
-  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);
-  for (const invalid of output?.invalidBlocks ?? []) takeInvalid(s, plans, invalid, failed);
+  const found = new Set<number>();
+  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed, found);
+  for (const invalid of output?.invalidBlocks ?? []) takeInvalid(s, plans, invalid, failed, found);
   if (s.config.loadFailurePolicy === 'fail' && plan !== null) {
     // An older step may still bring an output for a request that was preempted and loaded again since.
     for (const request of failed) dropOutputs(s, request, plan);
   }
-  if (plan?.syncLoads.some((load) => load.failed)) {
+  if (plan !== null && (found.size > 0 || plan.syncLoads.some((load) => load.failed))) {
     forgetReassigned(s, plan);
+    for (const id of found) plan.missing.add(id);
     failSyncLoads(s, plan, failed, failedEntries);
-  }
+  } else if (found.size > 0) recomputeSharers(s, null, found, new Set());
   if (s.config.loadFailurePolicy === 'recompute') return [];
   for (const request of failed) request.failure ??= 'its KV could not be loaded';
   return [...failed];
@@ -56,12 +58,14 @@ export function failLoads(
  * Takes the report that a load failed as a whole. Only declared ranks of the child that loads can report it. For a
  * synchronous load the plan is asked first and not the request: the request may have ended meanwhile while its blocks
  * can still be found.
+ * @param found takes the blocks that others can find although they are being loaded
  */
 function takeFailed(
   s: SchedulerState,
   plans: readonly Plan[],
   report: TakenReport,
   failed: Set<Request>,
+  found: Set<number>,
 ): void {
   const { handle, child, step } = report;
   const isOurs = (load: Load): boolean =>
@@ -76,6 +80,7 @@ function takeFailed(
   const request = getByHandle(s, handle);
   if (request === undefined) return;
   if (request.load !== null && isOurs(request.load)) {
+    for (const id of request.load.blocks) if (wasFound(s, request, id)) found.add(id);
     loseLoad(s, request);
     failed.add(request);
     return;
@@ -89,12 +94,14 @@ function takeFailed(
  * Takes the report that a load did not fill one block: finds the loads of the child that were to fill it. A synchronous
  * load is noted in the plan that reads the block, and the update of that plan draws the consequences. The report is
  * only counted, as an anomaly, if no load fills the block, if another child loads it, or if it has a new owner by now.
+ * @param found takes the block if others can find it although it is being loaded
  */
 function takeInvalid(
   s: SchedulerState,
   plans: readonly Plan[],
   { block, handle, child }: TakenInvalid,
   failed: Set<Request>,
+  found: Set<number>,
 ): void {
   let known = false;
   let reassigned = false;
@@ -111,6 +118,7 @@ function takeInvalid(
     known = true;
     failed.add(request);
     truncateLoad(s, request, firstTokenIn(s, request, new Set([block])));
+    if (wasFound(s, request, block)) found.add(block);
   }
   for (const plan of plans) {
     for (const load of plan.syncLoads) {
@@ -136,6 +144,15 @@ function takeInvalid(
     const isRace = handle !== undefined && s.fenced.has(handle);
     s.anomalies.report('invalid-block', `block ${block}${whose} is not being loaded`, null, isRace);
   }
+}
+
+/**
+ * Whether the prefix cache has a block that an asynchronous load fills. Only without the deviation `limitLoadRetries`: a prompt of one token that
+ * fills a block is loaded again after its block was published, over what others read by then.
+ */
+function wasFound(s: SchedulerState, { numTokens }: Request, block: number): boolean {
+  if (s.config.deviations.limitLoadRetries || numTokens > 1) return false;
+  return s.core.published().includes(block);
 }
 
 /**

@@ -7,7 +7,6 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import {
   forgetFrom,
   forgetSince,
-  hasLetGo,
   holdsSince,
   leftSince,
   recomputeSharers,
@@ -52,7 +51,7 @@ export function loseBlocks(
   const ends = s.config.loadFailurePolicy === 'fail';
   if (ends) for (const request of holders) giveUp(s, oldest, request, firstTokenIn(s, request, bad));
   else recomputeSharers(s, oldest, bad, NOBODY);
-  if (oldest !== null && (left.length > 0 || hasLetGo(s))) forgetLeft(s, oldest, left);
+  if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
   return ends ? holders : NONE;
 }
 

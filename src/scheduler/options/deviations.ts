@@ -87,6 +87,16 @@ export interface Deviations {
    */
   clipHandOver: boolean;
   /**
+   * A hand-over ends with the request's known tokens. vLLM also hands over the block of a token that a step in flight is to bring, when the
+   * request ends before that step does: the block holds nothing of the request yet.
+   */
+  settleHandOver: boolean;
+  /**
+   * With the rule `padDecode` a request is not padded where `longPrefillTokenThreshold` would then cut its tokens. vLLM cuts the tokens and keeps
+   * the drafts: it takes back more tokens than were computed, down to -1, and the text goes wrong (#54028).
+   */
+  padWholeRows: boolean;
+  /**
    * Adapters of running requests count against `maxLoras` also in a step that has no entry for these requests. vLLM
    * counts the adapters of the step's entries. With speculative tokens in flight more adapters may come to run at
    * once, which fails vLLM's own assertion.
@@ -95,7 +105,7 @@ export interface Deviations {
   /**
    * Drafts that the grammar of their request was not shown, because the step before had no entry for the request,
    * count as refused (`Plan.numInvalidDraftTokens`): an executor that has drafts of its own for them must not accept
-   * one. vLLM does not count them, and leaves it to its model runner what becomes of the -1 in their place.
+   * one. So do the drafts of `padDecode`, which nobody made. vLLM does not count them, and leaves it to its model runner what becomes of the -1 in their place.
    */
   refuseUnseenDrafts: boolean;
   /**
@@ -139,6 +149,11 @@ export interface Deviations {
    */
   chunkHits: boolean;
   /**
+   * In mode `align` a state can be found if a step ended behind it, at the end of its block. With a drafter of type eagle the last blocks of a prompt are
+   * computed in steps that end anywhere. Where one goes past the end of a block in whose middle the one before ended, vLLM publishes what that one left.
+   */
+  wholeStates: boolean;
+  /**
    * Where a group of states lies beside attention, the blocks that any kind of attention takes are named to be zeroed
    * (`Plan.blocksToZero`). vLLM names those of plain full attention alone: windows, chunks, sinks and MLA read what a state left.
    */
@@ -155,7 +170,8 @@ export interface Deviations {
   capDrafts: boolean;
   /**
    * With drafts in several steps in flight, a window or chunk lets blocks go only when no rejected draft can take the request back to them.
-   * vLLM counts drafts in flight as computed there: where they are rejected, the next tokens read blocks that were let go.
+   * vLLM counts drafts in flight as computed there: where they are rejected, the next tokens read blocks that were let go. A state cannot be kept
+   * so: drafts beside `mamba` are refused at `pipelineDepth` 3, and in mode `align` as many drafts as a block has tokens.
    */
   keepDraftWindows: boolean;
   /**
@@ -194,6 +210,8 @@ const ALL_ON: Deviations = {
   limitLoadRetries: true,
   finalTokenDelivery: true,
   clipHandOver: true,
+  settleHandOver: true,
+  padWholeRows: true,
   countIdleAdapters: true,
   refuseUnseenDrafts: true,
   skipEndedBitmasks: true,
@@ -203,6 +221,7 @@ const ALL_ON: Deviations = {
   cutAllHits: true,
   publishMatchable: true,
   chunkHits: true,
+  wholeStates: true,
   zeroAttention: true,
   recomputeWindows: true,
   capDrafts: true,
@@ -219,11 +238,17 @@ export const DEVIATION_NAMES = knownNames<Deviations>('deviations', ALL_ON);
 /** Names of all deviations. */
 export const DEVIATIONS = Object.freeze(Object.keys(ALL_ON)) as readonly (keyof Deviations)[];
 
-/** The deviations of a scheduler: all on, except where `given` says otherwise; `false` turns all off. */
-export function resolveDeviations(given: Partial<Deviations> | false | undefined): Readonly<Deviations> {
+/**
+ * The deviations of a scheduler: all on, except where `given` says otherwise; `false` turns all off but those that the chosen version of
+ * vLLM has mended.
+ */
+export function resolveDeviations(
+  given: Partial<Deviations> | false | undefined,
+  mended: readonly (keyof Deviations)[] = [],
+): Readonly<Deviations> {
   const resolved = { ...ALL_ON };
   for (const name of DEVIATIONS) {
-    if (given === false) resolved[name] = false;
+    if (given === false) resolved[name] = mended.includes(name);
     else if (given?.[name] !== undefined) resolved[name] = given[name];
   }
   return Object.freeze(resolved);

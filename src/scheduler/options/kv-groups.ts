@@ -4,6 +4,7 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 import type { KvViewGroup } from '../connector/view-group.js';
 import type { KvGroupType } from '../events/kv-event.js';
 import type { Deviations } from './deviations.js';
+import { checkTogether } from './groups-together.js';
 
 /**
  * A KV cache group: layers of a model that share one table of blocks. All groups take their blocks from one pool, and a block has as many
@@ -61,6 +62,8 @@ export interface KvGroupsContext {
   readonly numSpeculativeTokens: number;
   readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
   readonly hasConnector: boolean;
+  readonly pipelineDepth: number;
+  readonly deviations: Pick<Deviations, 'keepDraftWindows'>;
 }
 
 const MAX_GROUPS = 8;
@@ -208,35 +211,6 @@ function takeMode(
     throw badArg(name, taken, 'align or all with prefix caching, which finds states that were kept');
   if (!enablePrefixCaching && taken !== 'none') throw badArg(name, taken, 'none without prefix caching');
   return taken;
-}
-
-/** What vLLM refuses at its start, or accepts and dies of. */
-function checkTogether(groups: readonly KvGroup[], alignment: number, context: KvGroupsContext): void {
-  const modes = new Set(groups.flatMap(({ mode }) => mode ?? []));
-  if (modes.size > 1)
-    throw badArg('kvGroups', [...modes].join(', '), 'one mode for all groups of type mamba');
-  for (const [i, { type, blockSize, eagle }] of groups.entries()) {
-    if (type !== 'chunked') continue;
-    if (blockSize !== alignment) {
-      const why = `${alignment}, the least common multiple of all block sizes, in a group of type chunked`;
-      throw badArg(`kvGroups[${i}].blockSize`, blockSize, why);
-    }
-    if (eagle)
-      throw badArg('speculativeMethod', context.speculativeMethod, 'not eagle with a group of type chunked');
-  }
-  if (!modes.has('align')) return;
-  const { blockSize, maxNumBatchedTokens, longPrefillTokenThreshold, enableChunkedPrefill } = context;
-  if (blockSize > maxNumBatchedTokens)
-    throw badArg(
-      'maxNumBatchedTokens',
-      maxNumBatchedTokens,
-      `at least blockSize (${blockSize}) with Mamba in mode align`,
-    );
-  if (longPrefillTokenThreshold > 0 && longPrefillTokenThreshold < blockSize) {
-    const why = `0, or at least blockSize (${blockSize}) with Mamba in mode align`;
-    throw badArg('longPrefillTokenThreshold', longPrefillTokenThreshold, why);
-  }
-  if (!enableChunkedPrefill) throw badArg('enableChunkedPrefill', false, 'true with Mamba in mode align');
 }
 
 function takeHashBlockSize(given: number | undefined, sizes: readonly number[]): number {

@@ -7,9 +7,10 @@ import type { KvEventSink, TakenKvEventSink } from '../events/kv-event.js';
 import type { Deadlines } from '../request/wait.js';
 import type { Deviations } from './deviations.js';
 import { type KvGroupOptions, type KvGroups, mostPlaces } from './kv-groups.js';
+import type { VersionRules, VllmVersion } from './rules.js';
 
 /** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
-export interface SchedulerOptions extends PlacementOptions {
+export interface SchedulerOptions extends PlacementOptions, Partial<VersionRules> {
   /** Blocks of the KV pool, the null block 0 included (vLLM's num_gpu_blocks). 2 to 1,048,576. */
   numBlocks: number;
   /** Tokens per block. Default 16. */
@@ -64,6 +65,11 @@ export interface SchedulerOptions extends PlacementOptions {
   numRows?: number;
   /** Key of the block hash, 128 bits. Default: random. Replicas that share a cache need the same key. */
   hashSeed?: Uint8Array | bigint | number;
+  /**
+   * The commit of vLLM whose rules decide where versions of vLLM differ (`VersionRules`); single rules given beside it override it. Deviations that this
+   * version has mended itself are then on even with `deviations: false`. Default: `28be48fa`, with all deviations.
+   */
+  like?: VllmVersion | null;
   /** Named deviations from vLLM. All are on by default; `false` turns all off. */
   deviations?: Partial<Deviations> | false;
   /** The connector, which moves KV blocks between this engine and elsewhere. Default: none. */
@@ -114,7 +120,7 @@ export const DEFAULT_LIMITS = {
 } as const;
 
 /** Checked `SchedulerOptions`, with every default filled in. */
-export interface SchedulerConfig {
+export interface SchedulerConfig extends Readonly<VersionRules> {
   /** Blocks of the KV pool, the null block 0 included. */
   readonly numBlocks: number;
   /** Tokens per block. */

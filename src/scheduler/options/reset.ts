@@ -16,7 +16,7 @@ export interface ResetResult {
    * local cache was not reset.
    */
   connector: boolean | null;
-  /** External ids of the requests that hold blocks, when `local` is false. */
+  /** External ids of the requests that hold blocks, or gave up some that a step in flight may write, when `local` is false. */
   blockers: string[];
   /** Blocks that the connector has pinned, when `local` is false. Pinned blocks are in use too. */
   pinnedBlocks: number;

@@ -2,6 +2,7 @@ import { badArg, checkBoolean, checkOneOf, isObject } from '../../base/checks.js
 import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { resolvePlacement } from '../../core/placement.js';
+import { checkDecidable } from '../authority/limits/device-limits.js';
 import { takeBorrower } from '../borrow/ask-borrower.js';
 import { type ConnectorMethods, takeConnector } from '../connector/connector-methods.js';
 import { takeKvEventSink } from '../events/kv-event.js';
@@ -11,6 +12,7 @@ import { takeHashSeed } from './hash-seed.js';
 import { takeKvGroups } from './kv-groups.js';
 import { SCHEDULER_OPTIONS } from './option-names.js';
 import { DEFAULT_LIMITS, type LogSink, type SchedulerConfig, type SchedulerOptions } from './options.js';
+import { MENDED, rulesOf, takeRules, type VersionRules, VLLM_VERSIONS, type VllmVersion } from './rules.js';
 
 const DEADLINE_NAMES = knownNames<Deadlines>('deadlines', DEFAULT_DEADLINES);
 const MAX_BLOCKS = 2 ** 20;
@@ -30,7 +32,8 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   checkNames(options, SCHEDULER_OPTIONS);
   const o = options;
   const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
-  const limits: Omit<SchedulerConfig, 'kvGroups'> = {
+  const like = takeLike(o.like);
+  const limits: Omit<SchedulerConfig, 'kvGroups' | keyof VersionRules> = {
     numBlocks: integer('numBlocks', o.numBlocks, undefined, 2, MAX_BLOCKS),
     blockSize: integer('blockSize', o.blockSize, 16, 1, 2 ** 16),
     maxNumSeqs,
@@ -69,7 +72,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     maxLoras: integer('maxLoras', o.maxLoras, 0, 0, MAX_ROWS),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
     hashSeed: takeHashSeed(o.hashSeed),
-    deviations: resolveDeviations(takeDeviations(o.deviations)),
+    deviations: resolveDeviations(takeDeviations(o.deviations), like === null ? [] : MENDED[like]),
     placement: resolvePlacement(o),
     connector: takeConnectorOption(o),
     borrower: o.borrower === undefined || o.borrower === null ? null : takeBorrower(o.borrower),
@@ -83,7 +86,13 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     log: o.log === undefined || o.log === null ? null : checkSink(o.log),
   };
   const context = { ...limits, hasConnector: limits.connector !== null };
-  const config: SchedulerConfig = { ...limits, kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, context) };
+  const requiresDelivery = limits.connector?.requiresKvDelivery !== undefined;
+  const decidesOnDevice = limits.placement.authority === 'device';
+  const config: SchedulerConfig = {
+    ...limits,
+    ...takeRules(o, rulesOf(like, { ...context, requiresDelivery, decidesOnDevice })),
+    kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, context),
+  };
   if (!config.enableChunkedPrefill && config.maxNumBatchedTokens < config.maxModelLen) {
     throw badArg(
       'maxNumBatchedTokens',
@@ -102,13 +111,13 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
       config.log,
       'none with a borrower: a log does not hold what a borrowing adapter does',
     );
-  if (config.borrower !== null && config.placement.authority === 'device')
-    throw badArg('authority', 'device', 'host with a borrower: the GPU reads the queues by itself');
-  if (config.kvEvents !== null && config.placement.authority === 'device')
-    throw badArg('authority', 'device', 'host with kvEvents: the host tells them');
-  if (config.kvGroups !== null && config.placement.authority === 'device')
-    throw badArg('authority', 'device', 'host with kvGroups: the GPU decides for one group');
+  if (decidesOnDevice) checkDecidable(config);
   return Object.freeze(config);
+}
+
+function takeLike(value: unknown): VllmVersion | null {
+  if (value === undefined || value === null) return null;
+  return checkOneOf('like', value, VLLM_VERSIONS);
 }
 
 function integer(

@@ -187,16 +187,16 @@ export class Plan {
   }
 
   /**
-   * Handles of the requests whose KV of this step must not be stored. Valid from the plan's update on. Such a request
-   * has an entry that failed, alone or with its step; or its output was dropped; or it ended with `error`, because an
-   * earlier step or a load failed; or it read KV that a failed entry or load left wrong. With protection `fence` also
-   * a request that ended before the update: its blocks may belong to others by now. Allocates.
+   * Handles of the requests whose KV of this step must not be stored. Valid from the plan's update on. Such a request has an entry that failed, alone
+   * or with its step; or its output was dropped; or it ended with `error`, because an earlier step or a load failed; or it read KV that a failed entry
+   * or load left wrong; or its blocks may belong to others by now: with protection `fence` it ended before the update, with `own` its blocks were
+   * kept for ranks that have all reported since. Allocates.
    */
   failedHandles(): number[] {
     const handles: number[] = [];
     for (let i = 0; i < this.numRequests; i++) {
-      const { handle, finishCode } = this.requests[i];
-      const failed = this.dropped[i] + this.spoiled[i] > 0 || finishCode === FinishCode.error;
+      const { handle, finishCode, isGone } = this.requests[i];
+      const failed = this.dropped[i] + this.spoiled[i] > 0 || finishCode === FinishCode.error || isGone;
       if (failed) handles.push(handle);
     }
     return handles;

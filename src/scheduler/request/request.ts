@@ -159,6 +159,8 @@ export class Request {
    * that use ends.
    */
   keptBlocks: Int32Array | null = null;
+  /** It has ended, a connector delayed that its blocks go back, and they have gone back since: see `Plan.failedHandles`. */
+  isGone = false;
   /** What the client gave for the connector; null = nothing. */
   readonly transferParams: Readonly<Record<string, unknown>> | null;
   /** What the client gave for the executor; of a session what the present chunk gave, or else `add`. */
@@ -182,6 +184,10 @@ export class Request {
   finishedAt = -1;
   /** Since when the request waits for what `waitReason` says, or since when it runs. */
   waitingSince: number;
+  /**
+   * Where a rule asks for it: whether tokens of it were left to compute behind the step that scheduled it last. (vLLM `is_prefill_chunk`)
+   */
+  isPrefilling = false;
   /** True: the request stood at the head of its queue and was passed over, because `maxLoras` other adapters ran. */
   waitsForAdapter = false;
 

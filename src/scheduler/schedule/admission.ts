@@ -1,5 +1,5 @@
 import { Control } from '../../core/core.js';
-import type { TakenMatch } from '../connector/connector-answers.js';
+import { NO_MATCH, type TakenMatch } from '../connector/connector-answers.js';
 import type { SchedulerConfig } from '../options/options.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -61,11 +61,25 @@ export function tokensToCompute(config: SchedulerConfig, missing: number, budget
 
 /**
  * Tokens that the row of a request needs slots for at its admission.
- * @param fresh the request had no computed tokens; such a request gets no lookahead slots
  * @param computed tokens of the request that are computed once the step was executed
  */
-export function tokensToHold(s: SchedulerState, fresh: boolean, computed: number): number {
-  return Math.min(computed + (fresh ? 0 : s.lookahead), s.slotLimit);
+export function tokensToHold(s: SchedulerState, prefix: LookaheadCase, computed: number): number {
+  return Math.min(computed + lookaheadAtAdmission(s, prefix), s.slotLimit);
+}
+
+type LookaheadCase = Pick<Prefix, 'fresh' | 'external'>;
+
+/** Slots for drafts that an admission takes beyond the tokens of the step; see the rule `admissionLookahead`. */
+export function lookaheadAtAdmission(
+  { config, lookahead }: SchedulerState,
+  { fresh, external }: LookaheadCase,
+): number {
+  return (config.admissionLookahead ? external.async : fresh) ? 0 : lookahead;
+}
+
+/** Blocks that an admission leaves free for those that run; see the rule `watermark`. */
+export function blocksToSpare({ queues, watermarkBlocks }: SchedulerState): number {
+  return queues.running.length + queues.numLentRunning > 0 ? watermarkBlocks : 0;
 }
 
 /**
@@ -97,7 +111,7 @@ export function freeBlocksToAdmit(s: SchedulerState, request: Request): ArrayLik
     const before = fresh ? 0 : request.numComputedTokens;
     const more = tokensToCompute(config, numTokens - before - hit, maxNumBatchedTokens);
     const reserve = tokensToReserve(s, request);
-    const lookahead = fresh ? 0 : s.lookahead;
+    const lookahead = lookaheadAtAdmission(s, { fresh, external: NO_MATCH });
     return core.native.neededGroups(slot, hit, 0, before, Math.max(more, 0), lookahead, reserve);
   }
   // `matchPrefix` may have dropped the last hit, but `Control.hitFree` counts the hits of the last lookup. So the
@@ -106,7 +120,10 @@ export function freeBlocksToAdmit(s: SchedulerState, request: Request): ArrayLik
   const numHitsFree = numHits > 0 ? core.control[Control.hitFree] : 0;
   const computed = fresh ? numHits * blockSize : request.numComputedTokens;
   const numNew = tokensToCompute(config, numTokens - computed, maxNumBatchedTokens);
-  const numTaken = Math.max(tokensToHold(s, fresh, computed + numNew), tokensToReserve(s, request));
+  const numTaken = Math.max(
+    tokensToHold(s, { fresh, external: NO_MATCH }, computed + numNew),
+    tokensToReserve(s, request),
+  );
   const held = fresh ? numHits : core.blocks(slot).length;
   return [Math.max(Math.ceil(numTaken / blockSize) - held, 0) + numHitsFree];
 }

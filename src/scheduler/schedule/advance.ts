@@ -16,7 +16,17 @@ export function advance(s: SchedulerState, plan: Plan): void {
     lastSteps[slot] = step;
   }
   if (s.pipelined && s.structured.size > 0) plan.pendingStructuredOutputTokens = hasPendingTokens(plan);
+  if (s.notesPrefills) notePrefills(s, plan);
   if (s.pipelined || s.maxDrafts > 0) expectOutputs(s, plan);
+}
+
+/** Notes which requests have tokens left to compute behind this step. */
+function notePrefills(s: SchedulerState, { requests, numRequests }: Plan): void {
+  for (let i = 0; i < numRequests; i++) {
+    const request = requests[i];
+    request.isPrefilling = request.numComputedTokens < request.numTokens + request.numOutputPlaceholders;
+    if (!request.isPrefilling) s.prefills.delete(request);
+  }
 }
 
 /** Whether an entry that will be sampled has a grammar that must first see tokens of a step in flight. */

@@ -3,12 +3,14 @@ import { keepDropped } from '../life/preempt.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { hashedTokens, type Prefix } from './admission.js';
+import { hashedTokens, lookaheadAtAdmission, type Prefix } from './admission.js';
 
 /**
  * Takes the rows of a request in all KV cache groups, and their blocks.
  * @param numNew tokens to compute in this step
  * @param reserved tokens for which there must be free blocks, though fewer are taken
+ * @param spare blocks that stay free
+ * @param kept blocks that stay free beside those that are taken
  * @returns as `NativeCore.admit`
  */
 export function takeGroups(
@@ -16,6 +18,8 @@ export function takeGroups(
   { request, fresh, numHits, external }: Prefix,
   numNew: number,
   reserved: number,
+  spare: number,
+  kept: number,
 ): number {
   if (!fresh) keepDropped(s, request, request.numComputedTokens);
   return s.core.native.admitGroups(
@@ -24,9 +28,11 @@ export function takeGroups(
     external.numTokens ?? 0,
     fresh ? 0 : request.numComputedTokens,
     numNew,
-    fresh ? 0 : s.lookahead,
+    lookaheadAtAdmission(s, { fresh, external }),
     reserved,
     !external.async,
+    spare,
+    kept,
   );
 }
 
@@ -46,11 +52,12 @@ export function noteGroups({ core: { control } }: SchedulerState, plan: Plan, at
  * @param numNew tokens that the step could compute; 0: none, because no block ends within them
  */
 export function alignedTokens(s: SchedulerState, request: Request, computed: number, numNew: number): number {
-  const { numTokens, numPromptTokens } = request;
+  const { numTokens, numPromptTokens, session } = request;
   if (computed >= Math.max(numPromptTokens, numTokens - 1)) return numNew;
   const { blockSize } = s.config;
   // The next chunk of a session begins anywhere. Its first step must end where its block ends, or there is no state to keep there.
-  if (computed % blockSize > 0) return Math.min(numNew, blockSize - (computed % blockSize));
+  if (session !== null && computed % blockSize > 0)
+    return Math.min(numNew, blockSize - (computed % blockSize));
   const wholeBlocks = numTokens - (numTokens % blockSize);
   // The last block of a drafter's prefix hit is computed again.
   const end = s.dropLastHit ? Math.max(wholeBlocks - blockSize, 0) : wholeBlocks;

@@ -10,6 +10,7 @@ import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { alignedTokens } from './group-admission.js';
 import { endOutgrown } from './outgrown.js';
+import { tokensLeft } from './token-budget.js';
 
 /** More tokens than any request has; a small integer, so that the loops stay in small-integer arithmetic. */
 const MAX_TOKENS = 2 ** 30;
@@ -34,9 +35,11 @@ export const NOBODY = -2;
 export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {
   const { running } = s.queues;
   let next = 0;
-  while (next < running.length && plan.totalTokens < tokenBudget) {
+  for (;;) {
+    const left = tokensLeft(s, plan, tokenBudget);
+    if (next >= running.length || left <= 0) break;
     const from = plan.numRequests;
-    next = planRun(s, plan, next, tokenBudget - plan.totalTokens);
+    next = planRun(s, plan, next, left);
     if (plan.numRequests === from) break;
     const at = from + run(s, plan, from);
     if (at === plan.numRequests) continue;
@@ -65,7 +68,7 @@ export function indexBehind(s: SchedulerState, request: Request, index: number, 
 /**
  * Plans running requests from index `from` on, until the budget is used up. This is the inner loop of every step:
  * columns and limits stand in locals, and all numbers are small integers.
- * @param tokenBudget tokens that are left to the step
+ * @param tokenBudget tokens that the first of them may get, see `tokensLeft`
  * @returns index behind the last request that was looked at
  */
 export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: number): number {
@@ -73,6 +76,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   const { requests, slots, kinds, numScheduledTokens, numComputedTokens, maxOutputTokens } = plan;
   const pipelined = s.pipelined === true;
   const drafting = s.maxDrafts > 0;
+  const draftSlots = s.config.draftSlots | 0;
   const threshold = s.config.longPrefillTokenThreshold || MAX_TOKENS;
   const lastPosition = s.config.maxModelLen - 1;
   const slotLimit = s.slotLimit | 0;
@@ -109,10 +113,10 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     maxOutputTokens[at] = computed + numNew < known ? 0 : 1;
     if (drafting) planDrafts(s, plan, at, request, computed + numNew - known);
     at++;
-    budget -= numNew;
+    budget -= numNew + draftSlots;
   }
+  plan.totalTokens += tokenBudget - budget - draftSlots * (at - plan.numRequests);
   plan.numRequests = at;
-  plan.totalTokens += tokenBudget - budget;
   return i;
 }
 
@@ -233,7 +237,7 @@ function takeLastBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
   const scheduled = plan.numScheduledTokens[at];
   const lookahead = Math.max(s.slotLimit - before - scheduled, 0);
   const lengths = plan.groups.map((_, g) => s.core.blocks(slot, g).length);
-  if (s.core.native.admitGroups(slot, 0, 0, before, scheduled, lookahead, 0, true) < 0) return false;
+  if (s.core.native.admitGroups(slot, 0, 0, before, scheduled, lookahead, 0, true, 0, 0) < 0) return false;
   s.blocksMoved = true;
   for (const [g, group] of plan.groups.entries()) {
     group.numBlocks[at] = s.core.control[Control.groupBlocks + g];

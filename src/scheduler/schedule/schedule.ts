@@ -79,8 +79,10 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     plan.releasedHandles = s.releasedHandles;
     s.releasedHandles = [];
   }
+  if (s.resetVictims.length > 0) noteResetVictims(s, plan);
   plan.awaitsUpdate = true;
   if (plan.totalTokens > 0) {
+    s.numScheduledPlans++;
     plan.inFlight = true;
     s.inFlight.push(plan);
   }
@@ -94,6 +96,13 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     const { step, numRequests, totalTokens } = plan;
     channels.step.publish({ step, numRequests, totalTokens, freeBlocks: s.core.freeBlocks });
   }
+}
+
+/** Those that a forced reset has preempted stand before those of this step. */
+function noteResetVictims(s: SchedulerState, plan: Plan): void {
+  plan.preempted = [...s.resetVictims.map(({ id }) => id), ...plan.preempted];
+  plan.preemptedHandles = [...s.resetVictims.map(({ handle }) => handle), ...plan.preemptedHandles];
+  s.resetVictims = [];
 }
 
 /** What a plan with KV cache groups has besides. @param knowsPrefixes see `noteCommonPrefixes` */

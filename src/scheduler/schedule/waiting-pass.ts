@@ -1,19 +1,18 @@
 import { channels } from '../../base/channels.js';
 import { FAILED } from '../connector/ask-connector.js';
 import { NO_MATCH } from '../connector/connector-answers.js';
-import { leaveQueue, stopDeadline } from '../life/deadlines.js';
+import { leaveQueue } from '../life/deadlines.js';
 import { endUnreported } from '../life/finish.js';
-import { endLoading } from '../life/loading.js';
 import { reclaimRow, reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
 import { endConnectorWait, waitForConnector } from '../life/wait-for-connector.js';
 import { beginLoad } from '../loads/begin-load.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
-import { FinishCode, isBlocked } from '../request/status.js';
-import { dropZombie } from '../state/guards.js';
+import { FinishCode } from '../request/status.js';
 import type { RequestQueue } from '../state/request-queue.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import {
+  blocksToSpare,
   computedAtAdmission,
   hashedTokens,
   matchPrefix,
@@ -23,7 +22,10 @@ import {
   tokensToReserve,
 } from './admission.js';
 import { alignedTokens, noteGroups, takeGroups } from './group-admission.js';
-import { endOutgrown } from './outgrown.js';
+import { nextInLine } from './line.js';
+import { draftsToPad, padEntry } from './padding.js';
+import { reservedBlocks } from './reserved-blocks.js';
+import { tokensLeft } from './token-budget.js';
 
 /** Returned by `NativeCore.admit` when there is no free row. */
 const NO_FREE_ROW = -2;
@@ -43,43 +45,9 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
     if (queue === null) break;
     const prefix = findPrefix(s, queue);
     if (prefix === null) continue;
-    if (!admit(s, plan, queue, prefix, tokenBudget - plan.totalTokens)) break;
+    if (!admit(s, plan, queue, prefix, tokensLeft(s, plan, tokenBudget))) break;
   }
   queues.endPass();
-}
-
-/**
- * Passes over, ends or promotes requests at the head of the line until the head is one that can be admitted.
- * @returns the queue whose head that request is; null if this step admits no more requests
- */
-export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): RequestQueue | null {
-  const { queues, config } = s;
-  while (
-    plan.totalTokens < tokenBudget &&
-    queues.running.length < config.maxNumSeqs - queues.numLentRunning
-  ) {
-    const queue = queues.nextQueue();
-    const request = queue?.peek();
-    if (queue == null || request == null) return null;
-    if (dropZombie(s, queue, request)) continue;
-    if (isBlocked(request.status) && !promote(s, request)) {
-      if (!request.isFinished) queues.passOver(queue, request);
-      continue;
-    }
-    request.waitsForAdapter = !s.adapters.fits(plan, request, queues);
-    if (request.waitsForAdapter) {
-      queues.passOver(queue, request);
-      continue;
-    }
-    if (!outgrows(s, request)) return queue;
-    if (!endOutgrown(s, request)) return null;
-  }
-  return null;
-}
-
-/** Whether a request has more tokens than the pool can hold, or leaves no room for output in the model. */
-export function outgrows(s: SchedulerState, request: Request): boolean {
-  return request.numTokens > s.slotLimit || isFull(s, request);
 }
 
 /**
@@ -93,34 +61,6 @@ export function asksConnector({ connector, config }: SchedulerState, request: Re
   if (!config.deviations.limitLoadRetries) return true;
   // The last token of a request is always computed, so loading a single token saves nothing.
   return request.numFailedLoads < MAX_FAILED_LOADS && request.numTokens > 1;
-}
-
-/**
- * Whether a session has so many tokens that no output for its next chunk fits into the model. `add` refuses such a
- * prompt.
- */
-function isFull({ config }: SchedulerState, { session, numTokens }: Request): boolean {
-  return session !== null && config.deviations.refuseUnfit && numTokens >= config.maxModelLen;
-}
-
-/**
- * Ends the wait of a blocked request if what it waited for has come; it may then be admitted in the same pass. A
- * session that waits for input stands in no queue of this pass.
- * @returns false if the request is still blocked, or ended because its grammar failed
- */
-function promote(s: SchedulerState, request: Request): boolean {
-  if (request.status === 'WAITING_FOR_REMOTE_KVS') return endLoading(s, request);
-  if (request.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') return false;
-  const ready = s.grammars.askReady(request);
-  if (ready === 0) return false;
-  if (ready !== 1) {
-    endUnreported(s, request, FinishCode.error);
-    return false;
-  }
-  stopDeadline(s, request);
-  request.status = 'WAITING';
-  request.waitingSince = s.now;
-  return true;
 }
 
 /**
@@ -166,19 +106,27 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   const { config } = s;
   const { request, fresh, numHits, external } = prefix;
   const computed = computedAtAdmission(s, prefix);
-  let numNew = external.async ? 0 : tokensToCompute(config, request.numTokens - computed, budget);
+  const missing = request.numTokens - computed;
+  const numDrafts = missing === 1 && !external.async ? draftsToPad(s, plan, request) : 0;
+  if (numDrafts > 0 && (1 + numDrafts > budget || computed + 1 + numDrafts > config.maxModelLen))
+    return false;
+  let numNew = external.async ? 0 : tokensToCompute(config, missing + numDrafts, budget);
   if (numNew < 0) return false;
   if (config.kvGroups?.alignsSteps) numNew = alignedTokens(s, request, computed, numNew);
   if (numNew === 0 && config.kvGroups !== null && !external.async) return false;
-  const needed = tokensToHold(s, fresh, computed + numNew);
+  const needed = tokensToHold(s, prefix, computed + numNew);
   const reserved = tokensToReserve(s, request);
   // Blocks that are still to be loaded must not get into the prefix cache.
   const publishes = config.enablePrefixCaching && !external.async;
   const publishTo = publishes ? Math.min(computed + numNew, request.numTokens) : 0;
-  const take = (): number =>
-    config.kvGroups === null
-      ? s.core.native.admit(request.slot, numHits, reserved, needed, publishTo)
-      : takeGroups(s, prefix, numNew, reserved);
+  const spare = blocksToSpare(s);
+  const keeps = config.loadReservation && external.async;
+  const take = (): number => {
+    const kept = keeps ? reservedBlocks(s, request) : 0;
+    return config.kvGroups === null
+      ? s.core.native.admit(request.slot, numHits, reserved, needed, publishTo, spare, kept)
+      : takeGroups(s, prefix, numNew, reserved, spare, kept);
+  };
   let row = take();
   while (row < 0 && findRoom(s, plan, request, row === NO_FREE_ROW)) row = take();
   if (row < 0) {
@@ -191,6 +139,7 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
       ? Math.ceil(needed / config.blockSize)
       : s.core.blocks(request.slot).length;
   enter(s, plan, queue, prefix, numNew, numBlocks);
+  if (numDrafts > 0) padEntry(s, plan, request, numDrafts);
   return true;
 }
 
@@ -224,6 +173,8 @@ export function enter(
   if (fresh) countLookup(s, request, local, external.numTokens ?? 0);
   if (s.connector !== null && !beginLoad(s, plan, request, external, local)) return;
   request.numComputedTokens = computed;
+  const hasMore = external.async || computed + numNew < request.numTokens;
+  if (s.config.loadReservation && s.connector !== null && hasMore) s.prefills.add(request);
   if (external.async) s.queues.parkLoading(queue, request);
   else enterPlan(s, plan, request, numNew, numBlocks, fresh ? numHits : prefix.numHeld);
 }

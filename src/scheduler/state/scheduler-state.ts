@@ -76,10 +76,22 @@ export class SchedulerState {
   finishedHandles: number[] = [];
   /** With a connector: handles of requests that gave their blocks back since the last plan, and go on. */
   releasedHandles: number[] = [];
+  /** With `preemptedIds` sinceLast: requests that a forced reset has preempted since the last plan. */
+  resetVictims: Request[] = [];
   /** Requests that finished outside an update. Their rows with a finish reason go out with the next update. */
   readonly unreported: Request[] = [];
   /** Sessions that went on after an answer ended in the last update. */
   readonly continued: Request[] = [];
+  /**
+   * With `loadReservation` and a connector: the requests that have begun to compute or to load their tokens, and need more blocks for the rest.
+   */
+  readonly prefills = new Set<Request>();
+  /** With `fenceFrees`: blocks that come back when so many plans with tokens have been updated, oldest first. */
+  readonly fencedFrees: { id: string; blocks: Int32Array; after: number }[] = [];
+  /** Plans with tokens that were scheduled so far. */
+  numScheduledPlans = 0;
+  /** With `grammarFailures` update: requests whose grammar failed, which the next update ends. */
+  readonly failedGrammars = new Set<Request>();
   /** Unfinished requests with a grammar. */
   readonly structured = new Set<Request>();
   /** The requests whose waits have a deadline. */
@@ -104,6 +116,10 @@ export class SchedulerState {
   readonly maxDrafts: number;
   /** See `numLookaheadTokens`. */
   readonly lookahead: number;
+  /** Blocks that an admission leaves free while others run; see `watermark`. */
+  readonly watermarkBlocks: number;
+  /** Whether anybody needs `Request.isPrefilling`. */
+  readonly notesPrefills: boolean;
   /** See `dropsLastHit`. */
   readonly dropLastHit: boolean;
   /**
@@ -129,6 +145,8 @@ export class SchedulerState {
     this.pipelined = config.pipelineDepth > 1;
     this.maxDrafts = config.numSpeculativeTokens;
     this.lookahead = numLookaheadTokens(config);
+    this.watermarkBlocks = Math.floor(config.watermark * config.numBlocks);
+    this.notesPrefills = config.padDecode || (config.loadReservation && config.connector !== null);
     this.dropLastHit = dropsLastHit(config);
     const { maxModelLen, deviations } = config;
     this.slotLimit = deviations.endOutgrown ? Math.min(maxModelLen, poolTokens(config)) : maxModelLen;

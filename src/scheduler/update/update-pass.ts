@@ -24,6 +24,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   const pipelined = s.pipelined === true;
   const delivers =
     s.config.deviations.finalTokenDelivery && s.connector?.methods.requiresKvDelivery !== undefined;
+  const awaits = s.config.preemptedOutputs === 'await';
   const { requests, numRequests, dropped, numDraftTokens } = plan;
   const { requests: rowRequests, tokenOffsets, tokenCounts, finishReasons } = s.outputs;
   const { control, pending } = s.core;
@@ -49,7 +50,9 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
       sendBack(s, plan, request);
       continue;
     }
-    if (maxDrafts > 0 && numDraftTokens[i] > 0) rejectDrafts(s, plan, i, end - from);
+    // Such a request has no placeholders and no computed tokens of this step any more.
+    const isStale = awaits && hasLost(request, plan);
+    if (maxDrafts > 0 && numDraftTokens[i] > 0 && !isStale) rejectDrafts(s, plan, i, end - from);
 
     const append = APPEND | request.slot;
     let known = request.numTokens;
@@ -63,7 +66,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
       cursor += 2;
       if (token === request.eosTokenId || known >= request.checkFrom) reason = checkStop(request, token, now);
     } while (next < end && reason === goesOn);
-    if (pipelined) settlePlaceholders(s, plan, request, next - from);
+    if (pipelined && !isStale) settlePlaceholders(s, plan, request, next - from);
     stopped |= reason;
     if (rowRequests[row] !== request) rowRequests[row] = request;
     tokenOffsets[row] = from;

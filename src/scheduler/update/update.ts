@@ -1,6 +1,7 @@
 import { BlockstepError, show } from '../../base/errors.js';
 import type { TakenOutput } from '../connector/connector-output.js';
 import { finish } from '../life/finish.js';
+import { releaseFenced } from '../life/preempt.js';
 import { endUnloaded } from '../loads/fence.js';
 import { failLoads } from '../loads/load-failure.js';
 import { loseBlocks } from '../loads/lost-blocks.js';
@@ -38,6 +39,7 @@ export function update(
   updatePass(s, plan, result);
   endLost(s, lost);
   endLost(s, without);
+  if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
   if (output !== null) takeTransfers(s, output);
   return s.outputs;
 }
@@ -97,12 +99,14 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: 
     plan.inFlight = false;
     plan.awaitsUpdate = false;
     s.inFlight.shift();
+    if (s.fencedFrees.length > 0) releaseFenced(s, false);
   }
   if (s.connector?.protection.includes('fence')) spoilEnded(plan);
   if (s.continued.length > 0) s.continued.length = 0;
-  // Room for rows of requests outside the plan that may end now: requests with a load, or, if blocks were lost, any
-  // request.
-  const others = output === null || output.lostBlocks.length === 0 ? s.withLoad.size : s.requests.size;
+  // Room for rows of requests outside the plan that may end now: requests with a load or with a grammar that failed, or, if
+  // blocks were lost, any request.
+  const failing = s.withLoad.size + s.failedGrammars.size;
+  const others = output === null || output.lostBlocks.length === 0 ? failing : s.requests.size;
   s.outputs.begin(tokens, plan.numRequests + s.unreported.length + others);
   if (s.unreported.length === 0) return;
   for (const request of s.unreported) s.outputs.push(request, 0, 0, request.finishCode);

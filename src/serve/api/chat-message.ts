@@ -5,15 +5,29 @@ import type { Vocabulary } from '../text/vocabulary.js';
 import { badField, unsupported } from './api-error.js';
 import { checkText, Fields } from './fields.js';
 
+/** A call of a tool that a model made, in a message of an assistant. */
+export interface ChatToolCall {
+  readonly id: string | undefined;
+  readonly name: string;
+  /** Their values by their names. */
+  readonly arguments: Readonly<Record<string, unknown>>;
+}
+
 /** One message of a chat. */
 export interface ChatMessage {
-  readonly role: 'system' | 'developer' | 'user' | 'assistant';
+  /** `tool`, what a tool answered, comes to models with a chat template alone. */
+  readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool';
   readonly content: string;
-  /** Who speaks, where several have the same role. */
+  /** Who speaks, where several have the same role; the tool that answers. */
   readonly name: string | undefined;
+  /** The calls that an assistant made; undefined: none. */
+  readonly toolCalls?: readonly ChatToolCall[];
+  /** The call that a tool answers. */
+  readonly toolCallId?: string;
 }
 
 const ROLES: readonly string[] = ['system', 'developer', 'user', 'assistant'];
+const MAX_CALLS = 1024;
 const MAX_MESSAGES = 10_000;
 const MAX_CONTENT = 2 ** 30;
 
@@ -26,37 +40,86 @@ const MESSAGE = knownNames<Record<string, unknown>>('a message', {
   function_call: true,
   audio: true,
   annotations: true,
+  tool_call_id: true,
 });
+const CALL = knownNames<Record<string, unknown>>('a call of a tool', {
+  id: true,
+  type: true,
+  function: true,
+  index: true,
+});
+const CALLED = knownNames<Record<string, unknown>>('a called function', { name: true, arguments: true });
 const PART: KnownNames = knownNames<Record<string, unknown>>('a part of a message', {
   type: true,
   text: true,
 });
 
-/** Reads `messages`. @throws ApiError */
-export function readMessages(fields: Fields): readonly ChatMessage[] {
+/** Reads `messages`. @param takesTools whether tools may be called and answer @throws ApiError */
+export function readMessages(fields: Fields, takesTools: boolean): readonly ChatMessage[] {
   const list = fields.list('messages', MAX_MESSAGES, 'messages');
   if (list === undefined) throw badField('messages', 'nothing', 'a list of messages');
   if (list.length === 0) throw badField('messages', 'an empty list', 'a list of at least one message');
-  return list.map((each, i) => readMessage(each, `messages[${i}]`));
+  return list.map((each, i) => readMessage(each, `messages[${i}]`, takesTools));
 }
 
-function readMessage(value: unknown, path: string): ChatMessage {
+function readMessage(value: unknown, path: string, takesTools: boolean): ChatMessage {
   const message = new Fields(value, MESSAGE, path);
   const role = message.get('role');
-  if (role === 'tool' || role === 'function')
-    throw unsupported(`${path}.role`, 'this server calls no tools, so there are no answers of tools');
-  if (typeof role !== 'string' || !ROLES.includes(role))
+  if (role === 'function' || (role === 'tool' && !takesTools))
+    throw unsupported(`${path}.role`, 'this model calls no tools, so there are no answers of tools');
+  if (typeof role !== 'string' || !(ROLES.includes(role) || role === 'tool'))
     throw badField(`${path}.role`, show(role), `one of ${ROLES.join(', ')}`);
-  for (const name of ['tool_calls', 'function_call', 'audio', 'refusal']) {
+  for (const name of takesTools ? TEXTS_ONLY : ['tool_calls', ...TEXTS_ONLY]) {
     const given = message.get(name);
     if (given !== undefined && !(Array.isArray(given) && given.length === 0))
       throw unsupported(`${path}.${name}`, 'messages have text only');
   }
+  const toolCalls = readCalls(message, role);
+  const toolCallId = message.text('tool_call_id', MAX_NAME);
+  // An assistant that calls tools need not say anything.
+  const content =
+    toolCalls !== null && message.get('content') === undefined ? '' : readContent(message, path);
   return {
     role: role as ChatMessage['role'],
-    content: readContent(message, path),
-    name: message.text('name', 256),
+    content,
+    name: message.text('name', MAX_NAME),
+    ...(toolCalls !== null && { toolCalls }),
+    ...(toolCallId !== undefined && { toolCallId }),
   };
+}
+
+const TEXTS_ONLY = ['function_call', 'audio', 'refusal'];
+const MAX_NAME = 256;
+
+function readCalls(message: Fields, role: string): readonly ChatToolCall[] | null {
+  const list = message.list('tool_calls', MAX_CALLS, 'calls of tools') ?? [];
+  if (list.length === 0) return null;
+  if (role !== 'assistant')
+    throw badField(message.nameOf('tool_calls'), show(list), `absent in a message of role ${role}`);
+  return list.map((each, i) => {
+    const path = `${message.nameOf('tool_calls')}[${i}]`;
+    const call = new Fields(each, CALL, path);
+    const called = new Fields(call.get('function'), CALLED, `${path}.function`);
+    return {
+      id: call.text('id', MAX_NAME),
+      name: checkText(`${path}.function.name`, called.get('name'), MAX_NAME),
+      arguments: readArguments(`${path}.function.arguments`, called.get('arguments')),
+    };
+  });
+}
+
+/** OpenAI's API has the arguments as JSON in a string; templates write an object as JSON themselves. */
+function readArguments(path: string, value: unknown): ChatToolCall['arguments'] {
+  let read: unknown = value;
+  if (typeof value === 'string') {
+    try {
+      read = JSON.parse(value);
+    } catch {
+      read = undefined;
+    }
+  }
+  if (isObject(read)) return read;
+  throw badField(path, show(value), 'an object, as JSON in a string');
 }
 
 /** Text, or a list of parts of which each is text. */

@@ -1,5 +1,5 @@
 import { knownNames } from '../../base/known-names.js';
-import { readMessages } from './chat-message.js';
+import { CHAT_NAMES, readChatFields } from './chat.js';
 import { Fields } from './fields.js';
 import {
   checkChoices,
@@ -11,17 +11,11 @@ import {
   readLengths,
   refuseUnsupported,
 } from './generation-request.js';
+import { readChatLogprobs } from './sampling.js';
 import type { ServedModel } from './served-model.js';
 
 /** What OpenAI's and vLLM's chats have, and this server has not. */
 const HARMLESS: Harmless = {
-  logprobs: (value) => value === false,
-  top_logprobs: (value) => value === 0,
-  logit_bias: isEmpty,
-  response_format: (value) => (value as { type?: unknown }).type === 'text',
-  tools: isEmpty,
-  tool_choice: (value) => value === 'none' || value === 'auto',
-  parallel_tool_calls: (value) => typeof value === 'boolean',
   functions: isEmpty,
   function_call: (value) => value === 'none' || value === 'auto',
   modalities: (value) => Array.isArray(value) && value.every((each) => each === 'text'),
@@ -42,14 +36,13 @@ const HARMLESS: Harmless = {
   add_generation_prompt: (value) => value === true,
   continue_final_message: (value) => value === false,
   chat_template: () => false,
-  chat_template_kwargs: isEmpty,
   skip_special_tokens: (value) => value === true,
   spaces_between_special_tokens: (value) => typeof value === 'boolean',
 };
 
 const NAMES = knownNames<Record<string, unknown>>(
   'the body',
-  { ...GENERATION_NAMES, ...HARMLESS, messages: true, max_completion_tokens: true },
+  { ...GENERATION_NAMES, ...CHAT_NAMES, ...HARMLESS, top_logprobs: true, max_completion_tokens: true },
   { prompt: 'it belongs to /v1/completions' },
 );
 
@@ -57,9 +50,9 @@ const NAMES = knownNames<Record<string, unknown>>(
 export function readChat(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest {
   const fields = new Fields(body, NAMES);
   refuseUnsupported(fields, HARMLESS);
-  const common = readCommon(fields, model);
+  const common = readCommon(fields, model, readChatLogprobs(fields, model.sampling));
   const { maxModelLen } = model;
-  const prompt = model.chatPrompt(readMessages(fields), model.vocabulary);
+  const prompt = model.chatPrompt({ ...readChatFields(fields, model.hasTemplate), beginsAnswer: true });
   checkChoices(1, common.n, bounds);
   const lengths = readLengths(fields, ['max_completion_tokens', 'max_tokens'], {
     longestPrompt: prompt.length,

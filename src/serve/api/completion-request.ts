@@ -14,6 +14,7 @@ import {
   readLengths,
   refuseUnsupported,
 } from './generation-request.js';
+import { readLogprobs } from './sampling.js';
 import type { ServedModel } from './served-model.js';
 
 /** Tokens of a completion whose client does not say how many, as in OpenAI's API. */
@@ -22,20 +23,16 @@ const DEFAULT_TOKENS = 16;
 /** What OpenAI's and vLLM's completions have, and this server has not. */
 const HARMLESS: Harmless = {
   best_of: (value) => value === 1,
-  logprobs: (value) => value === false,
-  logit_bias: isEmpty,
   suffix: (value) => value === '',
   use_beam_search: (value) => value === false,
   prompt_logprobs: () => false,
-  response_format: (value) => (value as { type?: unknown }).type === 'text',
-  add_special_tokens: (value) => value === true,
   skip_special_tokens: (value) => value === true,
   spaces_between_special_tokens: (value) => typeof value === 'boolean',
 };
 
 const NAMES = knownNames<Record<string, unknown>>(
   'the body',
-  { ...GENERATION_NAMES, ...HARMLESS, prompt: true, echo: true },
+  { ...GENERATION_NAMES, ...HARMLESS, prompt: true, echo: true, add_special_tokens: true },
   { messages: 'it belongs to /v1/chat/completions', max_completion_tokens: 'it is max_tokens here' },
 );
 
@@ -43,7 +40,7 @@ const NAMES = knownNames<Record<string, unknown>>(
 export function readCompletion(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest {
   const fields = new Fields(body, NAMES);
   refuseUnsupported(fields, HARMLESS);
-  const common = readCommon(fields, model);
+  const common = readCommon(fields, model, readLogprobs(fields, model.sampling));
   const prompts = readPrompts(fields, model, bounds);
   checkChoices(prompts.length, common.n, bounds);
   const longestPrompt = Math.max(...prompts.map(({ length }) => length));
@@ -61,7 +58,13 @@ export function readCompletion(body: unknown, model: ServedModel, bounds: Reques
 /** A text, its tokens, or a list of texts or of lists of tokens. */
 function readPrompts(fields: Fields, model: ServedModel, { maxChoices }: RequestBounds): Int32Array[] {
   const prompt = fields.get('prompt');
-  if (typeof prompt === 'string') return [checkPrompt('prompt', encodeText('prompt', prompt, model))];
+  const addsSpecial = fields.boolean('add_special_tokens') ?? true;
+  const encode = (name: string, text: unknown): Int32Array => {
+    // A text without tokens of its own is no prompt, whatever is put in front of it.
+    if (text === '') throw badField(name, '""', 'a text that is not empty');
+    return checkPrompt(name, encodeText(name, text, model, addsSpecial));
+  };
+  if (typeof prompt === 'string') return [encode('prompt', prompt)];
   if (!Array.isArray(prompt) || prompt.length === 0)
     throw badField(
       'prompt',
@@ -73,7 +76,7 @@ function readPrompts(fields: Fields, model: ServedModel, { maxChoices }: Request
   return prompt.map((each: unknown, i) => {
     const name = `prompt[${i}]`;
     if (Array.isArray(each)) return readTokens(name, each, model);
-    return checkPrompt(name, encodeText(name, each, model));
+    return encode(name, each);
   });
 }
 
@@ -84,8 +87,4 @@ function readTokens(name: string, list: readonly unknown[], { vocabulary }: Serv
 function checkPrompt(name: string, tokens: Int32Array): Int32Array {
   if (tokens.length === 0) throw badField(name, 'nothing', 'at least one token');
   return tokens;
-}
-
-function isEmpty(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 }

@@ -1,9 +1,11 @@
 import { show } from '../../base/errors.js';
 import type { KnownNames } from '../../base/known-names.js';
+import type { SamplingParams } from '../../engine/executor/sampling-params.js';
 import { badField, unsupported } from './api-error.js';
 import { checkText, checkTokens, type Fields } from './fields.js';
-import { readSampling, type Sampling } from './sampling.js';
+import { readSampling } from './sampling.js';
 import type { ServedModel } from './served-model.js';
+import { FORMAT_NAMES, readTextFormat, type TextFormat } from './text-format.js';
 
 /** Bounds of a request, so that one client cannot take what all need. */
 export interface RequestBounds {
@@ -36,7 +38,10 @@ export interface GenerationRequest {
   readonly ignoreEos: boolean;
   readonly priority: number | undefined;
   readonly cacheSalt: string | undefined;
-  readonly sampling: Sampling;
+  /** How tokens are to be picked, with the defaults of the model. */
+  readonly sampling: SamplingParams;
+  /** The format that the texts are held to; null: none. */
+  readonly format: TextFormat | null;
   /** True: chunks are sent while the text is made. */
   readonly isStreamed: boolean;
   /** Whether the stream says in the end how many tokens there were. */
@@ -68,6 +73,9 @@ export const GENERATION_NAMES = {
   frequency_penalty: true,
   presence_penalty: true,
   repetition_penalty: true,
+  logit_bias: true,
+  logprobs: true,
+  ...FORMAT_NAMES,
 };
 
 const STREAM_OPTIONS: KnownNames = {
@@ -91,8 +99,12 @@ export function refuseUnsupported(fields: Fields, harmless: Harmless): void {
 /** The part of a request that both ways to generate have. */
 export type CommonPart = Omit<GenerationRequest, 'prompts' | 'maxTokens' | 'minTokens' | 'echoes'>;
 
-/** Reads what both ways to generate have in common. @throws ApiError */
-export function readCommon(fields: Fields, model: ServedModel): CommonPart {
+/**
+ * Reads what both ways to generate have in common.
+ * @param logprobs of how many most likely tokens; undefined: none
+ * @throws ApiError
+ */
+export function readCommon(fields: Fields, model: ServedModel, logprobs: number | undefined): CommonPart {
   const isStreamed = fields.boolean('stream') ?? false;
   const options = fields.object('stream_options', STREAM_OPTIONS);
   if (options !== undefined && !isStreamed)
@@ -109,7 +121,12 @@ export function readCommon(fields: Fields, model: ServedModel): CommonPart {
     ignoreEos: fields.boolean('ignore_eos') ?? false,
     priority: fields.integer('priority', -(2 ** 31), 2 ** 31 - 1),
     cacheSalt: readSalt(fields),
-    sampling: readSampling(fields, model.sampling),
+    sampling: {
+      ...model.samplingDefaults,
+      ...readSampling(fields, model.sampling, model.vocabulary.size),
+      ...(logprobs !== undefined && { logprobs }),
+    },
+    format: readTextFormat(fields, model.grammar !== null),
     isStreamed,
     includesUsage: options?.boolean('include_usage') ?? false,
   };
@@ -164,7 +181,16 @@ function readSalt(fields: Fields): string | undefined {
   return salt;
 }
 
-/** The tokens of a text. @throws ApiError if the text is none */
-export function encodeText(name: string, value: unknown, { vocabulary }: ServedModel): Int32Array {
-  return vocabulary.encode(checkText(name, value, MAX_TEXT));
+/**
+ * The tokens of a text.
+ * @param addsSpecial whether the tokens are added with which every prompt begins
+ * @throws ApiError if the text is none
+ */
+export function encodeText(
+  name: string,
+  value: unknown,
+  { vocabulary }: ServedModel,
+  addsSpecial = true,
+): Int32Array {
+  return vocabulary.encode(checkText(name, value, MAX_TEXT), addsSpecial);
 }

@@ -1,5 +1,7 @@
+import { isObject } from '../../base/checks.js';
 import { show } from '../../base/errors.js';
-import { unsupported } from './api-error.js';
+import type { SamplingParams } from '../../engine/executor/sampling-params.js';
+import { badField, unsupported } from './api-error.js';
 import type { Fields } from './fields.js';
 
 /** A parameter that says how the executor picks tokens: its range, and the value that changes nothing. */
@@ -15,18 +17,13 @@ interface Range {
 const LARGE = 2 ** 53 - 1;
 
 /** The name of a parameter of sampling. */
-export type SamplingName =
-  | 'temperature'
-  | 'top_p'
-  | 'top_k'
-  | 'min_p'
-  | 'seed'
-  | 'frequency_penalty'
-  | 'presence_penalty'
-  | 'repetition_penalty';
+export type SamplingName = keyof SamplingParams;
+
+/** Those of them that are numbers, and mean the same in every route. */
+type NumberName = Exclude<SamplingName, 'logit_bias' | 'logprobs'>;
 
 /** The parameters of sampling, by vLLM's and OpenAI's names and ranges. */
-const RANGES: Readonly<Record<SamplingName, Range>> = {
+const RANGES: Readonly<Record<NumberName, Range>> = {
   // A model that always takes the most likely token does what a temperature of 0 asks for.
   temperature: { min: 0, max: 2, neutral: [0] },
   top_p: { min: 0, max: 1, neutral: [1], onlyRandom: true },
@@ -38,22 +35,32 @@ const RANGES: Readonly<Record<SamplingName, Range>> = {
   repetition_penalty: { min: 0, max: 2, neutral: [1] },
 };
 
-/** How the executor is to pick tokens; what the client did not say is absent. Part of `ExecutorRequest.params`. */
-export type Sampling = { readonly [name in SamplingName]?: number };
-
 /**
  * Which parameters of sampling a model heeds. Others are refused, unless their value changes nothing. `ignore`: all are taken, and none
  * is heeded, for a model whose texts mean nothing.
  */
 export type HeededSampling = readonly SamplingName[] | 'ignore';
 
-/** The names of all parameters of sampling. */
-export const SAMPLING_NAMES = Object.keys(RANGES) as readonly SamplingName[];
+/** The names of those that are numbers. */
+const NUMBER_NAMES = Object.keys(RANGES) as readonly NumberName[];
 
-/** Reads the parameters of sampling. @throws ApiError, also for one that the model does not heed */
-export function readSampling(fields: Fields, heeded: HeededSampling): Sampling {
-  const sampling: { [name in SamplingName]?: number } = {};
-  for (const name of SAMPLING_NAMES) {
+/** The names of all parameters of sampling. */
+export const SAMPLING_NAMES: readonly SamplingName[] = [...NUMBER_NAMES, 'logit_bias', 'logprobs'];
+
+/** Most tokens of a logit bias, and the largest one, as in vLLM and in OpenAI's API. */
+const MOST_BIASES = 1024;
+const LARGEST_BIAS = 100;
+/** Most likely tokens of which log-probabilities can be had, as in OpenAI's API. */
+const MOST_LOGPROBS = 20;
+
+/**
+ * Reads the parameters of sampling that mean the same in every route.
+ * @param size of the vocabulary
+ * @throws ApiError, also for one that the model does not heed
+ */
+export function readSampling(fields: Fields, heeded: HeededSampling, size: number): SamplingParams {
+  const sampling: { [name in NumberName]?: number } = {};
+  for (const name of NUMBER_NAMES) {
     const range = RANGES[name];
     const value = range.isInteger
       ? fields.integer(name, range.min, range.max)
@@ -63,11 +70,62 @@ export function readSampling(fields: Fields, heeded: HeededSampling): Sampling {
       throw unsupported(name, notHeeded(value, range));
     sampling[name] = value;
   }
-  return sampling;
+  const logitBias = readLogitBias(fields, heeded, size);
+  return logitBias === null ? sampling : { ...sampling, logit_bias: logitBias };
+}
+
+/**
+ * Reads what a completion says of log-probabilities: `logprobs`, of so many most likely tokens.
+ * @returns how many; undefined: none are wanted
+ * @throws ApiError, also if the model gives none
+ */
+export function readLogprobs(fields: Fields, heeded: HeededSampling): number | undefined {
+  // Chats have a truth value here, and false asks for nothing.
+  if (fields.get('logprobs') === false) return undefined;
+  return heededLogprobs(fields.integer('logprobs', 0, MOST_LOGPROBS), heeded);
+}
+
+/** Reads what a chat says of them: `logprobs`, and `top_logprobs` of so many most likely tokens. See `readLogprobs`. */
+export function readChatLogprobs(fields: Fields, heeded: HeededSampling): number | undefined {
+  const wanted = fields.boolean('logprobs') ?? false;
+  const top = fields.integer('top_logprobs', 0, MOST_LOGPROBS);
+  if (top !== undefined && top > 0 && !wanted)
+    throw badField('top_logprobs', `${top}`, 'absent where logprobs is not true');
+  return heededLogprobs(wanted ? (top ?? 0) : undefined, heeded);
+}
+
+function heededLogprobs(count: number | undefined, heeded: HeededSampling): number | undefined {
+  // A model that ignores parameters has no probabilities that it could give.
+  if (count !== undefined && (heeded === 'ignore' || !heeded.includes('logprobs')))
+    throw unsupported('logprobs', 'this model does not say how likely its tokens are');
+  return count;
+}
+
+function readLogitBias(
+  fields: Fields,
+  heeded: HeededSampling,
+  size: number,
+): { readonly [token: string]: number } | null {
+  const value = fields.get('logit_bias');
+  if (value === undefined) return null;
+  if (!isObject(value)) throw badField('logit_bias', show(value), 'an object of numbers by token ids');
+  const entries = Object.entries(value);
+  if (entries.length === 0) return null;
+  if (heeded !== 'ignore' && !heeded.includes('logit_bias'))
+    throw unsupported('logit_bias', 'this model takes no notice of it; leave it out');
+  if (entries.length > MOST_BIASES)
+    throw badField('logit_bias', `${entries.length} tokens`, `of at most ${MOST_BIASES} tokens`);
+  for (const [token, bias] of entries) {
+    if (!/^\d+$/.test(token) || Number(token) >= size)
+      throw badField('logit_bias', `the key ${show(token)}`, `by token ids from 0 to ${size - 1}`);
+    if (typeof bias !== 'number' || Math.abs(bias) > LARGEST_BIAS)
+      throw badField(`logit_bias.${token}`, show(bias), `a number from -${LARGEST_BIAS} to ${LARGEST_BIAS}`);
+  }
+  return value as { readonly [token: string]: number };
 }
 
 /** Whether a model does with a parameter what it says. A model without temperature always takes the most likely token. */
-function isHeeded(name: SamplingName, heeded: HeededSampling): boolean {
+function isHeeded(name: NumberName, heeded: HeededSampling): boolean {
   if (heeded === 'ignore' || heeded.includes(name)) return true;
   const range = RANGES[name];
   return range.onlyRandom === true && !heeded.includes('temperature');

@@ -1,5 +1,6 @@
 import type { Choice } from './choice.js';
 import type { Usage } from './generation.js';
+import type { LikelyToken, TextLogprob } from './likely-tokens.js';
 
 /** What all bodies of a reply have. */
 export interface ReplyHead {
@@ -18,6 +19,8 @@ export interface Bodies {
   chunkStart(head: ReplyHead, index: number): string;
   /** What a chunk has behind its piece. */
   readonly chunkEnd: string;
+  /** A chunk of a choice that says how likely its tokens were. @param piece of its text */
+  likely(head: ReplyHead, choice: Choice, piece: string): string;
   /** The first chunk of a choice; empty if it has none. */
   first(head: ReplyHead, index: number): string;
   /** The last chunk of a choice. @param piece the rest of its text */
@@ -71,15 +74,20 @@ export const COMPLETION_BODIES: Bodies = {
     choices: choices.map((choice) => ({
       index: choice.index,
       text: choice.takeText(),
-      ...endFields(choice),
+      ...endFields(choice, completionLogprobs(choice)),
     })),
     usage,
   }),
   chunkStart: (head, index) => startOf(textChunk(head, { index, text: HERE, ...GOES_ON })),
   chunkEnd: endOf(textChunk(NOBODY, { index: 0, text: HERE, ...GOES_ON })),
+  likely: (head, choice, piece) => {
+    const logprobs = completionLogprobs(choice);
+    return event(textChunk(head, { index: choice.index, text: piece, ...GOES_ON, logprobs }));
+  },
   first: () => '',
   last: (head, choice, piece) => {
-    return event(textChunk(head, { index: choice.index, text: piece, ...endFields(choice) }));
+    const end = endFields(choice, completionLogprobs(choice));
+    return event(textChunk(head, { index: choice.index, text: piece, ...end }));
   },
   usage: ({ id, created, model }, usage) =>
     event({ id, object: 'text_completion', created, model, choices: [], usage }),
@@ -95,24 +103,55 @@ export const CHAT_BODIES: Bodies = {
     choices: choices.map((choice) => ({
       index: choice.index,
       message: { role: 'assistant', content: choice.takeText(), refusal: null },
-      ...endFields(choice),
+      ...endFields(choice, chatLogprobs(choice)),
     })),
     usage,
   }),
   chunkStart: (head, index) => startOf(chatChunk(head, { index, delta: { content: HERE }, ...GOES_ON })),
   chunkEnd: endOf(chatChunk(NOBODY, { index: 0, delta: { content: HERE }, ...GOES_ON })),
+  likely: (head, choice, piece) => {
+    const delta = { content: piece };
+    const logprobs = chatLogprobs(choice);
+    return event(chatChunk(head, { index: choice.index, delta, ...GOES_ON, logprobs }));
+  },
   first: (head, index) => {
     return event(chatChunk(head, { index, delta: { role: 'assistant', content: '' }, ...GOES_ON }));
   },
   last: (head, choice, piece) => {
     const delta = piece === '' ? {} : { content: piece };
-    return event(chatChunk(head, { index: choice.index, delta, ...endFields(choice) }));
+    const end = endFields(choice, chatLogprobs(choice));
+    return event(chatChunk(head, { index: choice.index, delta, ...end }));
   },
   usage: ({ id, created, model }, usage) =>
     event({ id, object: 'chat.completion.chunk', created, model, choices: [], usage }),
 };
 
 /** How a choice ended, as bodies say it. */
-function endFields({ end }: Choice): object {
-  return { logprobs: null, finish_reason: end?.finishReason ?? null, stop_reason: end?.stopReason ?? null };
+function endFields({ end }: Choice, logprobs: object | null): object {
+  return { logprobs, finish_reason: end?.finishReason ?? null, stop_reason: end?.stopReason ?? null };
+}
+
+/** How likely the tokens were that came since this was said last, as chats say it; null: nobody wants to know. */
+function chatLogprobs(choice: Choice): object | null {
+  const tokens = choice.takeLikely();
+  if (tokens === null) return null;
+  const named = ({ text, bytes, logprob }: TextLogprob) => ({ token: text, logprob, bytes });
+  return {
+    content: tokens.map((token) => ({ ...named(token), top_logprobs: token.top.map(named) })),
+    refusal: null,
+  };
+}
+
+/** The same as completions say it: lists with an item for each token. */
+function completionLogprobs(choice: Choice): object | null {
+  const tokens = choice.takeLikely();
+  if (tokens === null) return null;
+  const byText = ({ top }: LikelyToken) =>
+    Object.fromEntries(top.map(({ text, logprob }) => [text, logprob]));
+  return {
+    tokens: tokens.map(({ text }) => text),
+    token_logprobs: tokens.map(({ logprob }) => logprob),
+    top_logprobs: tokens.map((token) => ({ ...byText(token), [token.text]: token.logprob })),
+    text_offset: tokens.map(({ offset }) => offset),
+  };
 }

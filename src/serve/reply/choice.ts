@@ -4,6 +4,7 @@ import type { RequestStream } from '../../engine/streams/request-stream.js';
 import { Detokenizer } from '../text/detokenizer.js';
 import { StopStrings } from '../text/stop-strings.js';
 import type { Vocabulary } from '../text/vocabulary.js';
+import { type LikelyToken, LikelyTokens } from './likely-tokens.js';
 
 /** How a choice is made of the tokens of its request. */
 export interface ChoiceOptions {
@@ -15,6 +16,8 @@ export interface ChoiceOptions {
   readonly echo: string;
   /** Told of tokens that come behind others: milliseconds since those. */
   readonly onTokens: ((sinceMs: number) => void) | null;
+  /** Most likely tokens that are told of with each token; null: none, and neither the token's own probability. */
+  readonly logprobs: number | null;
 }
 
 /** How a choice ended. */
@@ -38,6 +41,7 @@ export class Choice {
   readonly #keepsStop: boolean;
   /** Tokens in which stop strings are not looked for. */
   readonly #minTokens: number;
+  readonly #likely: LikelyTokens | null;
   #text: string;
   #numTokens = 0;
   readonly #onTokens: ((sinceMs: number) => void) | null;
@@ -60,6 +64,8 @@ export class Choice {
     this.#keepsStop = options.keepsStop;
     this.#minTokens = options.minTokens;
     this.#text = options.echo;
+    const { vocabulary, logprobs } = options;
+    this.#likely = logprobs === null ? null : new LikelyTokens(vocabulary, logprobs, options.echo.length);
     this.#onTokens = options.onTokens;
     stream.onOutput(() => {
       this.#read();
@@ -93,6 +99,16 @@ export class Choice {
     return text;
   }
 
+  /** Whether its chunks say how likely its tokens were. */
+  get hasLikely(): boolean {
+    return this.#likely !== null;
+  }
+
+  /** How likely the tokens were that came since the last call; null: nobody wants to know. */
+  takeLikely(): readonly LikelyToken[] | null {
+    return this.#likely?.take() ?? null;
+  }
+
   #read(): void {
     try {
       for (let output = this.stream.take(); output !== null; output = this.stream.take()) this.#add(output);
@@ -103,15 +119,16 @@ export class Choice {
 
   #add(output: RequestOutput): void {
     if (this.hasEnded) return;
-    const { tokens, finishReason, stopReason, numOutputTokens } = output;
+    const { tokens, extras, finishReason, stopReason, numOutputTokens } = output;
     this.#numTokens = numOutputTokens;
     if (tokens.length > 0 && this.#onTokens !== null) this.#tell(this.#onTokens);
-    // A stop token ends the text, and is no part of it.
-    const isStopToken = finishReason === 'stop' && typeof stopReason === 'number' && !this.#keepsStop;
-    const count = isStopToken ? tokens.length - 1 : tokens.length;
+    // A token that ends the text is no part of it: that of every text's end, which has no reason, or a stop token.
+    const isEndToken = stopReason === null || (typeof stopReason === 'number' && !this.#keepsStop);
+    const count = finishReason === 'stop' && isEndToken ? tokens.length - 1 : tokens.length;
     const first = numOutputTokens - tokens.length;
     for (let i = 0; i < count; i++) {
       const piece = this.#detokenizer.push(tokens[i]);
+      this.#likely?.add(tokens[i], extras?.[i], piece.length);
       if (piece === '' || this.#pass(piece, first + i + 1)) continue;
       this.#numTokens = first + i + 1;
       return;

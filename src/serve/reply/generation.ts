@@ -45,19 +45,22 @@ export class Generation {
    */
   constructor(
     engine: Engine,
-    { vocabulary }: ServedModel,
+    model: ServedModel,
     request: GenerationRequest,
     id: string,
     { reader, watch }: { readonly reader: GenerationReader; readonly watch: GenerationWatch | null },
   ) {
     this.#request = request;
-    this.#streams = submitAll(engine, vocabulary.endOfText, request, id);
-    const { stop, keepsStop, minTokens, echoes, n } = request;
+    this.#streams = submitAll(engine, model, request, id);
+    const { vocabulary } = model;
+    const { stop, keepsStop, minTokens, echoes, n, sampling } = request;
     const changed = (choice: Choice): void => reader.changed(choice);
     const onTokens = watch === null ? null : (ms: number): void => watch.generated(ms);
     this.choices = this.#streams.map((stream, index) => {
       const echo = echoes?.[Math.floor(index / n)] ?? '';
-      return new Choice(index, stream, { vocabulary, stop, keepsStop, minTokens, echo, onTokens }, changed);
+      const { logprobs = null } = sampling;
+      const options = { vocabulary, stop, keepsStop, minTokens, echo, onTokens, logprobs };
+      return new Choice(index, stream, options, changed);
     });
     if (watch !== null) this.#watch(watch);
   }
@@ -107,12 +110,14 @@ export class Generation {
 
 function submitAll(
   engine: Engine,
-  endOfText: number,
+  { vocabulary, grammar }: ServedModel,
   request: GenerationRequest,
   id: string,
 ): RequestStream[] {
-  const { prompts, n, maxTokens, minTokens, stopTokenIds, ignoreEos, priority, cacheSalt, sampling } =
-    request;
+  const { prompts, n, maxTokens, minTokens, ignoreEos, priority, cacheSalt, sampling, format } = request;
+  const { endOfText, endTokens = [] } = vocabulary;
+  // All of them end an answer, and the scheduler knows one that `ignore_eos` turns off.
+  const stopTokenIds = ignoreEos ? request.stopTokenIds : [...request.stopTokenIds, ...endTokens];
   const streams: RequestStream[] = [];
   try {
     for (const prompt of prompts) {
@@ -126,6 +131,7 @@ function submitAll(
           ignoreEos,
           stopTokenIds,
           params: sampling,
+          ...(format !== null && grammar !== null && { grammar: grammar(format) }),
           ...(priority !== undefined && { priority }),
           ...(cacheSalt !== undefined && { cacheSalt }),
         });

@@ -84,6 +84,8 @@ export class StreamedReply implements GenerationReader {
     if (choice.end !== null) {
       this.#sent[index] = true;
       events.write(this.#bodies.last(this.#head, choice, piece));
+    } else if (piece !== '' && choice.hasLikely) {
+      events.write(this.#bodies.likely(this.#head, choice, piece));
     } else if (piece !== '') {
       const isPlain = PLAIN.test(piece);
       const inside = isPlain ? piece : JSON.stringify(piece).slice(1, -1);

@@ -2,7 +2,10 @@ import type { FastifyInstance } from 'fastify';
 import { ApiError } from '../api/api-error.js';
 import type { ServeSettings } from './options.js';
 
-/** The routes that say what is served. */
+/** Routes of OpenAI's and vLLM's APIs that are refused by name. */
+const NO_ROUTES = ['/v1/embeddings', '/v1/rerank', '/v1/score', '/v1/responses'];
+
+/** The routes that say what is served, and what is not. */
 export function addModelRoutes(app: FastifyInstance, { model }: ServeSettings, version: string): void {
   const { id, created, maxModelLen } = model;
   const card = {
@@ -20,5 +23,16 @@ export function addModelRoutes(app: FastifyInstance, { model }: ServeSettings, v
     if (params['*'] === id) return card;
     throw new ApiError(404, 'there is no such model', { param: 'model', code: 'model_not_found' });
   });
+  // Clients look for it by itself, and a mere 404 would not say that it will not come.
+  for (const path of NO_ROUTES)
+    app.post(path, () => {
+      throw new ApiError(
+        404,
+        `${path} is not served: the model generates text, and nothing else is had of it`,
+        {
+          code: 'unsupported_route',
+        },
+      );
+    });
   app.get('/version', () => ({ version }));
 }

@@ -2,27 +2,9 @@ import { badArg, checkBoolean, isList, isObject } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { Engine } from '../../engine/engine.js';
-import { type ChatMessage, plainChatPrompt } from '../api/chat-message.js';
 import type { RequestBounds } from '../api/generation-request.js';
-import { type HeededSampling, SAMPLING_NAMES } from '../api/sampling.js';
 import type { ServedModel } from '../api/served-model.js';
-import { o200k, type Vocabulary } from '../text/vocabulary.js';
-
-/** What clients see of the model behind an engine. */
-export interface ModelOptions {
-  /** The name by which clients ask for it. */
-  id: string;
-  /** Default: o200k. */
-  vocabulary?: Vocabulary;
-  /** Makes the prompt of a chat, as tokens; at its end the model answers. Default: a line `role: text` for each message. */
-  chatPrompt?: (messages: readonly ChatMessage[], vocabulary: Vocabulary) => Int32Array;
-  /**
-   * The parameters of sampling that the executor heeds; it finds them in `ExecutorRequest.params`, under these names. Others are refused,
-   * unless they ask for nothing. `ignore`: all are taken, and none is heeded, for an executor whose texts mean nothing. Default: none, as
-   * for an executor that always takes the most likely token.
-   */
-  sampling?: HeededSampling;
-}
+import { type ModelOptions, takeModel } from '../model/model-options.js';
 
 /** Options of the server of an engine. */
 export interface ServeOptions {
@@ -68,15 +50,6 @@ const OPTIONS = knownNames<ServeOptions>('the options of a server', {
   endsEngine: true,
   wedgedMs: true,
 });
-const MODEL_OPTIONS = knownNames<ModelOptions>(
-  'model',
-  { id: true, vocabulary: true, chatPrompt: true, sampling: true },
-  {
-    name: 'did you mean id?',
-    tokenizer: 'did you mean vocabulary?',
-    chatTemplate: 'did you mean chatPrompt?',
-  },
-);
 const MAX_MS = 2 ** 31 - 1;
 
 /** The options of a server, checked. */
@@ -119,7 +92,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     throw badArg('apiKeys', apiKeys, 'a list of strings that are not empty');
   return {
     engine,
-    model: takeModel(model, engine),
+    model: takeModel(model, engine.scheduler.config.maxModelLen),
     apiKeys: [...apiKeys] as string[],
     maxBodyBytes: checkInteger('maxBodyBytes', maxBodyBytes, 1, 2 ** 30),
     maxChoices: checkInteger('maxChoices', maxChoices, 1, 2 ** 16),
@@ -131,43 +104,4 @@ export function takeServeOptions(options: unknown): ServeSettings {
     endsEngine: checkBoolean('endsEngine', endsEngine),
     wedgedMs: checkInteger('wedgedMs', wedgedMs, 0, MAX_MS),
   };
-}
-
-function takeModel(model: unknown, engine: Engine): ServedModel {
-  if (!isObject(model)) throw badArg('model', model, 'an object with the id of the model');
-  checkNames(model, MODEL_OPTIONS);
-  const {
-    id,
-    vocabulary = o200k,
-    chatPrompt = plainChatPrompt,
-    sampling = [],
-  } = model as unknown as ModelOptions;
-  if (typeof id !== 'string' || !/^[^\p{Cc}\p{Cs}]{1,200}$/u.test(id))
-    throw badArg('model.id', id, 'a name of 1 to 200 characters without control characters');
-  if (!isVocabulary(vocabulary))
-    throw badArg(
-      'model.vocabulary',
-      vocabulary,
-      'a Vocabulary: name, size, endOfText, encode, textOf, bytesOf',
-    );
-  if (typeof chatPrompt !== 'function') throw badArg('model.chatPrompt', chatPrompt, 'a function');
-  if (sampling !== 'ignore' && !isList(sampling, (name) => SAMPLING_NAMES.includes(name as never)))
-    throw badArg(
-      'model.sampling',
-      sampling,
-      `"ignore", or a list of names among ${SAMPLING_NAMES.join(', ')}`,
-    );
-  const { maxModelLen } = engine.scheduler.config;
-  return { id, vocabulary, chatPrompt, sampling, maxModelLen, created: Math.floor(Date.now() / 1000) };
-}
-
-function isVocabulary(value: unknown): boolean {
-  if (!isObject(value)) return false;
-  const { size, endOfText, encode, textOf, bytesOf } = value as unknown as Vocabulary;
-  const functions = [encode, textOf, bytesOf];
-  return (
-    Number.isInteger(size) &&
-    Number.isInteger(endOfText) &&
-    functions.every((each) => typeof each === 'function')
-  );
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import { badField } from '../api/api-error.js';
-import { readMessages } from '../api/chat-message.js';
+import { readChatFields } from '../api/chat.js';
 import { checkTokens, Fields } from '../api/fields.js';
 import { encodeText } from '../api/generation-request.js';
 import { decode } from '../text/detokenizer.js';
@@ -12,6 +12,8 @@ const TOKENIZE = knownNames<Record<string, unknown>>('the body', {
   model: true,
   prompt: true,
   messages: true,
+  tools: true,
+  chat_template_kwargs: true,
   add_special_tokens: true,
   add_generation_prompt: true,
   return_token_strs: true,
@@ -21,11 +23,12 @@ const MOST_TOKENS = 2 ** 24;
 
 /** The routes that turn text into tokens and back. */
 export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): void {
-  const { vocabulary, maxModelLen, chatPrompt } = model;
+  const { vocabulary, maxModelLen, chatPrompt, hasTemplate } = model;
 
   app.post('/tokenize', ({ body }) => {
     const fields = new Fields(body, TOKENIZE);
-    for (const name of ['add_special_tokens', 'add_generation_prompt']) fields.boolean(name);
+    const addsSpecial = fields.boolean('add_special_tokens') ?? true;
+    const beginsAnswer = fields.boolean('add_generation_prompt') ?? true;
     const withTexts = fields.boolean('return_token_strs') ?? false;
     const isChat = fields.get('messages') !== undefined;
     if (isChat === (fields.get('prompt') !== undefined))
@@ -35,8 +38,8 @@ export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): v
         'a text where there are no messages, and absent otherwise',
       );
     const tokens = isChat
-      ? chatPrompt(readMessages(fields), vocabulary)
-      : encodeText('prompt', fields.get('prompt'), model);
+      ? chatPrompt({ ...readChatFields(fields, hasTemplate), beginsAnswer })
+      : encodeText('prompt', fields.get('prompt'), model, addsSpecial);
     const texts = withTexts ? Array.from(tokens, (token) => decode(vocabulary, Int32Array.of(token))) : null;
     return { count: tokens.length, max_model_len: maxModelLen, tokens: [...tokens], token_strs: texts };
   });

@@ -7,8 +7,13 @@ export interface Vocabulary {
   readonly size: number;
   /** The token that ends a text. */
   readonly endOfText: number;
-  /** The tokens of a text. What looks like a special token in it is text. */
-  encode(text: string): Int32Array;
+  /** Other tokens that end an answer, such as the one that ends a message of a chat. Default: none. */
+  readonly endTokens?: readonly number[];
+  /**
+   * The tokens of a text. Whether the name of a special token in it is that token, or text as any other, is the vocabulary's own matter.
+   * @param addsSpecial whether the tokens are added with which every prompt begins. Default true
+   */
+  encode(text: string, addsSpecial?: boolean): Int32Array;
   /** The text of a token; null if its bytes are no whole characters, or if there is no such token. */
   textOf(token: number): string | null;
   /** The bytes of a token as UTF-8. A token that ends the text has none; one that does not exist has those of U+FFFD. */
@@ -22,7 +27,10 @@ const NO_BYTES = new Uint8Array(0);
 const UNKNOWN = new TextEncoder().encode('\ufffd');
 const encoder = new TextEncoder();
 
-/** The vocabulary o200k: 199,998 pieces of texts in many languages, and special tokens. */
+/**
+ * The vocabulary o200k: 199,998 pieces of texts in many languages, and special tokens. What looks like a special token in a text is text. No
+ * token begins every prompt.
+ */
 export const o200k: Vocabulary = {
   name: 'o200k_base',
   size: SIZE,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { KvGroupOptions } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
-import { live } from './life.js';
+import { liveOverDisk } from './disk-life.js';
 import { OffloadBench, SEED } from './support.js';
 
 /** The disk tier of models with KV cache groups. */
@@ -196,32 +196,7 @@ describe('the disk tier of several KV cache groups', () => {
   )(
     'gives the texts of an unlimited pool: $name, depth $pipelineDepth',
     async ({ groups, pipelineDepth }) => {
-      const {
-        bench: on,
-        ends,
-        expected,
-      } = await live({
-        seed: 3,
-        engine: { pipelineDepth, kvGroups: [...groups], numBlocks: 34 },
-        numRanks: 2,
-        hostBlocks: 24,
-        realLanes: false,
-        disk: { path: directory(), model: 'm', budgetMs: 200 },
-        numRequests: 60,
-        numPrompts: 20,
-        aborts: 20,
-        sessions: 10,
-        failures: 5,
-      });
-      expect(on.executor.faults).toEqual([]);
-      for (const [i, { tokens, finishReason }] of ends.entries())
-        if (finishReason !== 'error')
-          expect(tokens).toEqual(
-            finishReason === 'length' ? expected[i] : expected[i].slice(0, tokens.length),
-          );
-      expect(on.leftovers()).toEqual([]);
-      expect(on.connector.stats().disk?.readBlocks).toBeGreaterThan(0);
-      await on.close();
+      await liveOverDisk(directory(), 3, { pipelineDepth, kvGroups: [...groups], numBlocks: 34 });
     },
   );
 });

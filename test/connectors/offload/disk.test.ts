@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import type { DiskEnd, OffloadOrders, OffloadWorker } from '../../../src/connectors/offload/index.js';
 import type { WorkerConnector } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
-import { live } from './life.js';
+import { liveOverDisk } from './disk-life.js';
 import { OffloadBench, SEED } from './support.js';
 
 const root = mkdtempSync(join(tmpdir(), 'blockstep-offload-'));
@@ -264,29 +264,6 @@ describe('the disk tier of an offload', () => {
   });
 
   it.each([1, 2, 3] as const)('gives the texts of an unlimited pool at depth %i', async (pipelineDepth) => {
-    for (let seed = 1; seed <= 2; seed++) {
-      const { bench, ends, expected } = await live({
-        seed,
-        engine: { pipelineDepth },
-        numRanks: 2,
-        hostBlocks: 24,
-        realLanes: false,
-        disk: { path: directory(), model: 'm', budgetMs: 200 },
-        numRequests: 60,
-        numPrompts: 20,
-        aborts: 20,
-        sessions: 10,
-        failures: 5,
-      });
-      expect(bench.executor.faults).toEqual([]);
-      for (const [i, { tokens, finishReason }] of ends.entries())
-        if (finishReason !== 'error')
-          expect(tokens).toEqual(
-            finishReason === 'length' ? expected[i] : expected[i].slice(0, tokens.length),
-          );
-      expect(bench.leftovers()).toEqual([]);
-      expect(bench.connector.stats().disk?.readBlocks).toBeGreaterThan(0);
-      await bench.close();
-    }
+    for (let seed = 1; seed <= 2; seed++) await liveOverDisk(directory(), seed, { pipelineDepth });
   });
 });

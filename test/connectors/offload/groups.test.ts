@@ -94,3 +94,26 @@ describe('blocks that are not stored', () => {
     scheduler.dispose();
   });
 });
+
+describe('a request that was offered blocks', () => {
+  it('is forgotten when it ends before it is admitted', () => {
+    const connector = new OffloadConnector({ hostBlocks: 200, maxPinnedBlocks: 100, strict: true });
+    const scheduler = makeScheduler({
+      ...{ connector, kvGroups: [{ type: 'full' }, { type: 'sliding', window: 6 }], maxNumBatchedTokens: 64 },
+      ...{ numBlocks: 34, strict: true },
+    });
+    scheduler.add({ id: 'a', prompt: prompt(33), maxTokens: 1 });
+    while (scheduler.hasWork()) step(scheduler);
+    expect(scheduler.resetPrefixCache().ok).toBe(true);
+    // Another prompt takes so much of the pool that this one has no room.
+    scheduler.add({ id: 'other', prompt: prompt(60).map((token) => token + 1000), maxTokens: 2 });
+    step(scheduler);
+    const handle = scheduler.add({ id: 'b', prompt: prompt(50), maxTokens: 1 });
+    const plan = scheduler.schedule();
+    expect(connector.stats().tracked).toBe(1);
+    scheduler.abort(handle);
+    expect(connector.stats().tracked).toBe(0);
+    scheduler.failStep(plan);
+    scheduler.dispose();
+  });
+});

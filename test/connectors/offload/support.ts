@@ -100,11 +100,12 @@ export class OffloadBench {
 
   /** Steps, computes and copies until nothing is left to do. */
   async finish(most = 2000): Promise<void> {
-    for (let round = 0; this.engine.hasWork(); round++) {
-      // A thread answers for the disk.
+    for (let rounds = 0; this.engine.hasWork(); ) {
+      // Another process answers for the disk, in its own time.
       if ((this.connector.stats().disk?.inFlight ?? 0) > 0)
         await new Promise((resolve) => setTimeout(resolve, 1));
-      if (round === most) throw new Error(`still at work: ${JSON.stringify(this.engine.stats().scheduler)}`);
+      else rounds++;
+      if (rounds === most) throw new Error(`still at work: ${JSON.stringify(this.engine.stats().scheduler)}`);
       this.engine.step();
       await this.compute();
       this.copyAll();
@@ -113,7 +114,7 @@ export class OffloadBench {
 
   /** Lets the disk tier end what it has begun. */
   async restDisk(): Promise<void> {
-    for (let i = 0; i < 3000 && (this.connector.stats().disk?.inFlight ?? 0) > 0; i++) {
+    while ((this.connector.stats().disk?.inFlight ?? 0) > 0) {
       await new Promise((resolve) => setTimeout(resolve, 1));
       this.engine.step();
       await this.compute();

@@ -1,10 +1,13 @@
 import { HostLane } from '../../../src/index.js';
-import { describeTierLife } from './tier-life.js';
+import { describeFencedLife, describeTierLife, type Tiers } from './tier-life.js';
 
-describeTierLife({
+const tiers: Tiers = {
   executor: { defer: (act) => setImmediate(act) },
   place: 'host',
   makeLane: (queue, source, target) => {
     return new HostLane(queue, source, target, { threads: 2, pieceBytes: 128 });
   },
-});
+};
+
+describeTierLife(tiers);
+describeFencedLife(tiers);

@@ -11,7 +11,8 @@ const CONFIGS: Record<string, Partial<SchedulerOptions>> = {
   'depth 3': { pipelineDepth: 3 },
   'no caching': { enablePrefixCaching: false, pipelineDepth: 2 },
   'chunked prefill': { longPrefillTokenThreshold: 3, maxNumBatchedTokens: 9 },
-  'ngram drafts': { numSpeculativeTokens: 2 },
+  // In the other order no block of a preempted request is taken by another here, so nothing could be planted.
+  'ngram drafts': { numSpeculativeTokens: 2, freeOrder: 'tail' },
   'eagle drafts, depth 2': { numSpeculativeTokens: 2, speculativeMethod: 'eagle', pipelineDepth: 2 },
   'eagle drafts, depth 3': { numSpeculativeTokens: 3, speculativeMethod: 'eagle', pipelineDepth: 3 },
 };

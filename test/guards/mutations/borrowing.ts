@@ -143,7 +143,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F56',
-    file: 'src/scheduler/schedule/waiting-pass.ts',
+    file: 'src/scheduler/schedule/line.ts',
     find: ' - queues.numLentRunning',
     replace: '',
     test: hostile,

@@ -22,7 +22,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F27',
     file: 'src/scheduler/loads/begin-load.ts',
-    find: '    forgetRow(s, request.slot, Math.floor(localTokens / s.config.blockSize));\n',
+    find: '    forgetRow(s, request.slot, localTokens);\n',
     replace: '',
     test,
     means: 'what was published for a load that never began stays',

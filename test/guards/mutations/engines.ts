@@ -63,7 +63,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F38',
     file: 'src/engine/workers/workers.ts',
-    find: 'notBefore: this.#released.length === 0 ? step - 1 : step',
+    find: 'notBefore: this.#owesReuse ? step : step - 1',
     replace: 'notBefore: -1',
     test: inFlight,
     means: 'a load may write at once',
@@ -107,9 +107,9 @@ export const mutations: readonly Mutation[] = [
     replace: '  s.queues.detach(request);',
     also: [
       {
-        file: 'src/scheduler/life/abort.ts',
-        find: 'const live = targets.filter((target) => !target.isFinished);',
-        replace: 'const live = targets;',
+        file: 'src/scheduler/life/finish.ts',
+        find: 'const live = Array.from(requests).filter((request) => !request.isFinished);',
+        replace: 'const live = Array.from(requests);',
       },
       {
         file: 'src/scheduler/life/abort.ts',

@@ -59,8 +59,8 @@ export const mutations: readonly Mutation[] = [
     also: [
       {
         file: 'src/scheduler/life/abort.ts',
-        find: "import { finishAll } from './finish.js';",
-        replace: "import { finishAll, releaseIfDrained } from './finish.js';",
+        find: "import { finishFromOutside } from './finish.js';",
+        replace: "import { finishFromOutside, releaseIfDrained } from './finish.js';",
       },
     ],
     means: 'the blocks go back at once, under the reader',

@@ -36,11 +36,11 @@ export const mutations: readonly Mutation[] = [
     failure: 'F12',
     file: 'src/scheduler/loads/load-failure.ts',
     find: `    failed.add(request);
-    truncateLoad(s, request, Math`,
+    truncateLoad(s, request, firstTokenIn`,
     replace: `    failed.add(request);
     request.outstanding?.removeWhere('load', () => true);
     s.queues.unparkLoading(request);
-    truncateLoad(s, request, Math`,
+    truncateLoad(s, request, firstTokenIn`,
     test,
     means: 'a load with a missing block is over',
   },

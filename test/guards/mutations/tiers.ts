@@ -7,9 +7,9 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F40',
     file: 'src/scheduler/life/prefix-reset.ts',
-    find: 'const local = s.core.native.reset();',
+    find: 'const local = !isKept && s.core.native.reset();',
     replace:
-      "const local = s.core.native.reset();\n  if (!local && resetRunning) throw new Error('blocks are in use');",
+      "const local = !isKept && s.core.native.reset();\n  if (!local && resetRunning) throw new Error('blocks are in use');",
     test: reset,
     means: 'a forced reset throws, as in vLLM',
   },
@@ -24,8 +24,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F40',
     file: 'src/scheduler/life/prefix-reset.ts',
-    find: 'keptBlocks !== null || s.core',
-    replace: '(keptBlocks !== null && slot < 0) || s.core',
+    find: 'keptBlocks !== null || hasRows',
+    replace: '(keptBlocks !== null && slot < 0) || hasRows',
     test: reset,
     means: 'who left used blocks behind is not named',
   },

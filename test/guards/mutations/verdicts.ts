@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F24',
     file: 'src/scheduler/loads/load-failure.ts',
-    find: '  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed);\n',
+    find: '  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed, found);\n',
     replace: '',
     test,
     means: 'only blocks fail, not requests',
@@ -54,7 +54,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F25',
     file: 'src/scheduler/loads/bad-blocks.ts',
-    find: 'request.numComputedTokens = Math.min(request.numComputedTokens, firstBad * s.config.blockSize);',
+    find: 'request.numComputedTokens = Math.min(request.numComputedTokens, tokensKept(s, request, firstBad));',
     replace: '',
     test,
     means: 'a bad block does not cut the load',

@@ -7,7 +7,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F7',
     file: 'src/engine/workers/workers.ts',
-    find: 'notBefore: this.#released.length === 0 ? step - 1 : step',
+    find: 'notBefore: this.#owesReuse ? step : step - 1',
     replace: 'notBefore: step - 1',
     test: contract,
     means: 'a load writes before the stores of blocks that were given back have begun',
@@ -79,7 +79,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F25',
     file: 'src/scheduler/plan/plan.ts',
-    find: ' || finishCode === FinishCode.error;',
+    find: ' || finishCode === FinishCode.error || isGone;',
     replace: ' && finishCode !== FinishCode.none;',
     test: stores,
     means: 'rows behind a failed one are stored',
@@ -151,8 +151,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F36',
     file: 'src/scheduler/life/hand-over.ts',
-    find: 'deviations.clipHandOver ? covered : held.length',
-    replace: 'held.length',
+    find: 'deviations.clipHandOver ? covered : row.length',
+    replace: 'row.length + 0 * covered',
     test: contract,
     means: 'blocks are handed over in which nothing was computed',
   },
@@ -167,7 +167,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F37',
     file: 'src/scheduler/schedule/schedule.ts',
-    find: "  if (connector.protection.includes('fence') && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);\n",
+    find: '  if (isTold(s, connector) && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);\n',
     replace: '',
     test: contract,
     means: 'nobody is told which blocks a step takes',

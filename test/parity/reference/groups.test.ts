@@ -88,6 +88,7 @@ const DEFAULTS: SubjectOptions = {
   maxLoras: 0,
   numRows: 2,
   hashSeed: 0,
+  like: '28be48fa',
   deviations: false,
   deadlines: false,
   now: () => 0,

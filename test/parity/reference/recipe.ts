@@ -37,6 +37,8 @@ export interface Recipe {
   numAdapters: number;
   /** How often a request is constrained by a grammar, and opens a session. */
   grammarRate: number;
+  /** How often a grammar does not compile. At most one such request waits at a time. */
+  grammarFailRate: number;
   sessionRate: number;
   /** Every answer ends by its length: with steps in flight vLLM spoils sessions that a token ends. */
   lengthStopsOnly: boolean;
@@ -224,6 +226,7 @@ export function anyRecipe(random: Random): Recipe {
     numSalts: random.pick([0, 0, 2]),
     numAdapters: random.pick([0, 2, 4]),
     grammarRate: random.pick([0, 0, 0.4]),
+    grammarFailRate: 0,
     sessionRate: 0,
     lengthStopsOnly: false,
     longestPrompt: random.pick([5, 14, maxModelLen]),

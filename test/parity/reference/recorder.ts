@@ -11,7 +11,7 @@ import {
   observePool,
   observeState,
 } from '../observe.js';
-import { optionsOf } from '../options.js';
+import { optionsOf, type Rules } from '../options.js';
 import { depthOf, Pipeline } from '../pipeline.js';
 import { TraceGroups } from '../rows.js';
 import { outputToken, Prompts } from '../tokens.js';
@@ -21,6 +21,7 @@ import type { Faults } from './kv/faults.js';
 import type { ReferencePlan } from './plan.js';
 import { Random } from './random.js';
 import { deepRecipe, type Recipe, randomRecipe } from './recipe.js';
+import { type Choice, drawRules } from './rules/draw-rules.js';
 import { ReferenceScheduler } from './scheduler.js';
 import { Worker } from './worker.js';
 import { Workload } from './workload.js';
@@ -34,27 +35,37 @@ interface Batch {
  * Makes a trace by running the reference scheduler on a random workload. The same seed gives the same trace. A workload in which
  * vLLM counts fewer than 0 computed tokens is given up for another one: no scheduler has to follow it there.
  */
-export function generateTrace(seed: number): Trace {
-  return generate(seed, randomRecipe);
+export function generateTrace(seed: number, choice: Choice = 'may'): Trace {
+  return generate(seed, randomRecipe, {}, choice);
 }
 
 /** The same with three batches in flight. */
-export function generateDeepTrace(seed: number): Trace {
-  return generate(seed, deepRecipe);
+export function generateDeepTrace(seed: number, choice: Choice = 'may'): Trace {
+  return generate(seed, deepRecipe, {}, choice);
 }
 
 /**
  * The same with KV cache groups.
  * @param faults of vLLM, which the reference is to have too
  */
-export function generateGroupTrace(seed: number, faults: Partial<Faults> = {}): Trace {
-  return generate(seed, groupRecipe, faults);
+export function generateGroupTrace(
+  seed: number,
+  faults: Partial<Faults> = {},
+  choice: Choice = 'may',
+): Trace {
+  return generate(seed, groupRecipe, faults, choice);
 }
 
-function generate(seed: number, recipeOf: (random: Random) => Recipe, faults: Partial<Faults> = {}): Trace {
+function generate(
+  seed: number,
+  recipeOf: (random: Random) => Recipe,
+  faults: Partial<Faults>,
+  choice: Choice,
+): Trace {
   for (let attempt = 0; ; attempt++) {
     const random = new Random(seed + 1_000_003 * attempt);
-    const recorder = new Recorder(seed, recipeOf(random), random, faults);
+    const { recipe, rules } = drawRules(choice, recipeOf(random), random);
+    const recorder = new Recorder(seed, recipe, rules, random, faults);
     const trace = recorder.record();
     if (!recorder.isOverdrawn) return trace;
   }
@@ -82,7 +93,7 @@ class Recorder {
   /** Ids of the batch that was scheduled last, and of the one before; empty ones are none. */
   #batches: [last: string[], before: string[]] = [[], []];
 
-  constructor(seed: number, recipe: Recipe, random: Random, faults: Partial<Faults>) {
+  constructor(seed: number, recipe: Recipe, rules: Rules, random: Random, faults: Partial<Faults>) {
     const name = `generated ${seed}`;
     const empty = {
       free: 0,
@@ -110,6 +121,7 @@ class Recorder {
       n_steps: 0,
       final: { ...empty, requests_left: [] },
       steps: [],
+      rules,
     };
     this.#recipe = recipe;
     this.#random = random;
@@ -190,10 +202,11 @@ class Recorder {
     step.sched = { ...seen, ...bitmask, ...observePool(this.#subject.core), ...calls };
     step.sample = plan.entries
       .filter(({ request }) => !request.isPrefillChunk)
-      .map(({ request, drafts }) => {
+      .map(({ request, drafts, kind }) => {
         const answer = `${request.id} ${request.chunk}`;
         const from = this.#sampled.get(answer) ?? 0;
-        const count = 1 + this.#random.integer(0, drafts.length);
+        // Drafts of an admission were made by nobody, so that none is accepted.
+        const count = 1 + this.#random.integer(0, kind === 0 ? drafts.length : 0);
         this.#sampled.set(answer, from + count);
         const { idx, eosAt, stopAt } = this.#workload.ending(request.id, request.chunk);
         const tokens = Array.from({ length: count }, (_, i) =>
@@ -211,7 +224,7 @@ class Recorder {
     const tokens = Int32Array.from(ids.flatMap(tokensOf));
     // The rows of what fails while an empty batch is in flight would come with a later update.
     const mayFail = ids.length > 0 || source === step;
-    const kv = this.#worker?.report(source.step, mayFail) ?? null;
+    const kv = this.#worker?.report(source.step, mayFail, ids) ?? null;
     const counts = Int32Array.from(ids, (id) => tokensOf(id).length);
     const output = kv === null ? undefined : this.#connector?.outputOf(kv);
     const out = observeOutputs(this.#subject.update(plan, { tokens, counts }, output));

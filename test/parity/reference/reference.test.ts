@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../../src/scheduler/options/deviations.js';
 import { replay } from '../driver.js';
-import { fixtureNames, isCut, readFixture } from '../fixtures.js';
+import { augustFixtureNames, fixtureNames, isCut, readFixture } from '../fixtures.js';
 import { report } from '../report.js';
 import { makeScheduler } from '../scheduler-under-test.js';
 import type { MakeSubject } from '../subject.js';
@@ -13,11 +13,11 @@ const OFF = Object.fromEntries(DEVIATIONS.map((name) => [name, false]));
 const makeReference: MakeSubject = (options) => new ReferenceScheduler(options);
 
 describe('the reference scheduler', () => {
-  it.each(fixtureNames)('decides what vLLM decides in %s', (name) => {
+  it.each([...fixtureNames, ...augustFixtureNames])('decides what vLLM decides in %s', (name) => {
     const result = replay(readFixture(name), makeReference);
     expect(result.differences, report(result).join('\n')).toEqual([]);
     expect(result.steps).toBe(result.trace.steps.length);
-    expect(result.comparisons).toBeGreaterThan(isCut(name) ? 20 * result.steps : 4000);
+    expect(result.comparisons).toBeGreaterThan(isCut(name) ? 20 * result.steps : 800);
   });
 });
 

@@ -19,6 +19,13 @@ export class ReferenceRequest implements SubjectRequest {
   wasPreempted = false;
   /** Batches in flight whose tokens are dropped, because the request was preempted by force. */
   framesToDrop = 0;
+  /** Tokens of all batches in flight. */
+  numInFlight = 0;
+  /** Tokens in flight from before its preemption, whose outputs are delivered, or dropped. */
+  numStale = 0;
+  numToDrop = 0;
+  /** The number of the batch that it was in last. */
+  lastBatch = 0;
   /** Content names of its full stretches of tokens. */
   readonly names: number[] = [];
   readonly tokens: number[];

@@ -4,7 +4,8 @@ import { allowed, replaceDrafts } from './grammars.js';
 import { invalidate } from './loads.js';
 import { type Entry, ReferencePlan } from './plan.js';
 import type { ReferenceRequest } from './request.js';
-import { ReferenceState } from './state.js';
+import { Budget } from './rules/budget.js';
+import { isIdle, ReferenceState } from './state.js';
 
 /** A row of an update. */
 interface Row {
@@ -37,21 +38,27 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     this.blocks.begin();
     const entries: Entry[] = [];
     const preempted: string[] = [];
-    const budget = this.paused === 'all' ? 0 : this.options.maxNumBatchedTokens;
-    const left = this.#scheduleRunning(entries, preempted, budget);
-    if (preempted.length === 0 && this.paused === 'no') this.#admit(entries, left);
+    const { maxNumBatchedTokens: most } = this.options;
+    const budget = new Budget(this.paused === 'all' ? 0 : most, most, this.rules.draftSlots);
+    this.#scheduleRunning(entries, preempted, budget);
+    if (preempted.length === 0 && this.paused === 'no') this.#admit(entries, budget);
     const common = this.blocks.commonPrefixes(this.queues.running[0]);
     this.previous = new Set(entries.map((entry) => entry.request.id));
     const plan = new ReferencePlan(
       entries,
       this.options.numSpeculativeTokens,
-      preempted,
+      this.rules.preemptedIds === 'sinceLast' ? [...this.resetVictims, ...preempted] : preempted,
       [...new Set(this.finished)],
       common,
       this.blocks.takeBlocksToZero(),
     );
     this.finished = [];
+    this.resetVictims = [];
     this.options.connector?.buildMetadata(plan);
+    if (entries.length > 0) {
+      const batch = this.blocks.fence.schedule();
+      for (const { request } of entries) request.lastBatch = batch;
+    }
     for (const entry of entries) {
       if (this.#advance(entry)) plan.pendingStructuredOutputTokens = true;
     }
@@ -60,19 +67,23 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
   }
 
   update(plan: ReferencePlan, result: FlatTokens, output: ConnectorOutput = {}): SubjectOutputs {
+    if (plan.entries.length > 0) this.blocks.fence.process();
     const rows: Row[] = [];
     const failed = this.#fail(output, plan);
     const paused: ReferenceRequest[] = [];
     let offset = 0;
-    for (const [i, { request, drafts }] of plan.entries.entries()) {
+    for (const [i, { request, drafts, tokens }] of plan.entries.entries()) {
       const sampled = Array.from(result.tokens.subarray(offset, offset + result.counts[i]));
       offset += result.counts[i];
+      const { isStale, isDropped } = this.#arrive(request, tokens);
+      if (isDropped) continue;
       if (failed.includes(request) || request.isFinished || sampled.length === 0) continue;
-      const row = this.#accept(request, drafts.length, sampled);
+      const row = this.#accept(request, drafts.length, sampled, isStale);
       if (row) rows.push(row);
       if (row && row.reason > 0 && !request.isFinished) paused.push(request);
     }
     rows.push(...this.#endFailed(failed));
+    rows.push(...[...this.failedGrammars].map((request) => this.#endWithError(request)));
     this.queues.sweep();
     const { running } = this.queues;
     running.splice(0, running.length, ...running.filter((request) => !paused.includes(request)));
@@ -117,12 +128,23 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
   /** Ends those whose loads failed, under the policy `fail`; their rows come last, and tell nothing of their blocks. */
   #endFailed(failed: readonly ReferenceRequest[]): Row[] {
     if (this.options.loadFailurePolicy !== 'fail') return [];
-    return failed.map((request) => {
-      this.finish(request, STATUSES.error);
-      request.finishedParams = null;
-      request.stopReason = null;
-      return { request, tokens: [], reason: REASONS.error };
-    });
+    return failed.map((request) => this.#endWithError(request));
+  }
+
+  #endWithError(request: ReferenceRequest): Row {
+    this.finish(request, STATUSES.error);
+    request.finishedParams = null;
+    request.stopReason = null;
+    return { request, tokens: [], reason: REASONS.error };
+  }
+
+  /** Tokens of a batch are in flight no more. Whether its output is from before a preemption, and whether it is dropped. */
+  #arrive(request: ReferenceRequest, tokens: number): { isStale: boolean; isDropped: boolean } {
+    const [isStale, isDropped] = [request.numStale > 0, request.numToDrop > 0];
+    request.numInFlight -= tokens;
+    request.numStale = Math.max(0, request.numStale - tokens);
+    request.numToDrop = Math.max(0, request.numToDrop - tokens);
+    return { isStale, isDropped };
   }
 
   #outputs(present: Row[]): SubjectOutputs {
@@ -161,31 +183,27 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     replaceDrafts(plan, rows);
   }
 
-  /** Returns the budget that is left. */
-  #scheduleRunning(entries: Entry[], preempted: string[], tokenBudget: number): number {
-    let budget = tokenBudget;
+  #scheduleRunning(entries: Entry[], preempted: string[], budget: Budget): void {
     const { running } = this.queues;
-    for (let i = 0; i < running.length && budget > 0; i++) {
+    for (let i = 0; i < running.length && budget.most > 0; i++) {
       const request = running[i];
-      const tokens = this.#demand(request, budget);
-      if (tokens === 0) continue;
+      const tokens = this.#demand(request, budget.most);
+      // Below 0 where drafts in flight reach the model's length: August passes over (#50062), May dies of it.
+      if (tokens <= 0) continue;
       const held = lengths(request);
       while (!this.blocks.allocate(request, { tokens, lookahead: this.#lookahead })) {
         const victim = this.queues.victim();
         const scheduled = entries.findIndex((entry) => entry.request === victim);
-        if (scheduled >= 0) {
-          budget += entries.splice(scheduled, 1)[0].tokens;
-          i--;
-        }
+        if (scheduled >= 0) budget.giveBack(entries.splice(scheduled, 1)[0].tokens);
+        if (this.rules.movesCursor ? running.indexOf(victim) < i : scheduled >= 0) i--;
         this.preempt(victim);
         preempted.push(victim.id);
-        if (victim === request) return budget;
+        if (victim === request) return;
       }
       const newBlocks = lengths(request).map((length, group) => length - held[group]);
       entries.push(this.#entry(request, 0, tokens, newBlocks));
-      budget -= tokens;
+      budget.take(tokens);
     }
-    return budget;
   }
 
   /** Tokens that a running request gets; 0 = it is passed over. */
@@ -221,24 +239,26 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     return this.options.speculativeMethod === 'ngram' ? 0 : this.options.numSpeculativeTokens;
   }
 
-  #admit(entries: Entry[], tokenBudget: number): void {
+  #admit(entries: Entry[], budget: Budget): void {
     const {
       maxNumSeqs,
       longPrefillTokenThreshold: threshold,
       enableChunkedPrefill,
       reserveFullIsl,
+      maxModelLen,
+      numBlocks,
       connector,
     } = this.options;
-    let budget = tokenBudget;
+    const { rules, blocks } = this;
     const { running, skipped } = this.queues;
     const adapters = new Set(entries.flatMap(({ request }) => request.input.adapter ?? []));
     const passedOver: ReferenceRequest[] = [];
-    while (budget > 0 && running.length < maxNumSeqs) {
+    while (budget.most > 0 && this.#seatsTaken() < maxNumSeqs) {
       const queue = this.queues.next();
       if (!queue) break;
       const request = queue[0];
-      if (!this.#isReady(request) || !this.#fits(request, adapters)) {
-        passedOver.push(request);
+      if (!this.#isReady(request) || request.numStale > 0 || !this.#fits(request, adapters)) {
+        if (!request.isFinished) passedOver.push(request);
         queue.shift();
         continue;
       }
@@ -256,16 +276,30 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       const external = takes ? (match?.numTokens ?? 0) : 0;
       const loads = takes && match?.async === true;
       const computed = local + external;
-      const wanted = Math.min(request.numTokens - computed, threshold || request.numTokens);
-      if (!loads && !enableChunkedPrefill && wanted > budget) break;
-      const tokens = loads ? 0 : this.#alignChunk(request, computed, Math.min(wanted, budget));
+      const missing = request.numTokens - computed;
+      // With outputs in flight that a preemption did not void, the token is none to sample behind: no version of vLLM has that case.
+      const samples = request.numOutputPlaceholders === 0;
+      const padding = !loads && missing === 1 && samples ? this.#padding(entries) : 0;
+      if (padding > 0 && (1 + padding > budget.most || computed + 1 + padding > maxModelLen)) break;
+      const wanted = Math.min(missing + padding, threshold || missing + padding);
+      if (!loads && !enableChunkedPrefill && wanted > budget.most) break;
+      const tokens = loads ? 0 : this.#alignChunk(request, computed, Math.min(wanted, budget.most));
       if (!loads && tokens === 0) break;
-      const lookahead = isFresh ? 0 : this.#lookahead;
-      const need = { tokens, external, lookahead, reserve: reserveFullIsl, publishes: !loads };
-      if (!this.blocks.allocate(request, hits ? { ...need, hits } : need)) break;
+      const looksAhead = rules.admissionLookahead ? !loads : !isFresh;
+      const need = {
+        tokens,
+        external,
+        lookahead: looksAhead ? this.#lookahead : 0,
+        reserve: reserveFullIsl,
+        publishes: !loads,
+        spare: running.length > 0 ? Math.floor(rules.watermark * numBlocks) : 0,
+        reserved: rules.loadReservation && loads ? this.#reserved(request) : 0,
+      };
+      if (!blocks.allocate(request, hits ? { ...need, hits } : need)) break;
       const rows = request.rows.map(({ blocks }) => Int32Array.from(blocks));
       connector?.updateStateAfterAlloc(request, rows, external);
       queue.shift();
+      if (loads || computed + tokens < request.numTokens) this.prefills.add(request);
       if (loads) {
         request.status = 'WAITING_FOR_REMOTE_KVS';
         request.numComputedTokens = computed;
@@ -277,20 +311,51 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       const kind = request.status === 'PREEMPTED' ? 2 : 1;
       request.status = 'RUNNING';
       request.numComputedTokens = computed;
-      entries.push(this.#entry(request, kind, tokens, lengths(request)));
-      budget -= tokens;
+      entries.push(this.#entry(request, kind, tokens, lengths(request), padding));
+      budget.take(tokens);
     }
     skipped.unshift(...passedOver);
     this.queues.sort();
   }
 
+  /** Seats of `maxNumSeqs`; with `sessionSeats` those of sessions that wait for input too. */
+  #seatsTaken(): number {
+    const idle = [...this.requests.values()].filter(isIdle).length;
+    return this.queues.running.length + (this.rules.sessionSeats === 'withIdle' ? idle : 0);
+  }
+
+  /** Drafts that nobody made for a request of one token, where all others decode. */
+  #padding(entries: readonly Entry[]): number {
+    const ran = entries.filter(({ kind }) => kind === 0);
+    const decode = ran.length > 0 && ran.every(({ request }) => !request.isPrefillChunk);
+    return this.rules.padDecode && decode ? this.options.numSpeculativeTokens : 0;
+  }
+
+  /** Blocks that the prompts under way still need, but for those that hold none, and for the request that asks: vLLM counts these too. */
+  #reserved(request: ReferenceRequest): number {
+    const others = [...this.prefills].filter(
+      (other) => other !== request && other.rows.some(({ blocks }) => blocks.length > 0),
+    );
+    return others.reduce((sum, other) => sum + this.blocks.missing(other), 0);
+  }
+
   /** A blocked request need not stay blocked. */
   #isReady(request: ReferenceRequest): boolean {
-    const { grammar } = request.input;
-    if (request.status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR' && grammar?.ready())
+    if (request.status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR' && this.#hasGrammar(request))
       request.status = 'WAITING';
     if (this.received.has(request)) this.receive(request);
-    return !request.status.startsWith('WAITING_FOR');
+    return !request.isFinished && !request.status.startsWith('WAITING_FOR');
+  }
+
+  #hasGrammar(request: ReferenceRequest): boolean {
+    try {
+      return request.input.grammar?.ready() === true;
+    } catch {
+      // vLLM of May dies here. Where its rule holds the request ends at once.
+      if (this.rules.grammarFailures === 'update') this.failedGrammars.add(request);
+      else this.#failures.push(this.#endWithError(request));
+      return false;
+    }
   }
 
   /** Whether the request's adapter may run beside the others of this step. */
@@ -299,10 +364,18 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     return maxLoras === 0 || !adapter || adapters.has(adapter) || adapters.size < maxLoras;
   }
 
-  #entry(request: ReferenceRequest, kind: 0 | 1 | 2, tokens: number, newBlocks: number[]): Entry {
+  /** @param padding drafts that nobody made */
+  #entry(
+    request: ReferenceRequest,
+    kind: 0 | 1 | 2,
+    tokens: number,
+    newBlocks: number[],
+    padding = 0,
+  ): Entry {
     const { id, numComputedTokens: computed, numOutputPlaceholders: placeholders } = request;
     const numDrafts = Math.max(tokens + computed - request.numTokens - placeholders, 0);
-    const drafts = kind === 0 ? request.drafts.slice(0, numDrafts) : [];
+    const padded = new Array<number>(padding).fill(-1);
+    const drafts = kind === 0 ? request.drafts.slice(0, numDrafts) : padded;
     if (kind === 0) request.drafts = [];
     const outputs = request.numOutputTokens + placeholders;
     const needsAllTokens = !this.previous.has(id);
@@ -312,7 +385,9 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
   /** Counts what was scheduled as computed, before it ran. Whether a grammar must see tokens in flight first. */
   #advance({ request, tokens, drafts }: Entry): boolean {
     request.numComputedTokens += tokens;
+    request.numInFlight += tokens;
     request.isPrefillChunk = request.numComputedTokens < request.numTokens + request.numOutputPlaceholders;
+    if (!request.isPrefillChunk) this.prefills.delete(request);
     if (this.options.pipelineDepth === 1 || request.isPrefillChunk) return false;
     const isPending = request.input.grammar !== undefined && request.numOutputPlaceholders > 0;
     request.numOutputPlaceholders += 1 + drafts.length;
@@ -320,8 +395,9 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     return isPending;
   }
 
-  #accept(request: ReferenceRequest, numDrafts: number, sampled: number[]): Row | null {
-    if (numDrafts > 0) {
+  /** @param isStale the request was preempted since: it has no computed tokens and no placeholders of this batch */
+  #accept(request: ReferenceRequest, numDrafts: number, sampled: number[], isStale: boolean): Row | null {
+    if (numDrafts > 0 && !isStale) {
       const rejected = numDrafts - (sampled.length - 1);
       if (request.numComputedTokens > 0) request.numComputedTokens -= rejected;
       if (request.numComputedTokens < 0) request.isOverdrawn = true;
@@ -341,7 +417,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     }
     this.blocks.name(request);
     if (this.options.pipelineDepth > 1) {
-      request.numOutputPlaceholders -= tokens.length;
+      if (!isStale) request.numOutputPlaceholders -= tokens.length;
       if (wasRunning) this.blocks.publish(request, request.numComputedTokens - request.numOutputPlaceholders);
     }
     const { grammar } = request.input;

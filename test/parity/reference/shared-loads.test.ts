@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { TraceConnector } from '../connector.js';
 import { readFixture } from '../fixtures.js';
-import { observePlan, observeState } from '../observe.js';
+import { observeOutputs, observePlan, observeState } from '../observe.js';
 import { optionsOf } from '../options.js';
 import { makeScheduler } from '../scheduler-under-test.js';
 import type { MakeSubject } from '../subject.js';
@@ -74,5 +74,64 @@ describe('loads behind a load that failed', () => {
       ['first', 9],
       ['third', 1],
     ]);
+  });
+});
+
+/**
+ * A prompt of one token fills its block, and is loaded again after the block was published, over what others read. In the step that begins the second load
+ * `reader` is admitted on the block; then the load fails.
+ */
+function loadAgain(make: MakeSubject, policy: 'fail' | 'recompute', steps: 1 | 2) {
+  const trace = readFixture('t20_conn_load_failures');
+  const config = { block_size: 1, num_gpu_blocks: 40, kv_load_failure_policy: policy } as const;
+  Object.assign(trace.config, { ...config, async_scheduling: steps === 2 });
+  const connector = new TraceConnector();
+  const subject = make(optionsOf(trace, connector, () => 0));
+  const add = (id: string, tokens: number[], parameters: KvParameters | null) => {
+    connector.expect(id, parameters);
+    const stops = { maxTokens: 5, minTokens: 0, eosTokenId: 2, ignoreEos: true, stopTokenIds: [] };
+    subject.add({ id, prompt: Int32Array.from(tokens), ...stops, priority: 0, arrivalTime: 0 });
+  };
+  /** A step, and a token for each of its requests. */
+  const step = () => {
+    const plan = subject.schedule();
+    const seen = observePlan(plan, subject.core);
+    const counts = new Int32Array(seen.tokens.length).fill(1);
+    return { plan, seen, result: { tokens: counts.map(() => 70), counts } };
+  };
+  const take = ({ plan, result }: ReturnType<typeof step>, recv: string[], invalid?: number[]) => {
+    const output = connector.outputOf({ recv, send: [], ...(invalid && { invalid }) });
+    const rows = observeOutputs(subject.update(plan, result, output));
+    return { rows, calls: connector.takeCalls(), state: observeState(subject) };
+  };
+  add('one', [7], { ext: 1, async: 1 });
+  take(step(), ['one']);
+  add('reader', [7, 8, 9], null);
+  const again = step();
+  const begun = connector.takeCalls();
+  const [, [block]] = again.seen.new[0];
+  const next = steps === 2 ? step() : null;
+  const failed = take(again, [], [block as number]);
+  if (next !== null) take(next, []);
+  const after = take(step(), ['one']);
+  subject.verify();
+  subject.dispose();
+  return { begun, failed, after };
+}
+
+describe('a load that fails over a block that others read', () => {
+  // Under `recompute` with a step in flight vLLM keeps what that step samples from the block.
+  it.each([
+    ['recompute', 1],
+    ['fail', 1],
+    ['fail', 2],
+  ] as const)('takes its readers along, as in the reference: %s, %i steps in flight', (policy, steps) => {
+    const expected = loadAgain((options) => new ReferenceScheduler(options), policy, steps);
+    const seen = loadAgain(makeScheduler, policy, steps);
+    expect(seen).toEqual(expected);
+    expect(seen.begun.filter(([kind]) => kind === 'match').at(-1)).toEqual(['match', 'reader', 1, 0, 0]);
+    expect(seen.failed.rows.filter(([id]) => id === 'reader')).toEqual(
+      policy === 'fail' ? [['reader', [], 'error']] : [],
+    );
   });
 });

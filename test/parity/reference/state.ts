@@ -5,6 +5,7 @@ import { ReferenceBlocks } from './kv/blocks.js';
 import { type Faults, NO_FAULTS } from './kv/faults.js';
 import { ReferenceQueues } from './queues.js';
 import type { ReferenceRequest } from './request.js';
+import { type ReferenceRules, rulesOf } from './rules/rules.js';
 
 /** Finish reasons of the statuses that end a request. */
 const REASONS: Readonly<Record<string, FinishReason>> = {
@@ -20,6 +21,7 @@ export const isIdle = ({ status }: ReferenceRequest) => status === 'WAITING_FOR_
 export abstract class ReferenceState {
   protected readonly options: SubjectOptions;
   protected readonly faults: Faults;
+  protected readonly rules: ReferenceRules;
   protected readonly blocks: ReferenceBlocks;
   /** Every known request, in the order of add; finished ones too, while a connector keeps their blocks. */
   protected readonly requests = new Map<string, ReferenceRequest>();
@@ -28,13 +30,20 @@ export abstract class ReferenceState {
   protected previous = new Set<string>();
   /** Their load has ended, and they have not been looked at since. */
   protected readonly received = new Set<ReferenceRequest>();
+  /** Requests whose grammar failed, which the next update ends. */
+  protected readonly failedGrammars = new Set<ReferenceRequest>();
+  /** Requests that have begun to compute or to load, and are not done with their prompts. */
+  protected readonly prefills = new Set<ReferenceRequest>();
+  /** What forced resets have preempted since the last step. */
+  protected resetVictims: string[] = [];
   protected paused: 'no' | 'new' | 'all' = 'no';
 
   /** @param faults of vLLM, which the reference is to have too */
   constructor(options: SubjectOptions, faults: Partial<Faults> = {}) {
     this.options = options;
     this.faults = { ...NO_FAULTS, ...faults };
-    this.blocks = new ReferenceBlocks(options, this.faults);
+    this.rules = rulesOf(options);
+    this.blocks = new ReferenceBlocks(options, this.faults, this.rules.freeOrder);
     this.queues = new ReferenceQueues(options.policy);
   }
 
@@ -92,10 +101,13 @@ export abstract class ReferenceState {
     while (resetRunning && this.queues.running.length > 0) {
       const request = this.queues.running[this.queues.running.length - 1];
       this.preempt(request);
-      request.framesToDrop = request.numOutputPlaceholders;
+      this.resetVictims.push(request.id);
+      if (this.rules.resetsByTokens || this.rules.preemptedOutputs !== 'deliver') this.#dropInFlight(request);
+      else request.framesToDrop = request.numOutputPlaceholders;
       request.numOutputPlaceholders = 0;
     }
     if (resetRunning) this.previous.clear();
+    if (resetRunning) this.blocks.fence.clear();
     const ok = this.blocks.pool.reset();
     this.blocks.tell();
     return { ok };
@@ -137,8 +149,18 @@ export abstract class ReferenceState {
     this.requests.clear();
   }
 
+  #dropInFlight(request: ReferenceRequest): void {
+    request.numToDrop = request.numInFlight;
+    request.numStale = 0;
+  }
+
   protected preempt(request: ReferenceRequest): void {
-    this.blocks.release(request);
+    const { preemptedOutputs } = this.rules;
+    if (preemptedOutputs === 'discard') this.#dropInFlight(request);
+    if (preemptedOutputs === 'await') request.numStale = request.numInFlight;
+    if (preemptedOutputs !== 'deliver') request.numOutputPlaceholders = 0;
+    this.#giveUp(request);
+    this.prefills.delete(request);
     request.status = 'PREEMPTED';
     request.wasPreempted = true;
     request.numComputedTokens = 0;
@@ -150,11 +172,17 @@ export abstract class ReferenceState {
   protected finish(request: ReferenceRequest, status: string): void {
     const isWritten = request.status === 'WAITING_FOR_REMOTE_KVS' && !this.received.has(request);
     this.received.delete(request);
+    this.prefills.delete(request);
+    this.failedGrammars.delete(request);
     request.status = status;
     const { connector } = this.options;
     // What the connector gets is worth keeping.
-    if (connector) this.blocks.drop(request, request.numComputedTokens);
-    const blocks = request.rows.map((row) => Int32Array.from(row.blocks));
+    const { numComputedTokens: computed } = request;
+    if (connector) this.blocks.drop(request, computed);
+    const blocks = request.rows.map((row, group) => {
+      const covered = Math.ceil(computed / this.blocks.groups[group].blockSize);
+      return Int32Array.from(this.rules.clipsHandOver ? row.blocks.slice(0, covered) : row.blocks);
+    });
     const answer = connector?.requestFinished(request, REASONS[status], { blocks });
     this.finished.push(request.id);
     request.finishedParams = answer?.transferParams ?? null;
@@ -184,8 +212,14 @@ export abstract class ReferenceState {
     this.#forget(request);
   }
 
+  /** Gives the blocks of a request back, with the rule `fenceFrees` behind the batch in flight that may write them. */
+  #giveUp(request: ReferenceRequest): void {
+    const isWritten = this.rules.fenceFrees && this.options.connector !== undefined;
+    this.blocks.release(request, isWritten && this.blocks.fence.isInFlight(request.lastBatch));
+  }
+
   #forget(request: ReferenceRequest): void {
-    this.blocks.release(request);
+    this.#giveUp(request);
     this.requests.delete(request.id);
     request.isForgotten = true;
   }

@@ -27,6 +27,7 @@ export class Worker {
   readonly #blockSizes: readonly number[];
   readonly #endsFailed: boolean;
   readonly #isPipelined: boolean;
+  #subject: ReferenceScheduler | null = null;
   #loads: Load[] = [];
   #sends: { id: string; left: number }[] = [];
 
@@ -45,6 +46,7 @@ export class Worker {
 
   /** Takes note of what a scheduler asked of the connector in a step. */
   watch(calls: readonly ConnectorCall[], step: number, subject: ReferenceScheduler): void {
+    this.#subject = subject;
     const locals = new Map<string, { local: number; isAsync: boolean }>();
     for (const call of calls) {
       if (call[0] === 'match') locals.set(call[1], { local: call[2], isAsync: call[4] === 1 });
@@ -59,13 +61,14 @@ export class Worker {
   /**
    * What is reported with the update of the batch of a step; null if nothing.
    * @param mayFail whether a failure may stand in this update
+   * @param batch ids of its requests
    */
-  report(step: number, mayFail: boolean): KvReport | null {
+  report(step: number, mayFail: boolean, batch: readonly string[]): KvReport | null {
     const invalid: number[] = [];
     for (const load of this.#loads) {
       // vLLM ends several of them in no particular order.
       if (mayFail && !(load.isAsync && this.#endsFailed && invalid.length > 0)) {
-        invalid.push(...this.#failure(load, step));
+        invalid.push(...this.#failure(load, step, batch));
       }
     }
     const due = <T extends { left: number }>(transfers: readonly T[]) =>
@@ -98,13 +101,13 @@ export class Worker {
   }
 
   /** The blocks of a load that turn out to have failed in the update of a step. */
-  #failure(load: Load, step: number): number[] {
+  #failure(load: Load, step: number, batch: readonly string[]): number[] {
     const { blocks, isAsync, left } = load;
     if (!load.fails || blocks.length === 0) return [];
     const isDue = isAsync ? left === 0 || this.#random.chance(0.3) : load.step === step;
     if (!isDue) return [];
     load.fails = isAsync && left > 0 && this.#random.chance(0.2);
-    if (!this.#mayName(load)) return [];
+    if (!this.#mayName(load) || this.#isMisjudged(load, batch)) return [];
     return this.#random.chance(0.7)
       ? [this.#random.pick(blocks)]
       : blocks.filter(() => this.#random.chance(0.5));
@@ -119,6 +122,23 @@ export class Worker {
     return (
       (isLive || isAsync) && blocks.every((block) => request.rows.some((row) => row.blocks.includes(block)))
     );
+  }
+
+  /**
+   * Whether vLLM draws wrong conclusions from the failure of an asynchronous load. It takes the tokens of the batch from what the load brings,
+   * though the request lost them when it was preempted: then it does not see the failure. And with a step in flight a request that
+   * runs on the block keeps what that step sampled (a prompt of one token can be loaded into a block that was published before).
+   */
+  #isMisjudged({ request, blocks, isAsync }: Load, batch: readonly string[]): boolean {
+    if (!isAsync) return false;
+    if (batch.includes(request.id)) return true;
+    const isRead = (block: number) =>
+      this.#subject
+        ?.inspect()
+        .requests.some(
+          ({ status, rows }) => status === 'RUNNING' && rows.some((row) => row.blocks.includes(block)),
+        );
+    return this.#isPipelined && !this.#endsFailed && blocks.some(isRead);
   }
 
   #shuffled<T>(values: T[]): T[] {

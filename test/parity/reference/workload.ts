@@ -20,6 +20,8 @@ export class Workload {
   readonly #random: Random;
   readonly #adds: AddEvent[] = [];
   readonly #conversations: Conversations;
+  /** Requests whose grammar does not compile. */
+  readonly #failing = new Set<string>();
 
   constructor(recipe: Recipe, random: Random) {
     this.#recipe = recipe;
@@ -81,11 +83,18 @@ export class Workload {
 
   /** Some of those that wait for a grammar get it. */
   #grammars(subject: ReferenceScheduler): TraceEvent[] {
+    const { grammarFailRate: rate } = this.#recipe;
+    let failing = [...this.#failing].find((id) => subject.get(id) !== undefined);
     return subject
       .inspect()
       .requests.filter(({ status }) => status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR')
-      .filter(() => this.#random.chance(0.4))
-      .map(({ id }) => ({ t: 'grammar', id }));
+      .filter(({ id }) => id !== failing && this.#random.chance(0.4))
+      .map(({ id }) => {
+        if (failing !== undefined || rate === 0 || !this.#random.chance(rate)) return { t: 'grammar', id };
+        failing = id;
+        this.#failing.add(id);
+        return { t: 'grammar', id, fail: 1 };
+      });
   }
 
   #add(step: number): AddEvent {

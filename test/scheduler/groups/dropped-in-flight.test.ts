@@ -129,3 +129,26 @@ describe('a request that hit a block of a window', () => {
     scheduler.dispose();
   });
 });
+
+it('a request does not end for a loss of what the one before it in its slot has let go', () => {
+  const scheduler = makeScheduler({
+    kvGroups: [...WINDOW],
+    pipelineDepth: 3,
+    maxNumSeqs: 1,
+    loadFailurePolicy: 'fail',
+  });
+  const handle = scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 9 });
+  const first = scheduler.schedule();
+  const second = scheduler.schedule();
+  expect(second.droppedBlocks.length).toBeGreaterThan(0);
+  scheduler.abort(handle);
+  scheduler.add({ id: 'b', prompt: prompt(2), maxTokens: 9 });
+  const third = scheduler.schedule();
+  const b = third.requests[0] as Request;
+  expect(third.slots[0]).toBe(second.droppedSlots[0]);
+  scheduler.update(first, TOKEN, { lostBlocks: [second.droppedBlocks[0] as number] });
+  scheduler.update(second, TOKEN);
+  toEnd(scheduler, third);
+  expect([b.numOutputTokens, b.failure]).toEqual([9, null]);
+  scheduler.dispose();
+});

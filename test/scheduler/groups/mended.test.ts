@@ -143,3 +143,53 @@ describe('a prompt with a state in every block', () => {
     expect(most(false)).toBe(24);
   });
 });
+
+describe('drafts beside states', () => {
+  const states = (mode: 'align' | 'all'): KvGroupOptions[] => [{ type: 'full' }, { type: 'mamba', mode }];
+  const make = (mode: 'align' | 'all', options: object) => () =>
+    schedulerOf(states(mode), { numBlocks: 40, blockSize: 4, maxNumBatchedTokens: 16, ...options });
+
+  it('are refused where two steps in flight count on them', () => {
+    expect(make('align', { numSpeculativeTokens: 1, pipelineDepth: 3 })).toThrow(
+      'pipelineDepth must be 1 or 2 with drafts and a group of type mamba, got 3',
+    );
+    make('align', { numSpeculativeTokens: 1, pipelineDepth: 2 })();
+    make('align', { pipelineDepth: 3 })();
+  });
+
+  it('are refused with align where they reach beyond one more block', () => {
+    expect(make('align', { numSpeculativeTokens: 4 })).toThrow(
+      'numSpeculativeTokens must be less than kvGroups[1].blockSize (4) with Mamba in mode align, got 4',
+    );
+    make('align', { numSpeculativeTokens: 3 })();
+    make('all', { numSpeculativeTokens: 4 })();
+  });
+
+  it('off: vLLM refuses neither', () => {
+    make('align', { numSpeculativeTokens: 4, pipelineDepth: 3, deviations: { keepDraftWindows: false } })();
+  });
+});
+
+describe('a state in the middle of a block that the next step goes past', () => {
+  it.each([true, false])('is found for the end of the block without wholeStates alone: %s', (wholeStates) => {
+    const scheduler = schedulerOf([{ type: 'full' }, { type: 'mamba', mode: 'align' }], {
+      ...{ numSpeculativeTokens: 1, speculativeMethod: 'eagle', maxNumBatchedTokens: 7 },
+      deviations: { wholeStates },
+    });
+    // Beside the other request the first step has room for three tokens of this one.
+    scheduler.add({ id: 'other', prompt: prompt(4).map((token) => token + 900), maxTokens: 2 });
+    scheduler.add({ id: 'a', prompt: prompt(7), maxTokens: 4 });
+    const first = scheduler.schedule();
+    expect([...first.numScheduledTokens.subarray(0, 2)]).toEqual([4, 3]);
+    bring(scheduler, first, 7);
+    const second = scheduler.schedule();
+    expect(second.numScheduledTokens[1]).toBe(4);
+    bring(scheduler, second, 7);
+    while (scheduler.hasWork()) bring(scheduler, scheduler.schedule(), 7);
+    // A drafter's hit is one block shorter than what is there.
+    scheduler.add({ id: 'b', prompt: Int32Array.of(...prompt(7), 7, 7, 7, 7), maxTokens: 1 });
+    const third = scheduler.schedule();
+    expect(third.requests[third.numRequests - 1]?.numCachedTokens).toBe(wholeStates ? 0 : 4);
+    scheduler.failStep(third);
+  });
+});

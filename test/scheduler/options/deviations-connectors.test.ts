@@ -180,7 +180,7 @@ describe('admitStuckLoads', () => {
   /** Six blocks; three requests have loaded two each, and need one more. */
   function stuck(admitStuckLoads: boolean, pipelineDepth: 1 | 2) {
     const script = { ext: 8, async: true, oneshot: true };
-    const options = { numBlocks: 7, reserveFullIsl: false, pipelineDepth };
+    const options = { numBlocks: 7, reserveFullIsl: false, loadReservation: false, pipelineDepth };
     const driver = make({ a: script, b: script, c: script }, { admitStuckLoads }, options);
     const handles = ['a', 'b', 'c'].map((id, i) => driver.add({ id, prompt: prompt(9, i), maxTokens: 2 }));
     driver.empty();
@@ -209,6 +209,45 @@ describe('admitStuckLoads', () => {
       }
     });
   }
+});
+
+describe.each([null, '28be48fa', '017e9f444'] as const)('admitStuckLoads, with the rules of %s', (like) => {
+  /**
+   * Two prompts are loaded whole, of four blocks and of three, and fill the pool. The first one has nothing to compute but its last token, and
+   * needs a block for the drafts behind it, of which `loadReservation` knows nothing.
+   */
+  function filled(admitStuckLoads: boolean) {
+    const options = { numBlocks: 8, numSpeculativeTokens: 2, speculativeMethod: 'eagle', like } as const;
+    const scripts = {
+      a: { ext: 16, async: true, oneshot: true },
+      b: { ext: 12, async: true, oneshot: true },
+    };
+    const driver = make(scripts, { admitStuckLoads }, options);
+    const a = driver.add({ id: 'a', prompt: prompt(16), maxTokens: 2 });
+    const b = driver.add({ id: 'b', prompt: prompt(12, 1), maxTokens: 2 });
+    driver.empty();
+    expect(driver.scheduler.stats().freeBlocks).toBe(0);
+    for (const handle of [a, b]) driver.received(handle);
+    return { driver, handles: [a, b] };
+  }
+
+  it('on: the second one gives its blocks back, and both get their texts', () => {
+    const { driver, handles } = filled(true);
+    expect(driver.ids(driver.schedule())).toEqual(['a']);
+    expect(driver.scheduler.stats().loadsReclaimed).toBe(1);
+    driver.run();
+    for (const handle of handles) expect(driver.text(handle)).toEqual(driver.model.text(handle, 2));
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it('off: nothing is ever scheduled, until one is aborted, as in vLLM', () => {
+    const { driver, handles } = filled(false);
+    for (let i = 0; i < 30; i++) expect(driver.schedule().totalTokens).toBe(0);
+    expect(driver.scheduler.stats()).toMatchObject({ numRunning: 0, freeBlocks: 0, loadsReclaimed: 0 });
+    driver.abort('b');
+    driver.run();
+    expect(driver.text(handles[0])).toEqual(driver.model.text(handles[0], 2));
+  });
 });
 
 describe('admitStuckLoads, while one request runs', () => {

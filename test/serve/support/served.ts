@@ -59,6 +59,11 @@ export interface Answer {
     readonly message: { readonly role: string; readonly content: string };
     readonly finish_reason: string | null;
     readonly stop_reason: string | number | null;
+    readonly logprobs: {
+      readonly content?: readonly { readonly token: string; readonly top_logprobs: readonly object[] }[];
+      readonly top_logprobs?: readonly object[];
+      readonly text_offset?: readonly number[];
+    } | null;
   }[];
   readonly usage: {
     readonly completion_tokens: number;

@@ -22,6 +22,8 @@ export class Account {
   /** Its time runs since then: it was added, or the chunk came that is answered now; -1 = it waits for its next chunk. */
   timedSince = -1;
   /** Its grammar has refused what was generated in this call. */
+  /** Its grammar failed, and the next update ends it. */
+  failsWithUpdate = false;
   wasRefused = false;
   /** Its connector cannot say yet what it can load, since then; -1 = it has, or was not asked. */
   askingSince = -1;

@@ -66,7 +66,14 @@ export class AdmissionAudit {
     const ended = [...sight.draining, ...sight.quarantined].filter(({ blocks }) => blocks.length > 0);
     const rowsInUse = sight.rowsInUse - ended.length;
     if (isPaused || plan.preempted.length > 0 || plan.totalTokens >= rules.maxNumBatchedTokens) return;
-    if (running.length >= rules.maxNumSeqs || rowsInUse >= rules.numRows) return;
+    const { draftSlots, seatsIdle, spare, padDecode, loadReservation, preemptedOutputs } = rules.version;
+    const slots = draftSlots * (plan.entries.length + 1);
+    if (plan.totalTokens + slots >= rules.maxNumBatchedTokens) return;
+    const idle = requests.filter(({ status }) => status === 'WAITING_FOR_STREAMING_REQ').length;
+    if (running.length + (seatsIdle ? idle : 0) >= rules.maxNumSeqs || rowsInUse >= rules.numRows) return;
+    // Padding may not fit, a load may have to leave room, and outputs in flight may have to come first: then nobody else is looked at.
+    const mayStop = (padDecode && rules.maxDrafts > 0) || (loadReservation && rules.reporters !== null);
+    if (mayStop || preemptedOutputs === 'await') return;
     // Somebody ended in this call, and gave blocks back perhaps when all others had had their turn.
     if (requests.length < this.#before.size) return;
     const isPassedOver = ({ status, handle }: Seen): boolean =>
@@ -82,7 +89,7 @@ export class AdmissionAudit {
     );
     // The connector lets blocks go when the plan has been made.
     const numFree = free.length - this.#pinned.filter((block) => !sight.pins.has(block)).length;
-    if (needed > numFree) return;
+    if (needed + (running.length > 0 ? spare : 0) > numFree) return;
     throw new Violation('I10', `${first.id} waits, needs ${needed} blocks, and ${numFree} are free`);
   }
 }

@@ -1,3 +1,4 @@
+import type { Account } from './account.js';
 import { AdmissionAudit } from './admission-audit.js';
 import { ClientAudit } from './client-audit.js';
 import { type Reason, type Rules, type Sight, Violation } from './facts.js';
@@ -10,6 +11,7 @@ import { SessionAudit } from './session-audit.js';
 import { SightAudit } from './sight-audit.js';
 import { StepAudit } from './step-audit.js';
 import { TransferAudit } from './transfer-audit.js';
+import { VersionAudit } from './version-audit.js';
 
 /**
  * Recomputes from inputs and answers what must be true, and compares after every call. It knows nothing of how the
@@ -22,6 +24,7 @@ import { TransferAudit } from './transfer-audit.js';
  *   admissions who is taken in, and who is given up for whom
  *   recomputes who starts again because of what failed
  *   transfers what connectors were asked, answered and reported
+ *   versions  rules in which versions of vLLM differ
  *   groups    rows of KV cache groups
  *   sights    what can be seen of the scheduler between two calls
  */
@@ -36,6 +39,7 @@ export class Auditor {
   readonly recomputes: RecomputeAudit;
   readonly admissions: AdmissionAudit;
   readonly groups: GroupAudit;
+  readonly versions: VersionAudit;
 
   constructor(rules: Rules, tokenAt: (handle: number, position: number) => number) {
     this.ledger = new Ledger(rules);
@@ -46,6 +50,7 @@ export class Auditor {
     this.admissions = new AdmissionAudit(this.ledger);
     this.groups = new GroupAudit(this.ledger);
     this.steps = new StepAudit(this.ledger, tokenAt);
+    this.versions = new VersionAudit(this.ledger, this.steps);
     this.transfers = new TransferAudit(this.ledger, this.sights.turns);
     this.recomputes = new RecomputeAudit(this.ledger, this.steps, this.transfers, this.sights.turns);
   }
@@ -61,14 +66,18 @@ export class Auditor {
   /** A call is over, its answers were told, and this is what can be seen. */
   saw(sight: Sight): void {
     this.transfers.callEnded();
+    const planned = this.ledger.isScheduling ? this.steps.lastPlan : null;
+    if (planned !== null) this.recomputes.planned(planned.step, sight);
     this.sights.check(sight);
     this.recomputes.saw(sight);
-    this.admissions.saw(sight, this.ledger.isScheduling ? this.steps.lastPlan : null);
-    this.groups.saw(sight, this.ledger.isScheduling ? this.steps.lastPlan : null);
+    this.admissions.saw(sight, planned);
+    this.groups.saw(sight, planned);
+    this.versions.saw(sight, planned);
     if (this.ledger.isScheduling) this.#deadlines(sight);
     for (const seen of sight.requests) {
       const account = this.ledger.account(seen.handle);
       if (account.container === 'running' && seen.container !== 'running' && !account.hasContinued) {
+        this.#preempted(account);
         account.wasPreempted = true;
         account.wasEverPreempted = true;
         account.queuedSince = this.ledger.now;
@@ -93,6 +102,19 @@ export class Auditor {
         throw new Violation('I14', `${account.name} goes on, though its load has failed`);
       }
     }
+  }
+
+  /** A forced reset has voided all steps in flight. */
+  voided(preempted: readonly string[]): void {
+    this.transfers.voided();
+    this.versions.reset(preempted);
+  }
+
+  /** What the steps in flight bring for a request that was preempted. */
+  #preempted(account: Account): void {
+    const { preemptedOutputs } = this.ledger.rules.version;
+    if (preemptedOutputs === 'discard') this.steps.void(account, 'void');
+    else if (preemptedOutputs === 'await') account.expected = 0;
   }
 
   /** I15: nobody waits longer than its deadline says, when a step is made. */

@@ -12,6 +12,8 @@ export interface Rules {
   blockSize: number;
   /** KV cache groups; one of full attention if the configuration has none. */
   groups: readonly GroupRule[];
+  /** Tokens beside those of a step for which a group with a window keeps places. */
+  drafts: number;
   maxNumSeqs: number;
   maxNumBatchedTokens: number;
   maxModelLen: number;
@@ -31,6 +33,34 @@ export interface Rules {
   reclaimDeadline: number;
   /** An abort of a finished request whose blocks are in use asks the connector to stop. */
   cancels: boolean;
+  version: VersionFacts;
+}
+
+/** The rules in which versions of vLLM differ, as far as they can be seen. */
+export interface VersionFacts {
+  /** Blocks that carry no hash when they come back are the next to be taken. */
+  unhashedFirst: boolean;
+  /** Slots for drafts beyond the tokens of an entry, and whether who comes in gets them at once. */
+  lookahead: number;
+  admissionLookahead: boolean;
+  /** Blocks that stay free when somebody comes in while others run. */
+  spare: number;
+  /** Loads leave room for the prompts under way. */
+  loadReservation: boolean;
+  /** Tokens of the budget that each entry costs beside its own. */
+  draftSlots: number;
+  /** Who comes in with one token among decodes gets drafts; not where no row of drafts is whole. */
+  padDecode: boolean;
+  padsNobody: boolean;
+  /** Blocks come back when no step in flight can write them. */
+  fencesFrees: boolean;
+  /** Sessions that wait for input take seats. */
+  seatsIdle: boolean;
+  preemptedOutputs: 'deliver' | 'await' | 'discard';
+  /** Plans name those that a reset preempted. */
+  sinceLast: boolean;
+  /** A grammar that fails ends its request with the next update. */
+  failsWithUpdate: boolean;
 }
 
 export type Reason = 'stop' | 'length' | 'abort' | 'error';
@@ -162,6 +192,10 @@ export interface Sight {
   /** Finished, and their blocks stay out of use because nobody said in time that they are not in use. */
   quarantined: Seen[];
   free: readonly number[];
+  /** Blocks that carry a hash. */
+  published: ReadonlySet<number>;
+  /** Blocks that were given back and wait for a step in flight. */
+  fenced: readonly number[];
   /** References of each block. */
   refs: readonly number[];
   /** Pins of each block that the connector has; absent = 0. */

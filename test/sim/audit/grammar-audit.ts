@@ -14,7 +14,8 @@ export class GrammarAudit {
     const account = this.#asked(handle);
     if (account.grammarSince < 0)
       throw new Violation('I2', `the grammar of ${account.name} is asked again whether it is ready`);
-    if (answer === null) this.#failed(account);
+    if (answer === null && this.#ledger.rules.version.failsWithUpdate) this.#failsLater(account);
+    else if (answer === null) this.#failed(account);
   }
 
   validated(handle: number, answer: number | null): void {
@@ -27,6 +28,11 @@ export class GrammarAudit {
     account.shown.push(...tokens);
     if (answer === null) this.#ledger.anomaly('grammar-failed');
     if (answer !== true) account.wasRefused = true;
+  }
+
+  #failsLater(account: Account): void {
+    this.#ledger.anomaly('grammar-failed');
+    account.failsWithUpdate = true;
   }
 
   #failed(account: Account): void {

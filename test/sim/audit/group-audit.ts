@@ -42,15 +42,23 @@ export class GroupAudit {
   }
 
   /**
-   * One request gave all its blocks back: the groups one after the other, each from its last place to its first, behind all that was free.
+   * One request gave all its blocks back: the groups one after the other, each from its last place to its first, behind all that was free; or
+   * in front of it, if nobody can find them and the rules say so.
    * @param rows what it held
    */
-  freed(name: string, rows: readonly (readonly number[])[], { free }: Sight): void {
+  freed(name: string, rows: readonly (readonly number[])[], { free, published }: Sight): void {
+    const { unhashedFirst } = this.#ledger.rules.version;
     const isFree = new Set(free);
-    const expected = rows.flatMap((row) => row.filter((block) => isFree.has(block)).reverse());
-    const last = expected.length === 0 ? [] : free.slice(-expected.length);
-    if (last.join() !== expected.join())
-      throw new Violation('I22', `${name} frees [${expected}] of its rows, the queue ends with [${last}]`);
+    const came = rows.map((row) => row.filter((block) => isFree.has(block)).reverse());
+    const goesFirst = (block: number) => unhashedFirst && !published.has(block);
+    const front = [...came].reverse().flatMap((row) => row.filter(goesFirst));
+    const first = free.slice(0, front.length);
+    if (first.join() !== front.join())
+      throw new Violation('I22', `${name} frees [${front}] of its rows, the queue begins with [${first}]`);
+    const back = came.flatMap((row) => row.filter((block) => !goesFirst(block)));
+    const last = back.length === 0 ? [] : free.slice(-back.length);
+    if (last.join() !== back.join())
+      throw new Violation('I22', `${name} frees [${back}] of its rows, the queue ends with [${last}]`);
   }
 
   /**

@@ -9,6 +9,8 @@ export interface GroupRule {
   readonly mode: 'none' | 'align' | 'all' | null;
   /** Of `sink`: blocks that nobody gets. */
   readonly sinks: number;
+  /** Of `mamba`: blocks for states of drafts, at the end of a row. */
+  readonly spare: number;
 }
 
 /** What groups depend on. */
@@ -17,6 +19,8 @@ export interface GroupLimits {
   readonly numBlocks: number;
   readonly maxModelLen: number;
   readonly maxNumBatchedTokens: number;
+  /** Tokens beside those of a step and its window for which a group with a window keeps places: drafts, planned and in flight. */
+  readonly drafts: number;
 }
 
 /** Whether its layers keep the KV of tokens; otherwise they keep one state. */
@@ -42,16 +46,22 @@ export function numUsable(limits: Pick<GroupLimits, 'groups' | 'numBlocks'>): nu
 }
 
 /** Blocks of a group's row that hold something at most, whoever has it and however long it is. */
-export function mostLive(group: GroupRule, { maxModelLen, maxNumBatchedTokens }: GroupLimits): number {
-  const { type, size, window, chunk, mode } = group;
-  const all = Math.ceil(maxModelLen / size);
+export function mostLive(
+  group: GroupRule,
+  { maxModelLen, maxNumBatchedTokens, drafts }: GroupLimits,
+): number {
+  const { type, size, window, chunk, mode, spare } = group;
+  const all = Math.ceil(maxModelLen / size) + spare;
   if (type === 'sliding')
-    return Math.ceil(Math.min(window - 1 + maxNumBatchedTokens, maxModelLen) / size) + 1;
+    return Math.ceil(Math.min(window - 1 + maxNumBatchedTokens + drafts, maxModelLen) / size) + 1;
   // A chunk that begins within a block takes one more.
   if (type === 'chunked')
-    return Math.ceil(Math.min(chunk + maxNumBatchedTokens, maxModelLen) / size) + (chunk % size > 0 ? 1 : 0);
-  if (mode === 'align') return 2;
-  return mode === 'all' ? Math.min(all, Math.ceil(maxNumBatchedTokens / size) + 2) : all;
+    return (
+      Math.ceil(Math.min(chunk + maxNumBatchedTokens + drafts, maxModelLen) / size) +
+      (chunk % size > 0 ? 1 : 0)
+    );
+  if (mode === 'align') return 2 + spare;
+  return mode === 'all' ? Math.min(all, Math.ceil(maxNumBatchedTokens / size) + 2 + spare) : all;
 }
 
 /** Tokens that the pool can hold for one request. */
@@ -61,7 +71,9 @@ export function mostTokens(limits: GroupLimits): number {
   // A pool of one kind of blocks may hold more than a request may have.
   if (groups.length === 1 && groups[0].type === 'full') return free * groups[0].size;
   for (let tokens = maxModelLen; tokens > 0; tokens--) {
-    const blocks = groups.map((group) => Math.min(Math.ceil(tokens / group.size), mostLive(group, limits)));
+    const blocks = groups.map((group) =>
+      Math.min(Math.ceil(tokens / group.size) + group.spare, mostLive(group, limits)),
+    );
     if (blocks.reduce((sum, count) => sum + count, 0) <= free) return tokens;
   }
   return 0;

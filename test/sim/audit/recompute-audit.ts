@@ -1,6 +1,7 @@
 import type { Account } from './account.js';
 import { type EntryResult, type Sight, Violation } from './facts.js';
 import type { Ledger } from './ledger.js';
+import { LetGo } from './let-go.js';
 import type { StepAudit } from './step-audit.js';
 import type { TransferAudit } from './transfer-audit.js';
 import type { Turns } from './turns.js';
@@ -20,8 +21,9 @@ export class RecomputeAudit {
   readonly #steps: StepAudit;
   readonly #transfers: TransferAudit;
   readonly #turns: Turns;
+  readonly #letGo: LetGo;
   #allowed: Allowed | null = null;
-  /** Those that ran when it began, and their blocks. */
+  /** Those that ran when it began, and their blocks, what was let go in flight among them. */
   readonly #ran = new Map<Account, readonly number[]>();
 
   constructor(ledger: Ledger, steps: StepAudit, transfers: TransferAudit, turns: Turns) {
@@ -29,6 +31,12 @@ export class RecomputeAudit {
     this.#steps = steps;
     this.#transfers = transfers;
     this.#turns = turns;
+    this.#letGo = new LetGo(turns);
+  }
+
+  /** A step was planned. Told before `Turns` sees what can be seen then. */
+  planned(step: number, sight: Sight): void {
+    this.#letGo.planned(step, sight);
   }
 
   /**
@@ -36,8 +44,10 @@ export class RecomputeAudit {
    * @param results null: the step failed as a whole
    */
   began(step: number, results: readonly EntryResult[] | null): void {
+    this.#letGo.updated(step);
     for (const account of this.#ledger.live.values()) {
-      if (account.container === 'running') this.#ran.set(account, this.#turns.of(account.handle).blocks);
+      if (account.container === 'running')
+        this.#ran.set(account, [...this.#turns.of(account.handle).blocks, ...this.#goneOf(account)]);
     }
     const bad = new Set<number>();
     const own = this.#steps.entriesSince(step).filter((entry) => entry.step === step);
@@ -49,6 +59,7 @@ export class RecomputeAudit {
       const { loadFrom } = account;
       const from = loadFrom?.step === step ? loadFrom.tokens : facts.computed;
       this.#addFrom(bad, account, from);
+      for (const block of this.#goneOf(account)) bad.add(block);
     }
     const loads = this.#transfers.failedLoads(step);
     for (const { account, missing } of loads) {
@@ -59,12 +70,9 @@ export class RecomputeAudit {
       }
     }
     if ([...rows, ...loads].some(({ account }) => account.reason !== null)) forgets = true;
-    // A window, or a state, may have been let go since by a step behind this one, and nobody knows which block that was.
-    const isLeft = this.#ledger.rules.groups.some(({ type }) => type !== 'full' && type !== 'sink');
-    if (isLeft && rows.length + loads.length > 0 && this.#steps.entriesSince(step + 1).length > 0)
-      forgets = true;
     // Who shares a row's blocks is computed again, and has left when the loads are looked at.
     if (rows.length > 0 && loads.length > 0) forgets = true;
+    this.#addBuilt(bad);
     this.#allowed = { step, bad, forgets };
   }
 
@@ -74,6 +82,28 @@ export class RecomputeAudit {
       const first = Math.floor(from / this.#ledger.rules.groups[g].size);
       for (const block of row.slice(first)) if (block !== 0) bad.add(block);
     });
+  }
+
+  /** And what was computed from them: who hit a block of a window need not hold what that block was computed from. */
+  #addBuilt(bad: Set<number>): void {
+    const { groups } = this.#ledger.rules;
+    if (groups.every(({ type }) => type === 'full' || type === 'sink')) return;
+    for (let before = -1; before !== bad.size; ) {
+      before = bad.size;
+      for (const account of this.#ledger.live.values()) {
+        const firsts = this.#turns.of(account.handle).rows.map((row, g) => {
+          const first = row.findIndex((block) => bad.has(block));
+          return first < 0 ? Number.POSITIVE_INFINITY : first * groups[g].size;
+        });
+        const first = this.#goneOf(account).some((block) => bad.has(block)) ? 0 : Math.min(...firsts);
+        if (first < Number.POSITIVE_INFINITY) this.#addFrom(bad, account, first);
+      }
+    }
+  }
+
+  /** What steps in flight have let go of its rows since it was admitted. */
+  #goneOf({ handle, admittedStep }: Account): readonly number[] {
+    return this.#letGo.of(handle, admittedStep);
   }
 
   /** The update is over. */

@@ -69,6 +69,7 @@ export function checkBlocks(sight: Sight, numBlocks: number, sinks = 0): void {
     for (const block of kept) refs[block]++;
   }
   for (const [block, pins] of sight.pins) refs[block] += pins;
+  for (const block of sight.fenced) refs[block]++;
   let used = 0;
   for (let block = 1; block < numBlocks; block++) {
     if (refs[block] > 0) used++;

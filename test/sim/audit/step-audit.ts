@@ -104,6 +104,10 @@ export class StepAudit {
     if (facts.numBlocks * rules.blockSize < after) {
       throw new Violation('I4', `${name} computes up to ${after} in ${facts.numBlocks} blocks`);
     }
+    if (facts.kind !== 'running' && rules.version.preemptedOutputs === 'await') {
+      const due = this.entriesSince(0).find(({ entry }) => entry.account === account && entry.fate === 'due');
+      if (due !== undefined) throw new Violation('I18', `${name} comes in before step ${due.step} has told`);
+    }
     if (account.loadingSince >= 0)
       throw new Violation('I8', `${name} is scheduled while its load is outstanding`);
   }
@@ -154,6 +158,7 @@ export class StepAudit {
     this.#ledger.due.clear();
     if (step !== undefined) this.#expectRows(step, results, expected, rows);
     this.#expectFailures(expected, rows);
+    if (results !== null) this.#expectFailedGrammars(expected);
     this.#compare(number, expected, rows);
   }
 
@@ -198,6 +203,13 @@ export class StepAudit {
       const account = ledger.account(row.handle);
       if (row.reason !== 'error' || !account.isLive || account.mayFail === null) continue;
       ledger.end(account, 'error', 'given');
+      expected.set(account, { tokens: [], reason: 'error' });
+    }
+  }
+
+  #expectFailedGrammars(expected: Map<Account, Expected>): void {
+    for (const account of [...this.#ledger.live.values()].filter(({ failsWithUpdate }) => failsWithUpdate)) {
+      this.#ledger.end(account, 'error', 'given');
       expected.set(account, { tokens: [], reason: 'error' });
     }
   }

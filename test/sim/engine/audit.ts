@@ -1,5 +1,6 @@
 import type { Engine } from '../../../src/engine/engine.js';
 import { type Sight, Violation } from '../audit/facts.js';
+import { numSinks, numUsable } from '../audit/group-rules.js';
 import { checkBlocks, checkGauges, checkTokens, Places } from '../audit/sight-checks.js';
 import type { Client } from './clients.js';
 import type { Stage } from './stage.js';
@@ -42,14 +43,15 @@ export class EngineAudit {
   /** I1, I2, I9. */
   #containers(sight: Sight, clients: ReadonlyMap<number, Client>): void {
     const places = new Places(sight);
-    const { maxNumSeqs = 0, numSpeculativeTokens = 0, blockSize = 16 } = this.#stage.setup.engine;
+    const { maxNumSeqs = 0, numSpeculativeTokens = 0 } = this.#stage.setup.engine;
+    const sizes = this.#stage.limits.groups.map(({ size }) => size);
     for (const seen of sight.requests) {
       const { handle } = seen;
       const name = this.#stage.name(handle);
       this.#lived.add(handle);
       if (!clients.has(handle)) throw new Violation('I1', `${name} was submitted by nobody`);
       places.take(seen, name);
-      checkTokens(seen, name, numSpeculativeTokens, [blockSize]);
+      checkTokens(seen, name, numSpeculativeTokens, sizes);
     }
     places.end();
     for (const { handle, finished } of [...sight.draining, ...sight.quarantined]) {
@@ -60,12 +62,13 @@ export class EngineAudit {
 
   /** I3, I12. */
   #blocks(sight: Sight): void {
-    const { numBlocks, numRows = 0 } = this.#stage.setup.engine;
+    const { numRows = 0 } = this.#stage.setup.engine;
+    const { limits } = this.#stage;
     let rows = 0;
     for (const { blocks } of [...sight.requests, ...sight.draining]) if (blocks.length > 0) rows++;
     let dead = 0;
     for (const { blocks } of sight.quarantined) if (blocks.length > 0) dead++;
-    checkBlocks(sight, numBlocks);
+    checkBlocks(sight, limits.numBlocks, numSinks(limits));
     if (dead > 0) {
       throw new Violation('I12', `${dead} quarantined requests have rows`);
     }
@@ -131,12 +134,11 @@ export class EngineAudit {
 
   /** I19: everything is over. */
   empty(sight: Sight): void {
-    const { numBlocks } = this.#stage.setup.engine;
+    const usable = numUsable(this.#stage.limits);
     const { free, rowsInUse, requests, draining, quarantined, hasWork, pins } = sight;
     const left = [...requests, ...draining, ...quarantined].map(({ handle }) => this.#stage.name(handle));
     if (left.length > 0) throw new Violation('I19', `${left} are left`);
-    if (free.length !== numBlocks - 1)
-      throw new Violation('I19', `${free.length} of ${numBlocks - 1} blocks are free`);
+    if (free.length !== usable) throw new Violation('I19', `${free.length} of ${usable} blocks are free`);
     if (rowsInUse > 0 || pins.size > 0)
       throw new Violation('I19', `${rowsInUse} rows, ${pins.size} pinned blocks`);
     if (hasWork || this.#engine.hasWork())

@@ -1,6 +1,7 @@
 import { BlockstepError } from '../../../src/base/errors.js';
 import type { RequestOutput } from '../../../src/engine/streams/outputs.js';
 import type { RequestStream } from '../../../src/engine/streams/request-stream.js';
+import { type GroupLimits, mostTokens } from '../audit/group-rules.js';
 import { END_TOKEN } from '../shared/text.js';
 import type { Stage } from './stage.js';
 import { rootOf, type Stops, Transcript } from './text.js';
@@ -175,12 +176,12 @@ export class Client {
   /** `stop` and `length` come exactly where they must; `length` also where the model or the pool has no more room. */
   #answerEnds(reason: string): void {
     const stage = this.#stage;
-    const { numBlocks, blockSize = 16, maxModelLen = 0 } = stage.setup.engine;
+    const { limits } = stage;
     // A session that ends while it waits for input ends once more as its last answer did.
     if (this.inputEnded && this.#read === 0 && this.numAnswers > 0) return;
     const answer = this.text.answer(this.numAnswers);
     if (this.#read === answer.tokens.length && reason === answer.reason) return;
-    const room = Math.min(maxModelLen, (numBlocks - 1) * blockSize);
+    const room = Math.min(limits.maxModelLen, mostTokens(limits));
     if (reason === 'length' && answer.from + this.#read >= room) return;
     const due = `${answer.reason} after ${answer.tokens.length} from ${answer.from}`;
     stage.broke(
@@ -223,7 +224,7 @@ export class Client {
   }
 }
 
-export function textOf(wish: Wish, maxModelLen: number): Transcript {
+export function textOf(wish: Wish, { groups, maxModelLen }: GroupLimits): Transcript {
   const state = wish.hasGrammar ? 17 : -1;
-  return new Transcript(wish.prompt, rootOf(wish.salt, wish.adapter), wish, maxModelLen, state);
+  return new Transcript(wish.prompt, rootOf(wish.salt, wish.adapter), wish, maxModelLen, state, groups);
 }

@@ -1,3 +1,4 @@
+import { mostTokens } from '../audit/group-rules.js';
 import { drawPrompt } from '../shared/draws.js';
 import type { Rng } from '../shared/rng.js';
 import { END_TOKEN } from '../shared/text.js';
@@ -33,7 +34,7 @@ export class Crowd {
     const { engine } = stage;
     const wish = this.#wish();
     const controller = new AbortController();
-    const text = textOf(wish, this.#stage.setup.engine.maxModelLen ?? 0);
+    const text = textOf(wish, stage.limits);
     const grammar = wish.hasGrammar
       ? new SimGrammar(stage, 17, stage.now + stage.rng('clients').below(60))
       : undefined;
@@ -74,11 +75,11 @@ export class Crowd {
 
   #refused({ id, prompt }: Wish, error: unknown, isInside: boolean): void {
     const { code = '' } = error as { code?: string };
-    const { numBlocks, blockSize = 16, maxModelLen = 0 } = this.#stage.setup.engine;
+    const { limits } = this.#stage;
     const isTaken = [...this.clients.values()].some(({ wish, stream }) => wish.id === id && !stream.ended);
     if (code === 'ERR_BLOCKSTEP_DUPLICATE_ID' && (isTaken || isInside)) return;
     if (code === 'ERR_BLOCKSTEP_SHUTDOWN' && this.#stage.isOver) return;
-    const room = Math.min(maxModelLen - 1, (numBlocks - 1) * blockSize);
+    const room = Math.min(limits.maxModelLen - 1, mostTokens(limits));
     if (code === 'ERR_BLOCKSTEP_UNFIT' && prompt.length > room) return;
     throw error;
   }
@@ -175,15 +176,21 @@ export class Crowd {
       if (from !== 'connector') this.#stage.aborted(each.stream.handle);
     }
     // The id may name one that its connector is just being told of, and that has no client yet.
-    if (way === 'id' && this.#submitting?.id === wish.id)
+    if (way === 'id' && this.#submitting?.id === wish.id && this.#isTold(this.#submitting))
       Object.assign(this.#submitting, { asked: true, reason });
     act();
+  }
+
+  /** Whether its id names the request by now, and not one before it, whose end its connector is being told of first. */
+  #isTold({ id }: Submitting): boolean {
+    const known = this.#stage.engine.scheduler.get(id);
+    return known !== undefined && !this.clients.has(known.handle);
   }
 
   /** Aborts a request that its connector is just being told of, and that has no client yet. */
   #abortSubmitting(submitting: Submitting): boolean {
     const rng = this.#stage.rng('aborts of the newest');
-    if (this.#stage.engine.scheduler.get(submitting.id) === undefined || rng.chance(0.5)) return false;
+    if (!this.#isTold(submitting) || rng.chance(0.5)) return false;
     const reason = rng.chance(0.5) ? undefined : 'at once';
     this.#stage.note(`abort ${submitting.id}, which is being added`);
     this.#stage.count('newest aborted');

@@ -1,3 +1,5 @@
+import { drawGroups } from '../shared/draw-groups.js';
+import { drawRules } from '../shared/draw-rules.js';
 import { drawFaults, drawTimeouts } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
 import { SCENES, setTheScene } from './scene.js';
@@ -9,6 +11,9 @@ import {
   type Scene,
   type TierShape,
 } from './setup.js';
+
+/** They need a connector. */
+const FAULTS_OF_TIERS = ['fence', 'lost', 'late'] as const;
 
 /** Everything about a run, from its seed alone. */
 export function drawEngineSetup(seed: number): EngineSetup {
@@ -28,11 +33,16 @@ export function drawEngineSetup(seed: number): EngineSetup {
     'dispose',
     'shutdown',
   ] as const);
-  const setup = { seed, engine, tier, faults, workload, scene, end };
+  const setup: EngineSetup = { seed, engine, tier, faults, workload, scene, end };
   if (tier !== null) setTheScene(setup, tier);
   // Without a prefix cache blocks have no hashes, and so the tier has no keys.
   if (tier !== null && engine.enablePrefixCaching === false)
     Object.assign(tier, { stores: 0, handsOver: 0, loads: 0 });
+  if (scene === 'none' && drawGroups(engine, workload, new Rng(seed, 'engine groups'), true)) {
+    setup.tier = null;
+    for (const fault of FAULTS_OF_TIERS) faults[fault] = 0;
+  }
+  drawRules(engine, new Rng(seed, 'engine rules'));
   drawTimeouts(engine, workload, [60, 400], new Rng(seed, 'engine timeouts'));
   return setup;
 }
@@ -99,7 +109,7 @@ function drawRates(rng: Rng, hasTier: boolean): EngineSetup['faults'] {
   const faults = drawFaults(ENGINE_FAULTS, () => (rng.chance(share) ? rng.pick([0.01, 0.04, 0.15]) : 0));
   // A log that fails ends the run, so there are few such runs.
   faults.logFails = rng.chance(0.05) ? 1 : 0;
-  if (!hasTier) for (const fault of ['fence', 'lost', 'late'] as const) faults[fault] = 0;
+  if (!hasTier) for (const fault of FAULTS_OF_TIERS) faults[fault] = 0;
   return faults;
 }
 

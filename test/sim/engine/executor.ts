@@ -1,15 +1,18 @@
 import type { StepTables } from '../../../src/core/tables.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from '../../../src/engine/executor/executor.js';
+import { keepsTokens } from '../audit/group-rules.js';
 import { mix } from '../shared/text.js';
 import type { SimGrammar } from './grammar.js';
+import { GARBAGE, type Rows } from './kv.js';
+import { Reading } from './layers.js';
 import type { Stage } from './stage.js';
-import { absorb, allowedKind, contentOf, follow, GARBAGE, nextToken } from './text.js';
+import { allowedKind, follow, nextToken } from './text.js';
 
 /** What a step does to one request, as its plan and tables said when it was submitted. */
 interface Row {
   handle: number;
   isAdmitted: boolean;
-  blocks: number[];
+  blocks: Rows;
   computed: number;
   scheduled: number;
   samples: boolean;
@@ -25,6 +28,8 @@ interface Row {
   /** The positions that it really computes: they differ from the plan's where drafts in flight were not accepted. */
   from: number;
   end: number;
+  /** By rank and group: the state that it began with, and those behind each position that it computed. */
+  states: number[][][];
 }
 
 /** A step that was submitted. */
@@ -32,6 +37,8 @@ interface Submitted {
   step: number;
   rows: Row[];
   fails: boolean;
+  /** Blocks to be zeroed before it is computed. */
+  zeroed: readonly number[];
   isComputed: boolean;
   answer: ExecutorResult | null;
   settle: { resolve: (answer: ExecutorResult) => void; reject: (error: unknown) => void } | null;
@@ -81,6 +88,7 @@ export class SimExecutor implements Executor {
     for (const { handle } of rows) if (fails) stage.blame(handle, 'step');
     const step: Submitted = {
       ...{ step: plan.step, rows, fails, isComputed: false, answer: null, settle: null },
+      zeroed: Array.from(plan.blocksToZero ?? []),
     };
     this.#steps.push(step);
     this.#checkAdapters(plan);
@@ -106,6 +114,9 @@ export class SimExecutor implements Executor {
     if (next === undefined) return false;
     next.isComputed = true;
     // Every entry is written before any is read: one may have hit what another fills in the same step.
+    for (const row of next.rows) this.#place(row);
+    this.#stage.kv.zero(next.zeroed);
+    for (const row of next.rows) row.states = this.#states(row);
     for (const row of next.rows) this.#write(next, row);
     next.answer = this.#sample(next);
     return true;
@@ -136,11 +147,13 @@ export class SimExecutor implements Executor {
     const constrained = request.grammar !== null && plan.bitmaskEntries().includes(i);
     const ids = tables.inputIds.slice(from, from + scheduled - drafts.length);
     if (plan.kinds[i] !== 0) this.#checkKnown(plan, tables, i, ids);
-    const table = tables.blockTable.subarray(i * tables.maxBlocksPerRow, (i + 1) * tables.maxBlocksPerRow);
+    const blocks = tables.groups.map(({ blockTable, maxBlocksPerRow: width }, g) =>
+      Array.from(blockTable.subarray(i * width, i * width + plan.groups[g].numBlocks[i])),
+    );
     return {
       handle: request.handle,
       isAdmitted: plan.kinds[i] !== 0,
-      blocks: Array.from(table.subarray(0, plan.numBlocks[i])),
+      blocks,
       computed: plan.numComputedTokens[i],
       scheduled,
       samples: plan.maxOutputTokens[i] > 0,
@@ -152,6 +165,7 @@ export class SimExecutor implements Executor {
       fails,
       from: 0,
       end: 0,
+      states: [],
     };
   }
 
@@ -181,7 +195,7 @@ export class SimExecutor implements Executor {
   }
 
   /** Where the row really is: a plan that was made with steps in flight counts drafts that were not accepted. */
-  #place(row: Row): Sequence {
+  #place(row: Row): void {
     const { handle, computed, ids } = row;
     const sequence = this.#sequences.get(handle) ?? { tokens: [], length: 0, computed: 0, drafts: [] };
     this.#sequences.set(handle, sequence);
@@ -207,7 +221,6 @@ export class SimExecutor implements Executor {
       const what = `${computed}+${row.scheduled} of which ${row.drafts.length} drafts, and is at ${sequence.computed} of ${sequence.length}`;
       this.#stage.broke('I18', `${this.#stage.name(handle)} is to compute ${what}`);
     }
-    return sequence;
   }
 
   get #drafting(): { maxDrafts: number; pipelined: boolean } {
@@ -216,12 +229,10 @@ export class SimExecutor implements Executor {
   }
 
   #write({ step, fails }: Submitted, row: Row): void {
-    const { handle, blocks, drafts } = row;
+    const { handle, drafts, root } = row;
     const { kv } = this.#stage;
-    const sequence = this.#place(row);
-    const most = blocks.length * kv.blockSize;
+    const sequence = this.#sequences.get(handle) as Sequence;
     const end = row.samples ? row.end + drafts.length : row.end;
-    if (end > most) this.#stage.broke('I4', `${this.#stage.name(handle)} has no block for position ${most}`);
     if (row.samples) {
       drafts.forEach((draft, j) => {
         drafts[j] = draft >= 0 || j >= drafts.length - row.numInvalid ? draft : (sequence.drafts[j] ?? -1);
@@ -232,34 +243,66 @@ export class SimExecutor implements Executor {
     const garbled = fails || row.fails;
     if (garbled && mix(step, handle) % 2 === 0) return;
     for (let rank = 0; rank < kv.planes.length; rank++) {
-      const plane = kv.planes[rank];
-      let read = this.#read(rank, row, row.from);
-      for (let p = row.from; p < Math.min(end, most); p++) {
-        const content = garbled ? GARBAGE : contentOf(read, sequence.tokens[p]);
-        plane[kv.at(blocks, p)] = content;
-        read = absorb(read, content);
+      const reading = new Reading(kv.groups, root, (g, p) => this.#content(row, rank, g, p));
+      for (let p = row.from; p < end; p++) {
+        const before = reading.before(p);
+        for (const [g, group] of kv.groups.entries()) {
+          const kept = garbled ? GARBAGE : reading.kept(g, p, before, sequence.tokens[p]);
+          if (keepsTokens(group)) this.#keep(rank, row, g, p, kept);
+          else row.states[rank][g].push(kept);
+        }
+      }
+    }
+    // Which state is the last one is known when the drafts have been verified.
+    if (drafts.length === 0 || garbled) this.#keepStates(row, end);
+  }
+
+  /** What stands at a position, or of a group of states: the state behind it, as far as the row has it. */
+  #content({ blocks, states, from }: Row, rank: number, g: number, p: number): number {
+    const { kv } = this.#stage;
+    return keepsTokens(kv.groups[g]) ? kv.planes[rank][kv.at(g, blocks, p)] : states[rank][g][p - from + 1];
+  }
+
+  /** Leaves states in blocks: the one behind the last token, and those at ends of blocks that the step passed. */
+  #keepStates(row: Row, end: number): void {
+    const { kv } = this.#stage;
+    for (const [g, group] of kv.groups.entries()) {
+      if (keepsTokens(group)) continue;
+      for (let p = row.from; p < end; p++) {
+        const isEnd = (p + 1) % group.size === 0 && (group.mode === 'all' || kv.block(g, row.blocks, p) > 0);
+        if (p < end - 1 && !isEnd) continue;
+        for (let rank = 0; rank < kv.planes.length; rank++)
+          this.#keep(rank, row, g, p, row.states[rank][g][p - row.from + 1]);
       }
     }
   }
 
-  /** What a rank reads in front of a position. */
-  #read(rank: number, { blocks, root }: Row, end: number): number {
+  #keep(rank: number, { handle, blocks }: Row, g: number, p: number, kept: number): void {
     const { kv } = this.#stage;
-    const plane = kv.planes[rank];
-    let read = root;
-    for (let p = 0; p < end; p++) read = absorb(read, plane[kv.at(blocks, p)]);
-    return read;
+    if (kv.block(g, blocks, p) > 0) kv.planes[rank][kv.at(g, blocks, p)] = kept;
+    else this.#stage.broke('I4', `${this.#stage.name(handle)} has no block for position ${p} in group ${g}`);
   }
 
-  /** What all ranks together read in front of a position. */
-  #readAll(row: Row, end: number): number {
-    const first = this.#read(0, row, end);
-    let all = first;
-    for (let rank = 1; rank < this.#stage.kv.planes.length; rank++) {
-      const read = this.#read(rank, row, end);
-      if (read !== first) all = mix(all, read);
-    }
-    return all;
+  /** The states that a row begins with, by rank and group: none of those that this step makes is there for anybody. */
+  #states({ blocks, from, root }: Row): number[][][] {
+    const { kv } = this.#stage;
+    return kv.planes.map((plane) =>
+      kv.groups.map((group, g) => [
+        keepsTokens(group) ? 0 : from === 0 ? root : plane[kv.at(g, blocks, from - 1)],
+      ]),
+    );
+  }
+
+  /** What all ranks together read in front of positions behind a row's computed tokens. */
+  #readAll(row: Row): (end: number) => number {
+    const { kv } = this.#stage;
+    const readings = kv.planes.map(
+      (_, rank) => new Reading(kv.groups, row.root, (g, p) => this.#content(row, rank, g, p)),
+    );
+    return (end) => {
+      const [first, ...others] = readings.map((reading) => reading.before(end));
+      return others.reduce((all, read) => (read === first ? all : mix(all, read)), first);
+    };
   }
 
   #sample({ rows, step }: Submitted): ExecutorResult {
@@ -294,8 +337,9 @@ export class SimExecutor implements Executor {
     const sequence = this.#sequences.get(row.handle) as Sequence;
     const sampled: number[] = [];
     const numValid = row.drafts.length - row.numInvalid;
+    const readAll = this.#readAll(row);
     for (let j = 0; ; j++) {
-      const read = this.#readAll(row, row.end + j);
+      const read = readAll(row.end + j);
       const token = nextToken(read, row.state < 0 ? -1 : allowedKind(row.state));
       sampled.push(token);
       if (row.state >= 0) row.state = follow(row.state, token);
@@ -306,6 +350,7 @@ export class SimExecutor implements Executor {
     });
     sequence.length = row.end + sampled.length;
     sequence.computed = sequence.length - 1;
+    if (row.drafts.length > 0) this.#keepStates(row, sequence.computed);
     return sampled;
   }
 
@@ -313,11 +358,19 @@ export class SimExecutor implements Executor {
   #draft(row: Row, sampled: readonly number[], step: number): number[] {
     const { maxDrafts, pipelined } = this.#drafting;
     const count = pipelined ? maxDrafts : mix(step, row.handle) % (maxDrafts + 1);
-    let read = this.#readAll(row, row.end + sampled.length - 1);
+    const { kv } = this.#stage;
+    const from = row.end + sampled.length - 1;
+    /** What these tokens would keep, by group. */
+    const kept = kv.groups.map((): number[] => []);
+    const content = (g: number, p: number): number =>
+      p < from ? this.#content(row, 0, g, p) : kept[g][p - from];
+    const reading = new Reading(kv.groups, row.root, content);
     let token = sampled[sampled.length - 1];
     let { state } = row;
     const made = Array.from({ length: count }, (_, j) => {
-      read = absorb(read, contentOf(read, token));
+      const before = reading.before(from + j);
+      for (const [g, own] of kept.entries()) own.push(reading.kept(g, from + j, before, token));
+      const read = reading.before(from + j + 1);
       token = nextToken(read, state < 0 ? -1 : allowedKind(state));
       if (mix(read, j) % 4 === 0) token++;
       if (state >= 0) state = follow(state, token);

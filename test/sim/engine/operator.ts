@@ -1,3 +1,4 @@
+import { numUsable } from '../audit/group-rules.js';
 import { drawHold, type Hold } from '../shared/draws.js';
 import type { Rng } from '../shared/rng.js';
 import type { Client } from './clients.js';
@@ -76,7 +77,7 @@ export class Operator {
     const options = { resetRunning: rng.chance(0.6), resetConnector: rng.chance(0.3) };
     const { local } = this.#stage.engine.resetPrefixCache(options);
     this.#stage.note(`reset ${JSON.stringify(options)}: ${local}`);
-    const isEmpty = this.#stage.engine.scheduler.core.freeBlocks === this.#stage.setup.engine.numBlocks - 1;
+    const isEmpty = this.#stage.engine.scheduler.core.freeBlocks === numUsable(this.#stage.limits);
     if (local !== isEmpty)
       this.#stage.broke('I17', `reset answered ${local}, and all blocks are free: ${isEmpty}`);
     if (!local || (this.#connector?.open.size ?? 0) > 0) return;

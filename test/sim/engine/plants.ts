@@ -135,6 +135,13 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: 'const failed = finishCode',
   },
   {
+    name: 'letGoUnknown',
+    why: 'what steps in flight have let go of a window is not looked at when a step fails',
+    file: 'src/scheduler/loads/lost-places.ts',
+    text: 'if (s.config.kvGroups === null) return NONE;',
+    replacement: 'if (s.config.kvGroups === null || s.inFlight.length >= 0) return NONE;',
+  },
+  {
     name: 'spoiledRows',
     why: 'workers store what steps in flight computed behind a row that failed',
     file: 'src/scheduler/update/step-failure.ts',
@@ -295,5 +302,12 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     file: 'src/engine/loop/dispatch.ts',
     text: 'if (step.tables !== null) step.tables = keepTables(step.plan, step.tables, this.#e.scheduler.core);',
     replacement: 'void keepTables;',
+  },
+  {
+    name: 'rule-await',
+    why: 'a request that was preempted is taken in again while its outputs are in flight, and expects them twice',
+    file: 'src/scheduler/life/preempt.ts',
+    text: "else if (preemptedOutputs === 'await') request.numOutputPlaceholders = 0;",
+    replacement: '',
   },
 ];

@@ -1,9 +1,12 @@
 import type { Engine } from '../../../src/engine/engine.js';
 import { Violation } from '../audit/facts.js';
+import type { GroupLimits } from '../audit/group-rules.js';
 import { Rng } from '../shared/rng.js';
 import type { Tally } from '../shared/run.js';
+import { Kv } from './kv.js';
+import { draftPlaces, groupsOf } from './layers.js';
 import type { EngineFault, EngineSetup } from './setup.js';
-import { Kv, type Transcript } from './text.js';
+import type { Transcript } from './text.js';
 
 /** Lines of the journal that are kept. */
 const KEPT_LINES = 400;
@@ -15,6 +18,8 @@ export type Cause = 'row' | 'step' | 'load' | 'connector' | 'grammar' | 'wait' |
 export class Stage {
   readonly setup: EngineSetup;
   readonly kv: Kv;
+  /** What its KV cache groups depend on. */
+  readonly limits: GroupLimits;
   engine!: Engine;
   /** The simulated clock, in milliseconds. */
   now = 1000;
@@ -36,8 +41,11 @@ export class Stage {
 
   constructor(setup: EngineSetup) {
     this.setup = setup;
-    const { numBlocks, blockSize = 16 } = setup.engine;
-    this.kv = new Kv(numBlocks, blockSize, setup.tier?.numRanks ?? 1);
+    const { numBlocks, maxModelLen = 0, maxNumBatchedTokens = 0 } = setup.engine;
+    const groups = groupsOf(setup.engine);
+    const drafts = draftPlaces(setup.engine);
+    this.limits = { groups, numBlocks, maxModelLen, maxNumBatchedTokens, drafts };
+    this.kv = new Kv(numBlocks, groups, setup.tier?.numRanks ?? 1);
   }
 
   /** The dice of one part; the same in every run of the seed. */

@@ -1,7 +1,7 @@
+import type { GroupRule } from '../audit/group-rules.js';
 import { END_TOKEN, mix } from '../shared/text.js';
+import { Reading } from './layers.js';
 
-/** What no text leaves anywhere. */
-export const GARBAGE = -1;
 /** Kinds of tokens that a grammar tells apart. */
 const KINDS = 3;
 
@@ -12,16 +12,6 @@ export function rootOf(salt: string, adapter: string): number {
     for (let i = 0; i < part.length; i++) root = mix(root, part.charCodeAt(i));
   }
   return root;
-}
-
-/** What the KV of a position holds: all of the text before it as it was read, and its token. */
-export function contentOf(before: number, token: number): number {
-  return mix(before, token);
-}
-
-/** What was read up to and including a position. */
-export function absorb(before: number, content: number): number {
-  return mix(before + 1, content);
 }
 
 /** The token that follows what was read; `kind` is what a grammar allows, -1 = anything. */
@@ -66,9 +56,11 @@ export class Transcript {
   readonly maxModelLen: number;
   /** Ends of the answers so far. */
   readonly answers: Answer[] = [];
+  readonly #groups: readonly GroupRule[];
   readonly #tokens: number[] = [];
-  readonly #contents: number[] = [];
-  readonly #reads: number[] = [];
+  /** By group. */
+  readonly #contents: number[][];
+  #reading: Reading;
   readonly #chunks: { prompt: Int32Array; stops: Stops }[] = [];
   #stops: Stops;
   #promptEnd = 0;
@@ -78,9 +70,19 @@ export class Transcript {
   #stateAtEnd: number;
   #hasEnded = false;
 
-  constructor(prompt: Int32Array, root: number, stops: Stops, maxModelLen: number, grammarState: number) {
+  constructor(
+    prompt: Int32Array,
+    root: number,
+    stops: Stops,
+    maxModelLen: number,
+    grammarState: number,
+    groups: readonly GroupRule[],
+  ) {
     this.root = root;
     this.maxModelLen = maxModelLen;
+    this.#groups = groups;
+    this.#contents = groups.map(() => []);
+    this.#reading = this.#read();
     this.#stops = stops;
     this.#state = grammarState;
     this.#stateAtEnd = grammarState;
@@ -100,9 +102,10 @@ export class Transcript {
     return this.#tokens[position];
   }
 
+  /** What the first group keeps of a position. */
   content(position: number): number {
     this.#grow(position);
-    return this.#contents[position];
+    return this.#contents[0][position];
   }
 
   /** Where the present prompt ends. */
@@ -121,7 +124,7 @@ export class Transcript {
   }
 
   #generate(): void {
-    const read = this.#reads.at(-1) as number;
+    const read = this.#reading.before(this.#tokens.length);
     const token = nextToken(read, this.#state < 0 ? -1 : allowedKind(this.#state));
     this.#push(token);
     if (this.#state >= 0) this.#state = follow(this.#state, token);
@@ -148,7 +151,8 @@ export class Transcript {
     const { prompt, stops } = this.#chunks.shift() as { prompt: Int32Array; stops: Stops };
     const last = this.answers.at(-1);
     const kept = last === undefined ? 0 : last.from + last.tokens.length - 1;
-    for (const list of [this.#tokens, this.#contents, this.#reads]) list.length = kept;
+    for (const list of [this.#tokens, ...this.#contents]) list.length = kept;
+    this.#reading = this.#read();
     this.#state = this.#stateAtEnd;
     this.#stops = stops;
     this.#hasEnded = false;
@@ -160,40 +164,15 @@ export class Transcript {
     this.#promptEnd = this.#tokens.length;
   }
 
+  #read(): Reading {
+    return new Reading(this.#groups, this.root, (g, position) => this.#contents[g][position]);
+  }
+
   #push(token: number): void {
-    const before = this.#reads.at(-1) ?? this.root;
-    const content = contentOf(before, token);
+    const at = this.#tokens.length;
+    const before = this.#reading.before(at);
     this.#tokens.push(token);
-    this.#contents.push(content);
-    this.#reads.push(absorb(before, content));
-  }
-}
-
-/** The simulated KV memory, one plane a rank. */
-export class Kv {
-  readonly blockSize: number;
-  readonly planes: Int32Array[];
-
-  constructor(numBlocks: number, blockSize: number, numRanks: number) {
-    this.blockSize = blockSize;
-    this.planes = Array.from({ length: numRanks }, () => new Int32Array(numBlocks * blockSize).fill(GARBAGE));
-  }
-
-  at(blocks: readonly number[], position: number): number {
-    return blocks[Math.floor(position / this.blockSize)] * this.blockSize + (position % this.blockSize);
-  }
-
-  /** A copy of a block on one rank. */
-  read(rank: number, block: number): Int32Array {
-    const from = block * this.blockSize;
-    return this.planes[rank].slice(from, from + this.blockSize);
-  }
-
-  write(rank: number, block: number, contents: Int32Array): void {
-    this.planes[rank].set(contents, block * this.blockSize);
-  }
-
-  forget(): void {
-    for (const plane of this.planes) plane.fill(GARBAGE);
+    for (const [g, contents] of this.#contents.entries())
+      contents.push(this.#reading.kept(g, at, before, token));
   }
 }

@@ -1,3 +1,5 @@
+import type { KvGroupOptions } from '../../../src/scheduler/options/kv-groups.js';
+import { type DrawnRules, drawRules } from '../shared/draw-rules.js';
 import { drawFaults } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
 
@@ -32,6 +34,10 @@ export interface StageSetup {
   maxNumSeqs: number;
   pipelineDepth: 1 | 2 | 3;
   enablePrefixCaching: boolean;
+  /** null: one list of blocks for each request. */
+  kvGroups: KvGroupOptions[] | null;
+  /** In what versions of vLLM differ. */
+  rules: DrawnRules;
   seed: number;
 }
 
@@ -100,9 +106,15 @@ export function drawPipelineSetup(seed: number): PipelineSetup {
       maxNumSeqs: rng.between(1, 5),
       pipelineDepth: rng.between(1, 3) as 1 | 2 | 3,
       enablePrefixCaching: rng.chance(0.5),
+      kvGroups: null,
+      rules: {},
       seed: rng.below(1000),
     };
   });
+  for (const [i, stage] of stages.entries()) {
+    drawStageGroups(stage, new Rng(seed, `groups of stage ${i}`));
+    drawRules(stage.rules, new Rng(seed, `rules of stage ${i}`));
+  }
   return {
     ...{ seed, mood, faults, stages },
     ...{ pingMs: rng.between(20, 200), deadMs: rng.between(600, 1500) },
@@ -111,4 +123,24 @@ export function drawPipelineSetup(seed: number): PipelineSetup {
     sessions: rng.chance(0.5) ? 0 : 0.4,
     numIds: rng.between(2, 12),
   };
+}
+
+/** Gives every third stage KV cache groups, and a pool that is as much larger. */
+function drawStageGroups(stage: StageSetup, rng: Rng): void {
+  if (!rng.chance(1 / 3)) return;
+  const { pipelineDepth, kind, enablePrefixCaching } = stage;
+  const sliding = (): KvGroupOptions => ({ type: 'sliding', window: rng.pick([1, 5, BLOCK_SIZE, 9, 40]) });
+  const chunked: KvGroupOptions = { type: 'chunked', chunk: rng.pick([BLOCK_SIZE, 6, 16]) };
+  const states: KvGroupOptions = { type: 'mamba', mode: enablePrefixCaching ? 'align' : 'none' };
+  // A stage with several inputs runs sessions: with states only where no step is in flight while the next one is planned.
+  const hasStates = kind === 'ar' && pipelineDepth === 1 && rng.chance(0.5);
+  stage.kvGroups = hasStates
+    ? [{ type: 'full' }, states]
+    : rng.pick([
+        [{ type: 'full' }, sliding()],
+        [sliding()],
+        [{ type: 'full' }, sliding(), sliding()],
+        [chunked],
+      ]);
+  stage.numBlocks *= stage.kvGroups.length;
 }

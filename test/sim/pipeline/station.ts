@@ -101,18 +101,21 @@ export class Station {
 
   #begin(): void {
     const world = this.#world;
-    const { name, kind, chunkTokens, maxChunksAhead, stallMs, seed, ...rest } = this.setup;
+    const { name, kind, chunkTokens, maxChunksAhead, stallMs, seed, kvGroups, rules, ...rest } = this.setup;
     const { numBlocks, maxNumSeqs, pipelineDepth, enablePrefixCaching } = rest;
     const isWhole = kind === 'generation';
     const sizes = {
       ...{ numBlocks, maxNumSeqs, pipelineDepth, maxModelLen: MAX_MODEL_LEN, blockSize: BLOCK_SIZE },
       maxNumBatchedTokens: isWhole ? MAX_MODEL_LEN : 24,
+      ...(kvGroups === null ? {} : { kvGroups }),
     };
     const rng = world.rng(`executor ${name}`);
     this.#acts = [];
     const acts = this.#acts;
+    // A stage that computes whole inputs has no prefix cache, which the groups' defaults depend on.
+    const caching = { enablePrefixCaching: !isWhole && enablePrefixCaching };
     this.#executor = new ReferenceExecutor({
-      ...sizes,
+      ...{ ...sizes, ...caching },
       seed,
       onMismatch: 'fail-row',
       defer: (act) => acts.push(act),
@@ -124,7 +127,7 @@ export class Station {
       return execute.call(executor, plan, tables);
     };
     const engine = {
-      ...{ ...sizes, executor: this.#executor, now: () => world.now, executorTimeoutMs: 0 },
+      ...{ ...sizes, ...rules, executor: this.#executor, now: () => world.now, executorTimeoutMs: 0 },
       ...(isWhole ? {} : { enablePrefixCaching }),
     };
     const options = { name, kind, chunkTokens, maxChunksAhead, stallMs, engine };

@@ -1,4 +1,5 @@
 import { drawGroups } from '../shared/draw-groups.js';
+import { drawRules } from '../shared/draw-rules.js';
 import { drawFaults, drawTimeouts } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
 import { drawFocus } from './focus.js';
@@ -15,6 +16,7 @@ export function drawSetup(seed: number): Setup {
   const hasFocus = drawFocus(setup, new Rng(seed, 'focus'));
   drawTimeouts(scheduler, workload, [30, 250], new Rng(seed, 'timeouts'));
   if (!hasFocus && drawGroups(scheduler, workload, new Rng(seed, 'groups'))) setup.connector = null;
+  drawRules(scheduler, new Rng(seed, 'rules'));
   return setup;
 }
 
@@ -32,7 +34,8 @@ function drawScheduler(rng: Rng): Setup['scheduler'] {
     // From less than one request to a few: what does not fit is preempted, refused or ended.
     numBlocks: Math.max(3, 1 + Math.floor(needed * (0.6 + 0.15 * rng.below(12)))),
     maxNumBatchedTokens: rng.between(4, 40),
-    numRows: maxNumSeqs + rng.below(6),
+    // Often no more rows than requests that run: then one that waits with blocks keeps another from running.
+    numRows: maxNumSeqs + Math.max(0, rng.below(6) - 2),
     policy: rng.pick(['fcfs', 'priority'] as const),
     enablePrefixCaching: !rng.chance(0.1),
     longPrefillTokenThreshold: rng.chance(0.3) ? rng.between(1, 8) : 0,

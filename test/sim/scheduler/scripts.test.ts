@@ -191,7 +191,7 @@ describe.each([1, 2] as const)('scripts at depth %i', (pipelineDepth) => {
   it('F33: requests whose prefixes were loaded into all blocks do not keep one another from running', () => {
     const ids = ['a', 'b', 'c', 'd', 'e'];
     const behaviours = Object.fromEntries(ids.map((id) => [id, { has: 32 }]));
-    const options = { ...scheduler, numBlocks: 11, reserveFullIsl: false };
+    const options = { ...scheduler, numBlocks: 11, reserveFullIsl: false, loadReservation: false };
     const script = new Script({ scheduler: options, behaviours });
     const handles = ids.map((id) => script.add(id, 34, 1));
     script.schedule();
@@ -210,6 +210,26 @@ describe.each([1, 2] as const)('scripts at depth %i', (pipelineDepth) => {
       script.schedule();
     }
     script.end();
+  });
+
+  it('F33: one whose prompt was loaded whole needs a block for its drafts, which the one behind it holds', () => {
+    const speculative = { numSpeculativeTokens: 2, speculativeMethod: 'eagle', numBlocks: 8 } as const;
+    const behaviours = { r: { has: 64 }, q: { has: 48 } };
+    const script = new Script({ scheduler: { ...scheduler, ...speculative }, behaviours });
+    const r = script.add('r', 64, 2);
+    const q = script.add('q', 48, 2);
+    script.steps(1);
+    expect(script.stats.freeBlocks).toBe(0);
+    script.report({ received: [...by(r, BOTH), ...by(q, BOTH)] });
+    script.schedule();
+    expect([script.status(r), script.stats.loadsReclaimed]).toEqual(['RUNNING', 1]);
+    script.update();
+    script.steps(2);
+    // It lost what was loaded, and loads it again.
+    expect(script.status(q)).toBe('WAITING_FOR_REMOTE_KVS');
+    script.report({ received: by(q, BOTH) });
+    script.end();
+    expect([script.reason(r), script.reason(q)]).toEqual(['length', 'length']);
   });
 
   it('F40: a reset while something is loaded is refused with who is in the way', () => {

@@ -1,5 +1,6 @@
+import type { SchedulerConfig } from '../../../src/scheduler/options/options.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
-import type { PlanFacts, RowFacts, Rules, TransferFacts } from '../audit/facts.js';
+import type { PlanFacts, RowFacts, Rules, TransferFacts, VersionFacts } from '../audit/facts.js';
 
 /** How events read in a failure. */
 interface Names {
@@ -36,6 +37,25 @@ export function describeRow({ handle, tokens, reason, continues }: RowFacts, nam
   return `${names.name(handle)} +${tokens.length}${end}`;
 }
 
+function versionOf(config: SchedulerConfig, moves: boolean): VersionFacts {
+  const { numSpeculativeTokens: drafts, longPrefillTokenThreshold: threshold } = config;
+  return {
+    unhashedFirst: config.freeOrder === 'unhashedFirst',
+    lookahead: config.speculativeMethod === 'ngram' ? 0 : drafts,
+    admissionLookahead: config.admissionLookahead,
+    spare: Math.floor(config.watermark * config.numBlocks),
+    loadReservation: config.loadReservation && moves,
+    draftSlots: config.draftSlots,
+    padDecode: config.padDecode,
+    padsNobody: threshold > 0 && threshold < 1 + drafts,
+    fencesFrees: config.fenceFrees && moves,
+    seatsIdle: config.sessionSeats === 'withIdle',
+    preemptedOutputs: config.preemptedOutputs,
+    sinceLast: config.preemptedIds === 'sinceLast',
+    failsWithUpdate: config.grammarFailures === 'update',
+  };
+}
+
 /** What a scheduler's configuration means to the auditor. */
 export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][] } | null): Rules {
   const { config } = scheduler;
@@ -43,11 +63,21 @@ export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][]
     config;
   const groups = config.kvGroups?.list.map(({ type, blockSize: size, window, chunk, mode, sinkTokens }) => {
     const known = type === 'mla' ? 'full' : type;
-    return { type: known, size, window, chunk, mode, sinks: sinkTokens / size } as const;
+    return { type: known, size, window, chunk, mode, sinks: sinkTokens / size, spare: 0 } as const;
   });
-  const plain = { type: 'full', size: blockSize, window: 0, chunk: 0, mode: null, sinks: 0 } as const;
+  const plain = {
+    type: 'full',
+    size: blockSize,
+    window: 0,
+    chunk: 0,
+    mode: null,
+    sinks: 0,
+    spare: 0,
+  } as const;
   return {
     groups: groups ?? [plain],
+    // One step at a time verifies them here.
+    drafts: config.speculativeMethod === 'ngram' ? 0 : config.numSpeculativeTokens,
     blockSize: groups?.[0].size ?? blockSize,
     ...{ numBlocks, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth },
     maxDrafts: config.numSpeculativeTokens,
@@ -60,5 +90,6 @@ export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][]
     queueDeadline: config.deadlines.queue,
     maxAdapters: config.maxLoras,
     cancels: config.reclaim === 'on-confirmation',
+    version: versionOf(config, connector !== null),
   };
 }

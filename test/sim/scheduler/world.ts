@@ -276,7 +276,7 @@ export class World {
       const account = ledger.live.get(id);
       if (account !== undefined) steps.void(account, 'void');
     }
-    if (options.resetRunning === true) this.auditor.transfers.voided();
+    if (options.resetRunning === true) this.auditor.voided(preempted);
     const { free } = this.look();
     const pinned = this.connector?.pins.size ?? 0;
     if (local !== (free.length === numUsable(this.auditor.ledger.rules))) {

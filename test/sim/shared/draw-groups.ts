@@ -13,18 +13,21 @@ type Drawn = Pick<
   | 'longPrefillTokenThreshold'
   | 'enablePrefixCaching'
   | 'numSpeculativeTokens'
+  | 'speculativeMethod'
   | 'pipelineDepth'
 >;
 
 /**
  * Gives two of three runs KV cache groups, which is one in three of all, since those with a focus are not asked: windows, chunks and states beside full attention and by themselves, with blocks of one size or
  * several. The pool gets as much larger as the groups need.
+ * @param draftsStates whether states and drafts go together
  * @returns whether this is one of them
  */
 export function drawGroups(
   options: Drawn,
   workload: { longestPrompt: number; numFamilies: number; sessions: number },
   rng: Rng,
+  draftsStates = false,
 ): boolean {
   if (!rng.chance(2 / 3)) return false;
   const longest = options.maxModelLen ?? 64;
@@ -61,11 +64,14 @@ export function drawGroups(
     () => [{ type: 'chunked', chunk, blockSize: size }],
     () => [{ type: 'sliding', window, blockSize: size }],
     () => [{ type: 'sink', sinkTokens: size, blockSize: size }, sliding],
-    () => drawStates(options, size, rng),
-    () => drawStates(options, size, rng),
-    () => drawStates(options, size, rng),
+    () => drawStates(options, size, rng, draftsStates),
+    () => drawStates(options, size, rng, draftsStates),
+    () => drawStates(options, size, rng, draftsStates),
   ])();
   const hasStates = options.kvGroups.some(({ type }) => type === 'mamba');
+  // No group of chunks looks back beyond the drafts of eagle: that is refused.
+  if (options.kvGroups.some(({ type }) => type === 'chunked') && options.speculativeMethod === 'eagle')
+    options.speculativeMethod = 'ngram';
   // Such sessions are refused.
   if (hasStates && (options.pipelineDepth ?? 1) > 1) workload.sessions = 0;
   options.numBlocks = Math.max(
@@ -75,11 +81,14 @@ export function drawGroups(
   return true;
 }
 
-/** A group of states, and one of full attention. The states of drafts are not simulated. */
-function drawStates(options: Drawn, size: number, rng: Rng): KvGroupOptions[] {
+/** A group of states, and one of full attention. */
+function drawStates(options: Drawn, size: number, rng: Rng, hasDrafts: boolean): KvGroupOptions[] {
   const caching = options.enablePrefixCaching !== false;
   const mode = caching ? rng.pick(['align', 'align', 'all'] as const) : 'none';
-  options.numSpeculativeTokens = 0;
+  // What is refused: drafts that reach beyond one more block, and two steps that count on them.
+  const most = mode === 'align' ? size - 1 : Number.POSITIVE_INFINITY;
+  options.numSpeculativeTokens = hasDrafts ? Math.min(most, options.numSpeculativeTokens ?? 0) : 0;
+  if (options.pipelineDepth === 3 && options.numSpeculativeTokens > 0) options.pipelineDepth = 2;
   options.maxNumBatchedTokens = Math.max(size, options.maxNumBatchedTokens ?? size);
   const threshold = options.longPrefillTokenThreshold ?? 0;
   options.longPrefillTokenThreshold = threshold === 0 ? 0 : Math.max(size, threshold);

@@ -40,6 +40,8 @@ export class Observer {
       draining: draining.map(seen),
       quarantined: quarantined.map(seen),
       free: Array.from(this.#free.subarray(0, numFree)),
+      published: new Set(scheduler.core.published()),
+      fenced: scheduler.fencedBlocks(),
       refs,
       pins,
       rowsInUse: stats.rowsInUse,

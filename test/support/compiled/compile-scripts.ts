@@ -32,6 +32,7 @@ const SCRIPTS = [
   'bench/main.ts',
   'examples/pipeline.ts',
   'test/connectors/lease/process/child.ts',
+  'test/connectors/offload/disk-writer.ts',
   'test/connectors/store/support/writer.ts',
   'test/connectors/support/ends.ts',
   'test/guards/process/async-connector.ts',

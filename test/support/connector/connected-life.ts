@@ -68,7 +68,7 @@ export class ConnectedLife {
     seed: number,
     log: LogSink,
     readonly onPlan: (plan: Plan, scheduler: Scheduler) => void,
-    authority: 'host' | 'device' = 'host',
+    given: Partial<SchedulerOptions> = {},
   ) {
     this.random = new Random(seed);
     const { random } = this;
@@ -82,7 +82,7 @@ export class ConnectedLife {
     const options = drawOptions(random, (1 + (seed % 3)) as 1 | 2 | 3);
     this.scheduler = steppable({
       ...options,
-      authority,
+      ...given,
       connector: this.connector,
       now: () => this.#now,
       log,

@@ -26,10 +26,10 @@ MUTANTS = [
     ]),
     ('core', 'core/blocks/block_pool.h', [
         ('reversed order of release', 'list[count - 1 - i]', 'list[i]'),
-        ('release without upkeep', '  upkeep(team, state, count);\n  u32 fault = kNoFault;', '  u32 fault = kNoFault;'),
+        ('release without upkeep', '  upkeep(team, state, count);\n  u32 num_first', '  u32 num_first'),
         ('unpin without upkeep', '  upkeep(team, state, count);\n  team.sync', '  team.sync'),
-        ('release ignores other holders', 'team.count(held == 1, total);\n    if (held == 1)',
-         'team.count(held >= 1, total);\n    if (held >= 1)'),
+        ('release ignores other holders', 'queue_window(team, state, ends, id, held == 1);',
+         'queue_window(team, state, ends, id, held >= 1);'),
         ('release below zero', 'if (held == 0) fault = kRefUnderflow;', ''),
         ('a hit counts with a plain write', 'if (team.fetch_add(&block.ref, 1) != 0) return 0;',
          'if (block.ref++ != 0) return 0;'),

@@ -23,8 +23,8 @@ MUTANTS = [
         ('no room for ids', 'home->ids, home->state.config.num_blocks,', 'home->ids, 1,'),
         ('no completion', 'if (team.rank() == 0) complete', 'if (false) complete'),
         ('the completion comes first',
-         '  decide(team, home->state, batch, words, workspace, desk.decision);\n  if (team.rank() == 0) complete(desk.completion, number, home->state.fault, home->state.rolling_digest);',
-         '  if (team.rank() == 0) complete(desk.completion, number, home->state.fault, home->state.rolling_digest);\n  decide(team, home->state, batch, words, workspace, desk.decision);'),
+         '  decide(team, home->state, batch, words, workspace, desk.decision);\n  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault, home->state.rolling_digest);',
+         '  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault, home->state.rolling_digest);\n  decide(team, home->state, batch, words, workspace, desk.decision);'),
     ]),
     ('kernels', 'cuda/kernels/fetch.cuh', [
         ('the fetch is not synchronised', '  __syncthreads();\n}', '}'),
@@ -37,10 +37,23 @@ MUTANTS = [
         ('the sum stays', 'sum.exchange(0, ::cuda::memory_order_relaxed)', 'sum.load(::cuda::memory_order_relaxed)'),
         ('the parts stay', '  parts.store(0, ::cuda::memory_order_relaxed);\n', ''),
         ('the first part answers', '!= kParts - 1) return;', '!= 0) return;'),
-        ('the second question is not awaited', 'second == first && now() - start < kPatienceNanoseconds', 'false'),
+        ('the later questions are not awaited', 'question == before && now() - start < kPatienceNanoseconds', 'false'),
+        ('only one question is answered', '; i < kLaterAsks; ++i) {', '; i < 1; ++i) {'),
     ]),
     ('kernels', 'cuda/kernels/launch.cuh', [
-        ('the completion is not released', 'cuda::memory_order_release);\n}', 'cuda::memory_order_relaxed);\n}'),
+        ('the completion is not released', 'kOrder == Order::kRelease ?', 'false ?'),
         ('the completion without its fault', 'completion_word(number, fault)', 'completion_word(number, 0)'),
+        ('half a digest', 'which < 2; ++which) tell', 'which < 1; ++which) tell'),
+        ('the lower half twice', 'half_word(number, digest, which)', 'half_word(number, digest, 0)'),
+        ('a half without its number', 'half_word(number, digest, which)', 'half_word(0, digest, which)'),
+    ]),
+    ('kernels', 'cuda/kernels/letter.cuh', [
+        ('a log is staged in part', '(count + 3) / 4', 'count / 4'),
+        ('the stage is not synchronised', '  __syncthreads();\n}', '}'),
+        ('rows that are none are fetched', 'if (index < site.num_rows) prefetch', 'prefetch'),
+    ]),
+    ('kernels', 'core/blocks/apply.h', [
+        ('every log is common', 'if (!is_common(op_of(log[at]))) return false;', ''),
+        ('rare commands are dropped', '  if constexpr (kOps == Ops::kCommon) return kBadCommand;', '  return kBadCommand;'),
     ]),
 ]

@@ -31,6 +31,12 @@ MUTANTS = [
          'sources_.push_back(up ? sides_.target : const_cast<u8*>(sides_.source));',
          'sources_.push_back(host.base());\n    targets_.back() = up ? sides_.target : const_cast<u8*>(sides_.source);'),
     ]),
+    ('cuda-lane', 'cuda/lane/lane_gpu.h', [
+        ('a lane competes with steps', 'Stream stream{Priority::kLowest};', 'Stream stream;'),
+    ]),
+    ('cuda-lane', 'cuda/base/stream.cc', [
+        ('no stream is preferred', 'priority == Priority::kHighest ? highest : lowest', 'lowest'),
+    ]),
     ('cuda-lane', 'cuda/kernels/copy.cu', [
         ('the tail of the last tile', 'end - tile < kTile ? static_cast<u32>(end - tile) : kTile', 'kTile'),
         ('a part of a tile is left out', 'if (at >= room) continue;', 'if (at + 1 >= room) continue;'),
@@ -59,6 +65,8 @@ MUTANTS = [
         ('recorded steps are not waited for', 'if (behind) gpu.steps.wait', 'if (false) gpu.steps.wait'),
         ('sources are read at once behind a step', 'copy(job.plan.runs.data() + first, count, behind);',
          'copy(job.plan.runs.data() + first, count, false);'),
+        ('a call without an end', ' && runs < runs_per_call_;) {', ';) {'),
+        ('pieces as long as they like', ', Copier::kMaxBlocks, options.runs_per_call});', ', Copier::kMaxBlocks});'),
         ('a piece that failed counts as whole', '      whole = false;\n', ''),
         ('a failed job goes on as if it had not', '  job.failed = !whole;\n', ''),
         ('the mark before last', 'gpu.timeline.mark(given_ + 1,', 'gpu.timeline.mark(given_,'),
@@ -83,8 +91,8 @@ MUTANTS = [
          'if (done_ == before && Clock::now() >= next_check_) check_stream();',
          ''),
         ('a GPU that is silent is waited for',
-         '  if (done_ != given_) throw Error{kCuda, "the GPU has done its copies and its word of that did not come"};\n',
-         ''),
+         '    throw Error{kCuda, "the GPU has done its copies and its word of that did not come"};\n',
+         '    return;\n'),
         ('nothing is fed when pieces end', '    return;\n  }\n  feed();\n}\n\nvoid CudaLane::note(',
          '    return;\n  }\n}\n\nvoid CudaLane::note('),
         ('a cancelled job goes on', '  job.cancelled = true;\n', ''),
@@ -114,7 +122,9 @@ MUTANTS = [
         ('two GPUs', 'if (from && to && source.device() != target.device()) {', 'if (false) {'),
     ]),
     ('cuda-lane', 'cuda/lane/lost_lane.cc', [
-        ('memory is given back beside what hangs', '      stop_freeing();\n', ''),
+        ('memory is given back beside what hangs', '      static_cast<void>(gpu_.release());\n', ''),
+        ('what hangs counts as nothing',
+         '      count_abandoned(gpu_->pairs.source().bytes() + gpu_->pairs.target().bytes());\n', ''),
         ('a lost lane leaves jobs that wait', '{&ready_, &waiting_}', '{&ready_}'),
     ]),
     ('cuda-lane', 'cuda/lane/recorded_steps.h', [
@@ -133,8 +143,8 @@ MUTANTS = [
     ('cuda-lane', 'cuda/lane/timeline.cc', [
         ('stores where they are not supported', 'result == CUDA_SUCCESS && can ? write', 'true ? write'),
         ('events are not forced', '  if (mode != CompletionMode::kEvent) write_', '  write_'),
-        ('stores are not forced', '  if (mode == CompletionMode::kWriteValue) throw', '  if (false) throw'),
-        ('a store that fails is nothing', 'if (result != CUDA_SUCCESS) {', 'if (false) {'),
+        ('stores are not forced', '  if (mode == CompletionMode::kWriteValue) {', '  if (false) {'),
+        ('a store that fails is nothing', 'if (result == CUDA_SUCCESS) return;', 'return;'),
         ('one event for all marks', 'events_[number % events_.size()]', 'events_[0]'),
         ('nothing is marked', '  marked_ = number;\n', ''),
         ('the event of the mark before', 'events_[(done_ + 1) % events_.size()]', 'events_[done_ % events_.size()]'),

@@ -7,6 +7,7 @@ MUTANTS = [
         ('more steps than there is room for', 'if (submitted_ - taken_ == config_.pipeline_depth) {', 'if (false) {'),
         ('every window begins with the first stretch', ' + window.first_stretch;', ';'),
         ('plans are not checked', '  model_.check(step.layout(), {step.known.data(), known.size});\n', ''),
+        ('asked at every poll', 'if (Clock::now() >= next_check_) {', 'if (true) {'),
         ('nothing is adopted on the GPU', '      launch(reference_kernels().adopt',
          '      if (false) launch(reference_kernels().adopt'),
         ('the block table is not copied', '  copy(to.block_table', '  if (false) copy(to.block_table'),

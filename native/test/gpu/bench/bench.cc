@@ -32,6 +32,18 @@ static void check_product(u32 side) {
   }
 }
 
+/// What a completion costs the kernel, with a release and without.
+static void print_completions() {
+  const CompletionTimes times = measure_completions();
+  const auto one = [](const char* name, double nanoseconds) {
+    Samples samples;
+    samples.add(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::nano>(nanoseconds)));
+    print({name}, samples);
+  };
+  one("a completion, released", times.released);
+  one("a completion of words that stand for themselves", times.relaxed);
+}
+
 int main(int argc, char** argv) {
   const bool quick = option(argc, argv, "--quick", 0) != 0;
   const auto device = static_cast<u32>(option(argc, argv, "--device", 0));
@@ -43,8 +55,16 @@ int main(int argc, char** argv) {
   const Effort effort = quick ? Effort{3, 1} : Effort{};
   const u32 side = quick ? 64 : 4096;
   const u64 copy_bytes = quick ? 4096 : u64{64} << 20;
+  const auto warm = std::chrono::milliseconds(quick ? 10 : 1000);
   try {
     check_product(128);
+    {
+      // A GPU that was idle takes a second to come to its clock.
+      const Busy busy(Beside::kProduct, static_cast<int>(device), side, copy_bytes);
+      std::this_thread::sleep_for(warm);
+    }
+    clock_mhz = measure_clock();
+    print_completions();
     if (quick) CopyBench(device).run(effort, 1);
     else CopyBench(device).run(effort);
     MirrorBench mirror(device);
@@ -54,11 +74,18 @@ int main(int argc, char** argv) {
       const Busy busy(beside, static_cast<int>(device), side, copy_bytes);
       // Quickly: that the others run at all.
       if (quick && beside != Beside::kIdle && beside != Beside::kProduct) continue;
+      if (beside == Beside::kIdle) clock_mhz = measure_clock();
       mirror.run(beside, effort);
       decider.run(beside, effort);
       for (TablesBench& bench : tables) bench.run(beside, effort);
       EXPECT(busy.still_at_work(), "%s ended", name_of(beside));
     }
+    clock_mhz = measure_clock();
+    OneProduct product(side, quick ? 1 : 2);
+    Effort few = effort;
+    few.samples = std::min(effort.samples, 200u);
+    few.warmup = std::min(effort.warmup, 5u);
+    mirror.run_behind(product, few);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.code, error.message.c_str());
     return 1;

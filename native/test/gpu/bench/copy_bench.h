@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "../../../cuda/base/backend.h"
-#include "../../../cuda/base/call.h"
+#include "../../../cuda/memory/memory.h"
 #include "../../../transfer/completion_ring.h"
 #include "../../../transfer/lane/device_lane.h"
 #include "../../support/support.h"

@@ -22,7 +22,7 @@ inline double microseconds(Clock::duration time) { return std::chrono::duration<
 struct Effort {
   u32 samples = 4000;
   u32 warmup = 500;
-  Clock::duration most = std::chrono::seconds(4);
+  Clock::duration most = std::chrono::milliseconds(2500);
 };
 
 /// Times of one thing, in microseconds.
@@ -43,6 +43,9 @@ class Samples {
   std::vector<double> times_;
 };
 
+/// The clock of the multiprocessors when it was asked for last, in MHz; 0: never. Every figure says it.
+inline double clock_mhz = 0;
+
 /// What a figure is of, and what it may be.
 struct Label {
   std::string name;
@@ -61,6 +64,7 @@ inline void print(const Label& label, Samples& samples) {
   std::printf(label.authority ? "\"%s\"" : "null", label.authority);
   std::printf(",\"beside\":\"%s\",\"p50Us\":%.3f,\"p99Us\":%.3f,\"samples\":%u", label.beside.c_str(), median,
               samples.percentile(99), samples.size());
+  if (clock_mhz > 0) std::printf(",\"clockMHz\":%.0f", clock_mhz);
   if (label.budget > 0) std::printf(",\"budgetUs\":%g", label.budget);
   if (label.block_bytes != 0) std::printf(",\"blockBytes\":%llu", static_cast<unsigned long long>(label.block_bytes));
   if (label.bytes != 0) std::printf(",\"gbPerSecond\":%.3f", static_cast<double>(label.bytes) / median / 1000);

@@ -1,5 +1,7 @@
 #include "matrix_product.h"
 
+#include <cuda/ptx>
+
 #include <array>
 #include <chrono>
 
@@ -17,8 +19,6 @@ static_assert(kAcross * kAcross == kThreads);
 constexpr u32 kEach = 4;
 constexpr u32 kTile = kAcross * kEach;
 constexpr u32 kDepth = kAcross;
-/// Blocks of the persistent product for each multiprocessor: no more fit.
-constexpr u32 kResident = 8;
 constexpr u32 kQueued = 3;
 
 /// Block b makes the tiles b, b + gridDim, b + 2 gridDim, ... of c = a * b.
@@ -55,6 +55,31 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(const float* a, const
       }
     }
   }
+}
+
+/// What kernels that measure write down.
+struct Measured {
+  u64 clocks;
+  u64 nanoseconds;
+};
+
+__global__ void count_clocks(Measured* measured) {
+  const u64 start = ::cuda::ptx::get_sreg_globaltimer();
+  const auto first = clock64();
+  u64 now = start;
+  while (now - start < 250000) now = ::cuda::ptx::get_sreg_globaltimer();
+  measured->clocks = static_cast<u64>(clock64() - first);
+  measured->nanoseconds = now - start;
+}
+
+constexpr u32 kCompletions = 200;
+
+/// Completes pieces of work one after the other, each with a digest, as a kernel that applies a log does.
+template <cuda::Order kOrder>
+__global__ void complete_many(Completion* completion, Measured* measured) {
+  const u64 start = ::cuda::ptx::get_sreg_globaltimer();
+  for (u32 number = 1; number <= kCompletions; ++number) cuda::complete<kOrder>(completion, number, 0, start + number);
+  measured->nanoseconds = ::cuda::ptx::get_sreg_globaltimer() - start;
 }
 
 u32 tiles_of(u32 side) { return side / kTile * (side / kTile); }
@@ -104,9 +129,16 @@ Busy::Busy(Beside what, int device, u32 side, u64 copy_bytes)
   if (what == Beside::kPersistent) {
     int processors = 0;
     cuda::require(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
-    blocks_ = static_cast<u32>(processors) * kResident;
+    // As many as fit at once, for one more would wait for a place, and then leave the others' places empty.
+    int resident = 0;
+    cuda::require(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, cuda::address(&multiply_tiles),
+                                                                static_cast<int>(kThreads), 0),
+                  "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    blocks_ = static_cast<u32>(processors * resident);
   }
   cuda::require(cudaMemset(matrices_.base(), 0, matrices_.bytes()), "cudaMemset");
+  // The worker's stream is not ordered with the default stream.
+  cuda::require(cudaDeviceSynchronize(), "the matrices");
   worker_ = std::thread([this] { work(); });
   while (done_ == 0 && !stop_) std::this_thread::sleep_for(std::chrono::microseconds(50));  // until it runs for certain
   if (stop_) {
@@ -157,6 +189,57 @@ void Busy::work() {
   }
 }
 
+OneProduct::OneProduct(u32 side, u32 times) : side_(side), times_(times), matrices_(3 * matrix_bytes(side)) {
+  cuda::require(cudaMemsetAsync(matrices_.base(), 0, matrices_.bytes(), stream_.get()), "cudaMemsetAsync");
+  run();
+}
+
+OneProduct::~OneProduct() {
+  if (!cuda::is_over(stream_.get())) matrices_.abandon();
+}
+
+void OneProduct::run() {
+  auto* a = reinterpret_cast<float*>(matrices_.base());
+  const u64 length = u64{side_} * side_;
+  launch_product(a, a + length, a + 2 * length, side_, times_, tiles_of(side_), stream_.get());
+  cudaError_t status;
+  while ((status = cuda::query(stream_.get())) == cudaErrorNotReady) {
+  }
+  cuda::require(status, "a matrix product");
+}
+
+namespace {
+
+/// Runs a kernel of one thread that measures something. `arguments` end with the address of what it writes.
+template <class... Arguments>
+Measured measure(const void* kernel, Arguments... arguments) {
+  const cuda::MappedMemory memory(sizeof(Measured));
+  auto* measured = reinterpret_cast<Measured*>(memory.base());
+  Measured* target = memory.on_device(measured);
+  const cuda::Stream stream;
+  void* all[] = {&arguments..., &target};
+  cuda::require(cudaLaunchKernel(kernel, dim3(1), dim3(1), all, 0, stream.get()), "launch of a measurement");
+  cuda::require(cudaStreamSynchronize(stream.get()), "a measurement");
+  return *measured;
+}
+
+}  // namespace
+
+double measure_clock() {
+  const Measured found = measure(cuda::address(&count_clocks));
+  return static_cast<double>(found.clocks) * 1000 / static_cast<double>(found.nanoseconds);
+}
+
+CompletionTimes measure_completions() {
+  const cuda::MappedMemory memory(sizeof(Completion));
+  Completion* completion = memory.on_device(reinterpret_cast<Completion*>(memory.base()));
+  const auto each = [&](const void* kernel) {
+    measure(kernel, completion);
+    return static_cast<double>(measure(kernel, completion).nanoseconds) / kCompletions;
+  };
+  return {each(cuda::address(&complete_many<cuda::Order::kRelease>)), each(cuda::address(&complete_many<cuda::Order::kRelaxed>))};
+}
+
 std::vector<float> multiply(const std::vector<float>& a, const std::vector<float>& b, u32 side) {
   const cuda::DeviceMemory memory(3 * matrix_bytes(side));
   auto* on_device = reinterpret_cast<float*>(memory.base());
@@ -165,6 +248,8 @@ std::vector<float> multiply(const std::vector<float>& a, const std::vector<float
   };
   copy(on_device, a.data(), cudaMemcpyHostToDevice);
   copy(on_device + a.size(), b.data(), cudaMemcpyHostToDevice);
+  // A short copy from pageable memory returns before it has arrived, and the stream is not ordered with that of the copies.
+  cuda::require(cudaDeviceSynchronize(), "the matrices");
   PlainStream stream;
   launch_product(on_device, on_device + a.size(), on_device + 2 * a.size(), side, 1, 2, stream.get());
   cuda::require(cudaStreamSynchronize(stream.get()), "a matrix product");

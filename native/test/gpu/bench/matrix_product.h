@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../../cuda/base/call.h"
+#include "../../../cuda/memory/memory.h"
 
 namespace blockstep::bench {
 
@@ -33,6 +33,8 @@ class Busy {
 
   /// False if it broke off: then nothing ran beside what was measured.
   bool still_at_work() const { return !stop_; }
+  /// Thread blocks of each launch.
+  u32 blocks() const { return blocks_; }
 
  private:
   void work();
@@ -50,6 +52,35 @@ class Busy {
   std::string wrong_;
   std::thread worker_;
 };
+
+/// One matrix product at a time, in a stream of normal priority: what a step comes right behind.
+class OneProduct {
+ public:
+  /// @param times it is made so often in one launch
+  OneProduct(u32 side, u32 times);
+  OneProduct(const OneProduct&) = delete;
+  OneProduct& operator=(const OneProduct&) = delete;
+  ~OneProduct();
+  /// Launches it and waits until it has ended, by asking without pause.
+  void run();
+
+ private:
+  const u32 side_;
+  const u32 times_;
+  cuda::DeviceMemory matrices_;
+  cuda::Stream stream_{cuda::Priority::kLowest};
+};
+
+/// The clock of a multiprocessor in MHz, measured in a kernel of a quarter of a millisecond. Waits.
+double measure_clock();
+
+/// Nanoseconds from the first of many completions of a kernel to the last, for each: with a release, which waits for what was
+/// written before, and as words that stand for themselves. Waits.
+struct CompletionTimes {
+  double released;
+  double relaxed;
+};
+CompletionTimes measure_completions();
 
 /// a * b, of `side` rows and columns each, for the test of the product itself. Waits.
 std::vector<float> multiply(const std::vector<float>& a, const std::vector<float>& b, u32 side);

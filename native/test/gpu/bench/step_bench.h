@@ -16,11 +16,25 @@ class MirrorBench {
 
   /// All steps beside one thing. The digest of the whole state is compared at the end of each.
   void run(Beside beside, const Effort& effort) {
-    for (const MeasuredStep& step : pool_.measured_steps()) measure(step, beside, effort);
+    const bool idle = beside == Beside::kIdle;
+    for (const MeasuredStep& step : pool_.measured_steps()) measure(step, name_of(beside), idle, effort, [] {}, false);
+    if (!idle) return;
+    // What it costs to ask the driver all the time.
+    MeasuredStep asked = pool_.measured_steps()[0];
+    asked.budget = 0;
+    measure(asked, "idle, asked in every poll", false, effort, [] {}, true);
+  }
+
+  /// Right behind a product that has just ended, as a step comes behind a forward pass: every cache holds what that left.
+  void run_behind(OneProduct& product, const Effort& effort) {
+    for (const MeasuredStep& step : pool_.measured_steps()) {
+      measure(step, "right behind a matrix product", false, effort, [&] { product.run(); }, false);
+    }
   }
 
  private:
-  void measure(const MeasuredStep& step, Beside beside, const Effort& effort) {
+  template <class Before>
+  void measure(const MeasuredStep& step, const char* beside, bool idle, const Effort& effort, const Before& just_before, bool asks) {
     Samples whole;
     Samples launch;
     u32 words = 0;
@@ -31,11 +45,14 @@ class MirrorBench {
       step.step(log);
       words = log.size();
       pool_.apply_here(log);
+      just_before();
       const auto start = Clock::now();
       pool_.append(log);
       pool_.mirror().submit();
       const auto launched = Clock::now();
-      pool_.settle();
+      while (pool_.mirror().poll(), !pool_.mirror().idle()) {
+        if (asks) pool_.mirror().device().check();
+      }
       const auto end = Clock::now();
       if (counts) {
         whole.add(end - start);
@@ -44,8 +61,7 @@ class MirrorBench {
       pool_.act(step.after);
     });
     pool_.compare();
-    const bool idle = beside == Beside::kIdle;
-    Label label{step.name, "host", name_of(beside), idle ? step.budget : 0};
+    Label label{step.name, "host", beside, idle ? step.budget : 0};
     print(label, whole);
     label.name += ", host side";
     label.budget = idle && carrier_of(words) == Carrier::kSmall ? kLaunchBudget : 0;

@@ -1,11 +1,15 @@
 // What the emulated calls of CUDA share: how each begins, what it reports, and the streams they name.
 #pragma once
 
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "../include/cuda_runtime_api.h"
+#include "context.h"
 #include "faults.h"
 #include "memory.h"
 #include "stream.h"
@@ -16,9 +20,15 @@ using gpu_shim::Stream;
 
 struct CUstream_st {
   Stream stream;
+  CUcontext context = nullptr;
+  bool non_blocking = false;
+  bool captures_globally = false;
+  int priority = 0;
 };
 struct CUevent_st {
   bool timed = false;
+  CUcontext context = nullptr;
+  bool captured = false;           // recorded in a stream that was being captured
   std::shared_ptr<Signal> signal;  // of its last record; none: it counts as done
 };
 struct CUgraph_st {
@@ -31,7 +41,6 @@ struct CUgraphExec_st {
 namespace gpu_shim {
 
 inline thread_local cudaError_t last_error = cudaSuccess;
-inline thread_local int current_device = 0;
 
 inline cudaError_t note(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -41,15 +50,29 @@ inline cudaError_t note(cudaError_t error) {
 /// A question counts by itself, since how many of them there are is a matter of time. What gives back and what ends a wait
 /// does not count.
 enum class Call { kAny, kQuestion, kUncounted };
+/// What a call may need: nothing but a driver; a context, which it makes where there is none; a context, and that no capture in
+/// Global mode is under way.
+enum class Needs { kDriver, kContext, kNoCapture };
 
 /// What every call begins with: a driver, and a device that is there.
-inline cudaError_t begin(Call call = Call::kAny) {
+inline cudaError_t begin(Call call = Call::kAny, Needs needs = Needs::kContext) {
   // Who only asks whether held work is done has to see that it is held no more.
-  if (call == Call::kAny || (call == Call::kQuestion && faults().hold)) read_faults();
+  if (call == Call::kAny || (call == Call::kQuestion && (faults().hold || faults().spin))) read_faults();
   const bool fails = call != Call::kUncounted && fails_now(call == Call::kQuestion);
   if (faults().none) return cudaErrorInsufficientDriver;
   if (device_lost()) return cudaErrorLaunchFailure;
-  return fails ? cudaErrorInvalidValue : cudaSuccess;
+  if (fails) return cudaErrorInvalidValue;
+  if (needs != Needs::kDriver && !current_context()) return cudaErrorDevicesUnavailable;
+  return needs == Needs::kNoCapture && refused_by_capture() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+/// A stream and an event can be used in their own context alone.
+inline bool is_foreign(cudaStream_t stream) { return stream && stream->context != current_context(); }
+inline bool is_foreign(cudaEvent_t event) { return event->context != current_context(); }
+
+/// What CUDA does not begin while a foreign kernel holds the whole GPU, or may be in the middle of.
+inline void wait_while_spinning() {
+  while (read_faults(), faults().spin) std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
 inline Stream& default_stream() {
@@ -57,6 +80,20 @@ inline Stream& default_stream() {
   return *stream;
 }
 inline Stream& of(cudaStream_t stream) { return stream ? stream->stream : default_stream(); }
+
+/// The legacy default stream comes behind what is queued in these.
+inline std::vector<Stream*>& blocking_streams() {
+  static auto* const all = new std::vector<Stream*>;
+  return *all;
+}
+inline std::mutex& blocking_mutex() {
+  static auto* const one = new std::mutex;
+  return *one;
+}
+inline void wait_for_blocking_streams() {
+  const std::lock_guard lock(blocking_mutex());
+  for (const Stream* stream : blocking_streams()) stream->wait();
+}
 
 inline bool is_pageable(const void* address, std::size_t bytes) { return kind_of(address, bytes) == Kind::kUnknown; }
 
@@ -68,7 +105,9 @@ inline cudaError_t copy(void* target, const void* source, std::size_t bytes, Str
     const Working working;
     const auto* first = static_cast<const char*>(source);
     auto kept = std::make_shared<std::vector<char>>(first, first + bytes);
-    stream.push({[=] { std::memcpy(target, kept->data(), bytes); }, nullptr, nullptr});
+    Step step{[=] { std::memcpy(target, kept->data(), bytes); }, nullptr, nullptr};
+    step.is_late = &stream == &default_stream();
+    stream.push(std::move(step));
   } else {
     stream.push({[=] { std::memcpy(target, source, bytes); }, nullptr, nullptr});
     if (!stream.capturing() && is_pageable(target, bytes)) stream.wait();

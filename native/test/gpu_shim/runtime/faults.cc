@@ -31,12 +31,14 @@ void read(const std::string& text, Faults& faults) {
   } numbers[] = {{"devices", &faults.devices}, {"memory", &faults.memory}, {"fail", &faults.fail},
                  {"ask", &faults.ask},         {"lose", &faults.lose},     {"hang", &faults.hang},
                  {"skip", &faults.skip},       {"delay", &faults.delay},   {"poke", &faults.poke},
-                 {"value", &faults.value}};
+                 {"value", &faults.value},   {"taken", &faults.taken},   {"late", &faults.late},
+                 {"occupancy", &faults.occupancy}, {"tardy", &faults.tardy}};
   const struct {
     const char* name;
     bool* value;
   } flags[] = {{"none", &faults.none}, {"mute", &faults.mute}, {"storeless", &faults.storeless},
-               {"unguarded", &faults.unguarded}, {"hold", &faults.hold}};
+               {"unguarded", &faults.unguarded}, {"hold", &faults.hold}, {"spin", &faults.spin},
+               {"poolless", &faults.poolless}, {"managed", &faults.managed}};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string item = text.substr(at, end - at);

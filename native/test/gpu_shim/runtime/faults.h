@@ -14,9 +14,17 @@
 //   skip=N       the N-th launch does nothing
 //   delay=N      every piece of work takes N microseconds longer
 //   hold         no piece of work is begun before this is gone, so that a test knows what is not over
+//   spin         a foreign kernel holds all multiprocessors before this is gone: no kernel is begun, copies are, and what
+//                frees memory or waits for the whole device waits for it
+//   late=N       work of the default stream takes N microseconds longer: a copy of pageable memory that has returned early
+//   taken=M      other processes have the GPUs of this bit mask for themselves: they give no context any more
+//   poolless     the GPUs have no pools of memory
+//   managed      what is to be pinned memory is of another kind, as under confidential computing
+//   occupancy=N  so many thread blocks of any kernel fit on a multiprocessor (default 6)
 //   poke=A       once, before the next piece of work: the 32-bit word at address A of the device's memory becomes `value`
 //   value=N      see poke
 //   mute         what cuStreamWriteValue64() was to store does not come
+//   tardy=N      it comes N microseconds later than what is behind it
 //   storeless    cuStreamWriteValue64() is not supported
 //   unguarded    device memory stays readable for the host
 #pragma once
@@ -31,6 +39,9 @@ struct Faults {
   bool storeless = false;
   bool unguarded = false;
   bool hold = false;
+  bool spin = false;
+  bool poolless = false;
+  bool managed = false;
   std::uint64_t devices = 1;
   std::uint64_t memory = std::uint64_t{1} << 30;
   std::uint64_t fail = 0;
@@ -41,6 +52,10 @@ struct Faults {
   std::uint64_t delay = 0;
   std::uint64_t poke = 0;
   std::uint64_t value = 0;
+  std::uint64_t taken = 0;
+  std::uint64_t late = 0;
+  std::uint64_t tardy = 0;
+  std::uint64_t occupancy = 6;
 };
 
 /// What the environment said at the last call. Any thread.

@@ -6,18 +6,54 @@ using namespace gpu_shim;
 extern "C" {
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  if (const cudaError_t error = begin()) return note(error);
+  if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
   *memory = bytes == 0 ? nullptr : allocate(Kind::kDevice, bytes);
   return note(*memory || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* memory) {
-  const cudaError_t error = begin(Call::kUncounted);
+  const cudaError_t error = begin(Call::kUncounted, Needs::kNoCapture);
+  if (error == cudaErrorStreamCaptureUnsupported) return note(error);
+  if (memory) wait_while_spinning();
   if (memory) wait_for_all();
   if (memory && !release(Kind::kDevice, memory)) return note(cudaErrorInvalidValue);
   return note(error);
 }
-cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+/// A pool keeps nothing: what is freed in the order of a stream is gone when the stream has come to it.
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
+  if (properties->allocType != cudaMemAllocationTypePinned || properties->location.type != cudaMemLocationTypeDevice) {
+    return note(cudaErrorInvalidValue);
+  }
+  static char some_pool;
+  *pool = reinterpret_cast<cudaMemPool_t>(&some_pool);
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return note(begin(Call::kUncounted)); }
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return note(begin()); }
+cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
+  if (!pool || !stream || is_foreign(stream) || of(stream).capturing()) return note(cudaErrorInvalidValue);
+  *memory = bytes == 0 ? nullptr : allocate(Kind::kDevice, bytes);
+  if (!*memory && bytes != 0) {
+    of(stream).wait();  // what was freed before in this order is there again
+    *memory = allocate(Kind::kDevice, bytes);
+  }
+  return note(*memory || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  const cudaError_t error = begin(Call::kUncounted);
+  if (error != cudaSuccess && error != cudaErrorLaunchFailure) return note(error);
+  if (!stream || is_foreign(stream) || kind_of(memory) != Kind::kDevice) return note(cudaErrorInvalidValue);
+  if (error) {  // it goes with the device, once what the device was doing is at its end
+    wait_for_all();
+    release(Kind::kDevice, memory);
+  } else {
+    of(stream).push({[=] { release(Kind::kDevice, memory); }, nullptr, nullptr, true});
+  }
+  return note(error);
+}
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
   *memory = allocate(Kind::kPinned, bytes);
   return note(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
@@ -28,7 +64,9 @@ cudaError_t cudaHostGetDevicePointer(void** on_device, void* on_host, unsigned) 
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
-  const cudaError_t error = begin(Call::kUncounted);
+  const cudaError_t error = begin(Call::kUncounted, Needs::kNoCapture);
+  if (error == cudaErrorStreamCaptureUnsupported) return note(error);
+  if (memory) wait_while_spinning();
   if (memory) wait_for_all();
   if (memory && !release(Kind::kPinned, memory)) return note(cudaErrorInvalidValue);
   return note(error);
@@ -38,25 +76,36 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   void* same = const_cast<void*>(pointer);
   switch (kind_of(pointer)) {
     case Kind::kDevice: *attributes = {cudaMemoryTypeDevice, 0, same, nullptr}; break;
-    case Kind::kPinned: *attributes = {cudaMemoryTypeHost, 0, same, same}; break;
+    case Kind::kPinned:
+      *attributes = {faults().managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost, 0, same, same};
+      break;
     case Kind::kUnknown: *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, same}; break;
   }
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
+  if (is_foreign(stream)) return note(cudaErrorInvalidResourceHandle);
   return note(copy(target, source, bytes, of(stream)));
 }
+/// Of the legacy default stream: behind all streams but those that are non-blocking. What comes from pageable memory and is
+/// short has been read when the call returns, and need not have arrived.
 cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cudaMemcpyKind) {
-  if (const cudaError_t error = begin()) return note(error);
-  wait_for_all();  // the legacy default stream waits for every other
+  constexpr std::size_t kStaged = 64 << 10;
+  if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
+  wait_for_blocking_streams();
   const cudaError_t error = copy(target, source, bytes, default_stream());
-  default_stream().wait();
+  const bool early = bytes <= kStaged && is_pageable(source, bytes) && kind_of(target, bytes) == Kind::kDevice;
+  if (!early) default_stream().wait();
   return note(error ? error : begin(Call::kUncounted));
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
-  of(stream).push({[=] { std::memset(memory, value, bytes); }, nullptr, nullptr});
+  if (is_foreign(stream)) return note(cudaErrorInvalidResourceHandle);
+  Step step{[=] { std::memset(memory, value, bytes); }, nullptr, nullptr};
+  step.is_kernel = true;
+  step.is_late = !stream;
+  of(stream).push(std::move(step));
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {

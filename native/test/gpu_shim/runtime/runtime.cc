@@ -11,10 +11,18 @@ namespace {
 
 CUresult write_value(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned) {
   if (begin() != cudaSuccess) return CUDA_ERROR_LAUNCH_FAILED;
+  if (is_foreign(stream)) return CUDA_ERROR_INVALID_VALUE;
   auto* word = reinterpret_cast<std::uint64_t*>(static_cast<std::uintptr_t>(address));
   if (!stream || address % 8 != 0 || kind_of(word, 8) == Kind::kUnknown) return CUDA_ERROR_INVALID_VALUE;
   const auto store = [=] {
-    if (!faults().mute) __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    const Faults now = faults();
+    const auto write = [=] { __atomic_store_n(word, value, __ATOMIC_RELEASE); };
+    if (now.mute) return;
+    if (now.tardy == 0) return write();
+    std::thread([=] {
+      std::this_thread::sleep_for(std::chrono::microseconds(now.tardy));
+      write();
+    }).detach();
   };
   of(stream).push({store, nullptr, nullptr});
   return CUDA_SUCCESS;
@@ -23,6 +31,39 @@ CUresult write_value(CUstream stream, CUdeviceptr address, cuuint64_t value, uns
 CUresult device_attribute(int* value, CUdevice_attribute, CUdevice) {
   *value = faults().storeless ? 0 : 1;
   return CUDA_SUCCESS;
+}
+
+/// The driver's errors are numbered as the runtime's, and are not kept for cudaGetLastError().
+CUresult driver(cudaError_t error) { return static_cast<CUresult>(error); }
+
+CUresult retain(CUcontext* context, CUdevice device) {
+  if (const cudaError_t error = begin(Call::kAny, Needs::kDriver)) return driver(error);
+  if (device < 0 || static_cast<std::uint64_t>(device) >= faults().devices) return driver(cudaErrorInvalidDevice);
+  *context = primary_context(device);
+  return *context ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+CUresult get_current(CUcontext* context) {
+  *context = context_on_top();
+  return CUDA_SUCCESS;
+}
+CUresult push_current(CUcontext context) {
+  read_faults();  // the first call of many a piece of work
+  if (const cudaError_t error = begin(Call::kQuestion, Needs::kDriver)) return driver(error);
+  push_context(context);
+  return CUDA_SUCCESS;
+}
+CUresult pop_current(CUcontext* context) {
+  *context = pop_context();
+  return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult query_stream(CUstream stream) {
+  if (const cudaError_t error = begin(Call::kQuestion, Needs::kNoCapture)) return driver(error);
+  if (of(stream).capturing()) return driver(cudaErrorStreamCaptureUnsupported);
+  return of(stream).idle() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+CUresult query_event(CUevent event) {
+  if (const cudaError_t error = begin(Call::kQuestion, Needs::kNoCapture)) return driver(error);
+  return !event->signal || is_done(*event->signal) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 }  // namespace
@@ -38,6 +79,8 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
     case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+    case cudaErrorDevicesUnavailable: return "cudaErrorDevicesUnavailable";
+    case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
     case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
     default: return "cudaErrorUnknown";
   }
@@ -59,28 +102,32 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  const cudaError_t error = begin();
+  const cudaError_t error = begin(Call::kAny, Needs::kDriver);
   *count = error == cudaSuccess ? static_cast<int>(faults().devices) : 0;
   return note(error);
 }
 cudaError_t cudaGetDevice(int* device) {
-  read_faults();  // the first call of many a piece of work
-  *device = current_device;
-  return note(begin(Call::kQuestion));
+  read_faults();
+  *device = current_device();
+  return note(begin(Call::kQuestion, Needs::kDriver));
 }
 cudaError_t cudaSetDevice(int device) {
-  if (const cudaError_t error = begin()) return note(error);
+  if (const cudaError_t error = begin(Call::kAny, Needs::kDriver)) return note(error);
   if (device < 0 || static_cast<std::uint64_t>(device) >= faults().devices) return note(cudaErrorInvalidDevice);
-  current_device = device;
+  CUcontext context = primary_context(device);
+  if (!context) return note(cudaErrorDevicesUnavailable);
+  replace_context(context);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : 1;
-  return note(begin());
+  if (attribute == cudaDevAttrMemoryPoolsSupported) *value = !faults().poolless;
+  if (attribute == cudaDevAttrComputeCapabilityMajor) *value = 9;
+  return note(begin(Call::kAny, Needs::kDriver));
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {"emulated GPU", 0, 0, 4, static_cast<std::size_t>(faults().memory)};
-  return note(begin());
+  return note(begin(Call::kAny, Needs::kDriver));
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
@@ -88,7 +135,8 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return note(begin());
 }
 cudaError_t cudaDeviceSynchronize() {
-  if (const cudaError_t error = begin()) return note(error);
+  if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
+  wait_while_spinning();
   wait_for_all();
   return note(begin(Call::kUncounted));
 }
@@ -99,10 +147,22 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {
-  if (const cudaError_t error = begin()) return note(error);
+  if (const cudaError_t error = begin(Call::kAny, Needs::kDriver)) return note(error);
+  const struct {
+    const char* name;
+    void* function;
+  } all[] = {{"cuStreamWriteValue64", reinterpret_cast<void*>(&write_value)},
+             {"cuDeviceGetAttribute", reinterpret_cast<void*>(&device_attribute)},
+             {"cuDevicePrimaryCtxRetain", reinterpret_cast<void*>(&retain)},
+             {"cuCtxGetCurrent", reinterpret_cast<void*>(&get_current)},
+             {"cuCtxPushCurrent", reinterpret_cast<void*>(&push_current)},
+             {"cuCtxPopCurrent", reinterpret_cast<void*>(&pop_current)},
+             {"cuStreamQuery", reinterpret_cast<void*>(&query_stream)},
+             {"cuEventQuery", reinterpret_cast<void*>(&query_event)}};
   *function = nullptr;
-  if (std::strcmp(symbol, "cuStreamWriteValue64") == 0) *function = reinterpret_cast<void*>(&write_value);
-  if (std::strcmp(symbol, "cuDeviceGetAttribute") == 0) *function = reinterpret_cast<void*>(&device_attribute);
+  for (const auto& [name, address] : all) {
+    if (std::strcmp(symbol, name) == 0) *function = address;
+  }
   if (result) *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }

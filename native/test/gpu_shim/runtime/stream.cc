@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <pthread.h>
 #include <set>
 #include <signal.h>
@@ -30,6 +31,16 @@ Shared& shared() {
 }
 
 }  // namespace
+
+#if !defined(GPU_SHIM_THREADS)
+namespace {
+
+/// Of the kernel that this thread runs: it opens device memory when it has waited for those before it, and has done so.
+thread_local bool opens = false;
+thread_local std::optional<Working> opened;
+
+}  // namespace
+#endif
 
 struct Stream::State {
   std::deque<Step> queue;
@@ -109,11 +120,18 @@ void Stream::work(const std::shared_ptr<State>& state) {
     all.busy += 1;
     if (step.work) {
       lock.unlock();
-      while (faults().hold) std::this_thread::sleep_for(std::chrono::microseconds(50));
-      const std::uint64_t delay = faults().delay;
+      while (faults().hold || (step.is_kernel && faults().spin)) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      const std::uint64_t delay = faults().delay + (step.is_late ? faults().late : 0);
       if (delay != 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
       if (step.on_host) {
         step.work();
+#if !defined(GPU_SHIM_THREADS)
+      } else if (step.opens_memory) {
+        opens = true;
+        step.work();
+        opens = false;
+        opened.reset();
+#endif
       } else {
         const Working working;
         step.work();
@@ -130,6 +148,14 @@ void Stream::work(const std::shared_ptr<State>& state) {
     all.changed.notify_all();
   }
 }
+
+#if defined(GPU_SHIM_THREADS)
+void open_memory() {}  // each thread of a block is a thread of its own, which knows no step
+#else
+void open_memory() {
+  if (opens && !opened) opened.emplace();
+}
+#endif
 
 bool is_done(const Signal& signal) {
   const std::lock_guard lock(shared().mutex);
@@ -151,8 +177,11 @@ void lose_device() {
 }
 
 void revive_device() {
-  const std::lock_guard lock(shared().mutex);
-  shared().lost = false;
+  Shared& all = shared();
+  std::unique_lock lock(all.mutex);
+  // What the lost device was in the middle of is at its end when there is another one: nobody waits for it any more.
+  if (all.lost) all.changed.wait_for(lock, std::chrono::seconds(5), [&] { return all.busy == 0; });
+  all.lost = false;
 }
 
 bool device_lost() {

@@ -25,6 +25,9 @@ struct Step {
   std::shared_ptr<Signal> waits_for;  // or
   std::shared_ptr<Signal> raises;
   bool on_host = false;  // work that may not touch device memory
+  bool is_kernel = false;
+  bool is_late = false;  // of the default stream
+  bool opens_memory = false;  // work that opens device memory itself, when it has waited for what is before it
   std::uint64_t number = 0;
   unsigned losses = 0;  // how often the device had been lost when it was queued
 };
@@ -60,6 +63,10 @@ class Stream {
   std::unique_ptr<std::vector<Step>> capture_;
 };
 
+/// Called by a kernel that began before those in front of it were done, when it has waited for them. Until then it cannot touch
+/// device memory here: it would race with them on a GPU.
+void open_memory();
+
 /// Has it happened? And: waits until it has, or the device is lost.
 bool is_done(const Signal& signal);
 void wait_for(const Signal& signal);
@@ -67,6 +74,8 @@ void wait_for(const Signal& signal);
 void lose_device();
 void revive_device();
 bool device_lost();
+/// For tests: streams that were made with a priority, 0 the lowest and -5 the highest, and not destroyed.
+int live_streams(int priority);
 /// Waits until all that is queued now is done, whatever comes meanwhile, or if the device is lost, until nothing is being
 /// done any more.
 void wait_for_all();

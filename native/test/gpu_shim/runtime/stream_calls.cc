@@ -1,4 +1,5 @@
 // The calls of the emulated CUDA runtime on streams, graphs and events, and its launches.
+#include <algorithm>
 #include <atomic>
 
 #include "../threads/block.h"
@@ -6,11 +7,28 @@
 
 using namespace gpu_shim;
 
+namespace {
+
+std::atomic<int> live[6] = {};  // by how far a priority is above the lowest
+
+std::atomic<int>& live_of(int priority) { return live[std::clamp(-priority, 0, 5)]; }
+
+}  // namespace
+
+int gpu_shim::live_streams(int priority) { return live_of(priority); }
+
 extern "C" {
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
   if (const cudaError_t error = begin()) return note(error);
   *stream = new CUstream_st;
+  (*stream)->priority = priority;
+  live_of(priority) += 1;
+  (*stream)->context = current_context();
+  (*stream)->non_blocking = (flags & cudaStreamNonBlocking) != 0;
+  if ((*stream)->non_blocking) return cudaSuccess;
+  const std::lock_guard lock(blocking_mutex());
+  blocking_streams().push_back(&(*stream)->stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
@@ -19,12 +37,17 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (!stream) return note(cudaErrorInvalidResourceHandle);
+  {
+    const std::lock_guard lock(blocking_mutex());
+    std::erase(blocking_streams(), &stream->stream);
+  }
   stream->stream.end();
+  live_of(stream->priority) -= 1;
   delete stream;
   return note(begin(Call::kUncounted));
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  if (const cudaError_t error = begin(Call::kQuestion)) return note(error);
+  if (const cudaError_t error = begin(Call::kQuestion, Needs::kNoCapture)) return note(error);
   if (of(stream).capturing()) return note(cudaErrorStreamCaptureUnsupported);
   return note(of(stream).idle() ? cudaSuccess : cudaErrorNotReady);
 }
@@ -36,6 +59,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (const cudaError_t error = begin()) return note(error);
+  if (is_foreign(stream)) return note(cudaErrorInvalidResourceHandle);
+  // What waits for an event of a capture becomes a part of it.
+  if (event->captured && !of(stream).capturing()) of(stream).begin_capture();
   if (event->signal) of(stream).push({nullptr, event->signal, nullptr});
   return cudaSuccess;
 }
@@ -43,9 +69,15 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   *status = of(stream).capturing() ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return note(begin());
 }
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  *mode = exchange_capture_mode(*mode);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   if (const cudaError_t error = begin()) return note(error);
   if (!stream || of(stream).capturing()) return note(cudaErrorStreamCaptureUnsupported);
+  stream->captures_globally = mode == cudaStreamCaptureModeGlobal;
+  if (stream->captures_globally) begin_global_capture();
   of(stream).begin_capture();
   return cudaSuccess;
 }
@@ -53,7 +85,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (const cudaError_t error = begin()) return note(error);
   if (!stream || !of(stream).capturing()) return note(cudaErrorInvalidValue);
   *graph = new CUgraph_st{of(stream).end_capture()};
-  return cudaSuccess;
+  bool spoiled = false;
+  if (stream->captures_globally) end_global_capture(spoiled);
+  return note(spoiled ? cudaErrorStreamCaptureInvalidated : cudaSuccess);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   if (const cudaError_t error = begin()) return note(error);
@@ -76,7 +110,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (const cudaError_t error = begin()) return note(error);
-  *event = new CUevent_st{(flags & cudaEventDisableTiming) == 0, nullptr};
+  *event = new CUevent_st{(flags & cudaEventDisableTiming) == 0, current_context(), false, nullptr};
   return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
@@ -87,12 +121,14 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
+  if (is_foreign(stream) || (stream && is_foreign(event))) return note(cudaErrorInvalidResourceHandle);
+  event->captured = of(stream).capturing();
   event->signal = std::make_shared<Signal>();
   of(stream).push({nullptr, nullptr, event->signal});
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  if (const cudaError_t error = begin(Call::kQuestion)) return note(error);
+  if (const cudaError_t error = begin(Call::kQuestion, Needs::kNoCapture)) return note(error);
   return note(!event->signal || is_done(*event->signal) ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -121,9 +157,12 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   of(stream).push({[=] { function(argument); }, nullptr, nullptr, true});
   return cudaSuccess;
 }
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
-                             cudaStream_t stream) {
+/// @param early the grid may begin before the one in front of it has ended, so device memory stays closed to it until it has
+/// waited for that (grid_dependency_wait() in threads/intrinsics.h)
+static cudaError_t launch(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
+                          cudaStream_t stream, bool early) {
   if (const cudaError_t error = begin()) return note(error);
+  if (is_foreign(stream)) return note(cudaErrorInvalidResourceHandle);
   const bool refused = grid.x == 0 || grid.y != 1 || grid.z != 1 || block.x == 0 || block.x > 1024 || block.y != 1 ||
                        block.z != 1 || shared_bytes != 0;
   if (refused) return note(cudaErrorInvalidValue);
@@ -136,14 +175,36 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
     body = found->second(kernel, arguments);
   }
   switch (fate_of_launch()) {
-    case Fate::kRuns:
-      of(stream).push({[=] { run_grid(grid.x, block.x, body); }, nullptr, nullptr});
+    case Fate::kRuns: {
+      Step step{[=] { run_grid(grid.x, block.x, body); }, nullptr, nullptr};
+      step.is_kernel = true;
+      step.opens_memory = early;
+      of(stream).push(std::move(step));
       return cudaSuccess;
+    }
     case Fate::kSkipped: return cudaSuccess;
     case Fate::kHangs: of(stream).hang(); return cudaSuccess;
     case Fate::kLost: lose_device(); return cudaSuccess;  // as on a GPU: a later call hears of it
   }
   return cudaErrorUnknown;
+}
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
+                             cudaStream_t stream) {
+  return launch(kernel, grid, block, arguments, shared_bytes, stream, false);
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
+  bool early = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+      early = attribute.val.programmaticStreamSerializationAllowed != 0;
+    }
+  }
+  return launch(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, early);
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int, std::size_t) {
+  *blocks = static_cast<int>(faults().occupancy);
+  return note(begin());
 }
 
 }  // extern "C"

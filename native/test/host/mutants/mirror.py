@@ -2,6 +2,9 @@
 
 # (suite, file, [(what is broken, text, its replacement)])
 MUTANTS = [
+    ('host', 'host/mirror/mirrored.cc', [
+        ('a stream of a capture', 'return mirror_->device().is_capturing(*stream); })) return;', 'return mirror_->device().is_capturing(*stream); }) || true) return;'),
+    ]),
     ('host', 'host/base/condition.cc', [
         ('the code of the mirror is lost', 'throw Error{poison_code_, poisoned_};',
          'throw Error{kInvariant, poisoned_};'),
@@ -14,12 +17,13 @@ MUTANTS = [
         ('a log too long for any parameter', 'words <= kLargeWords ?', 'words <= 2 * kLargeWords ?'),
     ]),
     ('mirror', 'host/device/self_test.h', [
-        ('the first answer is not checked', 'if (first != mailbox_reply(kFirstAsk)) return', 'if (false) return'),
-        ('the second answer is not checked', 'if (second == mailbox_reply(kSecondAsk)) return nullptr;',
-         'if (second != kMailboxGaveUp) return nullptr;'),
-        ('giving up is good enough', 'if (second == kMailboxGaveUp) return kUnseen;',
-         'if (second == kMailboxGaveUp) return nullptr;'),
-        ('no answer is good enough', 'if (first == 0) return "the host', 'if (false) return "the host'),
+        ('the first answer is not checked', 'if (answer != mailbox_reply(kFirstAsk)) return', 'if (false) return'),
+        ('the later answers are not checked', 'if (answer != mailbox_reply(kSecondAsk + i)) return', 'if (false) return'),
+        ('only one later answer is checked', '; i < kLaterAsks; ++i) {', '; i < 1; ++i) {'),
+        ('giving up is good enough', '    if (answer == kMailboxGaveUp) return {kUnseen, true, {}};\n    if (answer !=',
+         '    if (answer == kMailboxGaveUp) return verdict;\n    if (answer !='),
+        ('no answer is good enough', 'if (answer == 0) return {"the host', 'if (false) return {"the host'),
+        ('a kernel that has not begun counts as begun', 'busy with something else", false, {}', 'busy with something else", true, {}'),
     ]),
     ('mirror', 'host/mirror/mirror.cc', [
         ('the bound is ignored', '|| outstanding() == limits_.max_logs', ''),
@@ -34,10 +38,10 @@ MUTANTS = [
         ('an old word is a completion', 'if (word == expected.last_word) return false;',
          'if (word == 0) return false;'),
         ('faults are not read', 'if (const u32 fault = static_cast<u32>(word)) {', 'if (const u32 fault = 0) {'),
-        ('digests are not compared', 'expected.has_digest && completion.digest != expected.digest', 'false'),
+        ('digests are not compared', 'expected.has_digest && digest_of(completion) != expected.digest', 'false'),
         ('digests are never expected', 'next_mark_ != 0 && marks_[next_mark_ - 1].end == end', 'false'),
         ('digests are always expected', 'next_mark_ != 0 && marks_[next_mark_ - 1].end == end', 'next_mark_ != 0'),
-        ('the digest of the state is not compared', 'completion.digest != host_digest_', 'false'),
+        ('the digest of the state is not compared', 'digest_of(completion) != host_digest_', 'false'),
         ('a digest passes logs that wait', 'digest_waits && digest_at_ == sent_', 'digest_waits'),
         ('logs pass a digest that waits', 'digest_waits ? digest_at_ : ready_', 'ready_'),
         ('two digests at once',
@@ -48,10 +52,11 @@ MUTANTS = [
         ('every log goes at once', 'waiting_words() >= limits_.slot_words', 'true'),
         ('poll gives what was not submitted', 'void Mirror::poll() {\n',
          'void Mirror::poll() {\n  ready_ = words_.size();\n'),
-        ('poll gives nothing', 'pump();\n}\n\nvoid Mirror::start_digest', '}\n\nvoid Mirror::start_digest'),
+        ('poll gives nothing', 'check_in_time();\n  pump();', 'check_in_time();'),
         ('no limit', 'waiting_words() + words > limits_.max_waiting_words', 'false'),
-        ('nobody asks in poll', '} else if (!idle() && ++fruitless_polls_ % kPatience == 0) {', '} else if (false) {'),
-        ('nobody asks in submit', 'if (!news && sent_ != ready_) device_->check();', ''),
+        ('asked at every poll', '  if (now < next_check_) return;\n', ''),
+        ('nobody asks in poll', 'if (!collect() && !idle()) check_in_time();', 'collect();'),
+        ('nobody asks in submit', 'if (!news && sent_ != ready_) check_in_time();', ''),
         ('logs are cut anywhere', 'mark.end > limit ||', ''),
         ('logs take too much', '|| mark.taken - taken > limits_.max_taken', ''),
         ('ids of earlier logs count', 'const u64 taken = sent_taken_;', 'const u64 taken = 0;'),

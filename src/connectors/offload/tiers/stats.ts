@@ -62,7 +62,7 @@ export interface OffloadStats {
   readonly lookups: number;
   /** Requests that wait for a load of others. */
   readonly waiting: number;
-  /** Requests of which something is kept: they were admitted with a load, and not yet behind it. */
+  /** Requests of which something is kept: they were offered blocks, or admitted with a load that is not over. */
   readonly tracked: number;
   /** Blocks of the pool that stores keep from others. */
   readonly pinnedBlocks: number;

@@ -134,6 +134,8 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
       lateLookups: late,
       /** Requests that wait for what the store has, or to be admitted with it. */
       openLookups: this.#lookups?.size ?? 0,
+      /** With KV cache groups: requests that were offered blocks and were not admitted since. */
+      offered: this.#groups?.size ?? 0,
       ...this.#loading?.counts,
       pinnedBlocks: this.#outgoing?.numPinned ?? 0,
       skippedBlocks: this.#outgoing?.numSkipped ?? 0,

@@ -73,13 +73,28 @@ export function drawDrafts(next: Next, depth: 1 | 2 | 3): Partial<SchedulerOptio
     const groups = drawGroups(next, caching).filter(({ type }) => type !== 'mamba');
     return groups.length > 0 ? groups : [{ type: 'sliding', blockSize: 2, window: 1 + next(6) }];
   };
-  const options = drawGroupOptions(next, depth, attention);
+  return withDrafts(drawGroupOptions(next, depth, attention), next, 4);
+}
+
+/** The same with drafts and states: a group of states among others, and fewer drafts than a block has tokens. */
+export function drawDraftStates(next: Next, depth: 1 | 2): Partial<SchedulerOptions> {
+  const states = (_: Next, caching: boolean): KvGroupOptions[] => {
+    const mode = caching ? (['align', 'all'] as const)[next(2)] : 'none';
+    const own: KvGroupOptions = { type: 'mamba', mode, ...(caching ? { blockSize: 4 } : {}) };
+    const full: KvGroupOptions = { type: 'full', blockSize: 4 };
+    const sliding: KvGroupOptions = { type: 'sliding', blockSize: 4, window: 1 + next(9) };
+    return [[own], [full, own], [own, sliding], [full, own, sliding]][next(4)];
+  };
+  return withDrafts(drawGroupOptions(next, depth, states), next, 3);
+}
+
+function withDrafts(options: Partial<SchedulerOptions>, next: Next, most: number): Partial<SchedulerOptions> {
   const isChunked = options.kvGroups?.some(({ type }) => type === 'chunked') === true;
   return {
     ...options,
     // Room for what drafts hold besides.
     numBlocks: (options.numBlocks as number) + 4 * (options.kvGroups?.length as number),
-    numSpeculativeTokens: 1 + next(4),
+    numSpeculativeTokens: 1 + next(most),
     speculativeMethod: (['ngram', 'draft_model', isChunked ? 'ngram' : 'eagle'] as const)[next(3)],
   };
 }

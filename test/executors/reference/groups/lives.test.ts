@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { seeded } from '../../../support/core-bench.js';
 import { live } from '../lives.js';
 import { ReferenceDriver, wordy } from '../support.js';
-import { drawChunks, drawDrafts, drawGroupOptions } from './draw.js';
+import { drawChunks, drawDraftStates, drawDrafts, drawGroupOptions } from './draw.js';
 
 /** How often each thing happened that the lives are to go through. */
 const seen = { hits: 0, preemptions: 0, types: new Set<string>() };
@@ -43,6 +43,40 @@ describe('random lives with drafts', () => {
   it('accept drafts, and reject others', () => {
     expect(accepted).toBeGreaterThan(0);
     expect(verified).toBeGreaterThan(accepted);
+  });
+});
+
+describe('random lives with drafts beside states', () => {
+  /** Accepted drafts by mode and depth. */
+  const accepted: Record<string, number> = {};
+  for (let seed = 1; seed <= 120; seed++) {
+    it(`seed ${seed}: ${TITLE}`, async () => {
+      const next = seeded(seed);
+      const options = drawDraftStates(next, (1 + (seed % 2)) as 1 | 2);
+      const draftErrorRate = [0, 0.3, 1][next(3)];
+      using driver = new ReferenceDriver(options, { seed: next(1000), draftErrorRate, onMismatch: 'report' });
+      await live(driver, next, 300);
+      expect(driver.executor.faults).toEqual([]);
+      for (const [handle, text] of driver.texts) expect(text).toEqual(driver.expectedText(handle));
+      const { pipelineDepth, kvGroups } = driver.scheduler.config;
+      const { specAcceptedTokens } = driver.scheduler.stats();
+      for (const { mode } of kvGroups?.list ?? [])
+        if (mode !== null)
+          accepted[`${mode} ${pipelineDepth}`] =
+            (accepted[`${mode} ${pipelineDepth}`] ?? 0) + specAcceptedTokens;
+    });
+  }
+
+  it('accept drafts beside states of every mode, at depth 1 and 2', () => {
+    expect(Object.keys(accepted).sort()).toEqual([
+      'align 1',
+      'align 2',
+      'all 1',
+      'all 2',
+      'none 1',
+      'none 2',
+    ]);
+    expect(Math.min(...Object.values(accepted))).toBeGreaterThan(20);
   });
 });
 

@@ -38,12 +38,6 @@ describe('options', () => {
     expect(make({ kvGroups: GROUPS, device: 'cuda' })).toThrow('kvGroups must be none on cuda:0');
   });
 
-  it('states with drafts are refused by name', () => {
-    expect(make({ kvGroups: [...GROUPS, { type: 'mamba' }], numSpeculativeTokens: 2 })).toThrow(
-      'kvGroups must be none of type mamba with numSpeculativeTokens (2)',
-    );
-  });
-
   it('a state takes one entry of the KV memory, and a block those of the largest', () => {
     using states = make({ kvGroups: [{ type: 'mamba' }, { type: 'full', blockSize: 2 }] })();
     expect(states.kv.bytesPerBlock).toBe(2 * 32);
@@ -96,8 +90,6 @@ describe('the native part', () => {
       [{ ...group, blockSize: 5 }],
     ])
       expect(refuses({ groups: bad })).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    const states = [{ ...group, reads: 'state', span: 0 }];
-    expect(refuses({ groups: states, maxDrafts: 1 })).toBe('ERR_BLOCKSTEP_BAD_ARG');
   });
 });
 

@@ -1,5 +1,6 @@
 import type { SubjectCore, SubjectInput, SubjectKvGroup, SubjectOptions } from '../../subject.js';
 import { ReferenceRequest } from '../request.js';
+import { Fence } from '../rules/fence.js';
 import { Contents } from './contents.js';
 import { EventLog } from './event-log.js';
 import type { Faults } from './faults.js';
@@ -20,6 +21,9 @@ export interface Need {
   lookahead: number;
   /** Whether all known tokens of the request must fit, not only these. */
   reserve?: boolean;
+  /** Blocks that stay free beside those of the request, and more beside those that it takes now. */
+  spare?: number;
+  reserved?: number;
   /** False while a load is only begun. */
   publishes?: boolean;
 }
@@ -29,6 +33,7 @@ const NO_HITS: Hits = { rows: [], tokens: 0 };
 /** vLLM's KVCacheManager: rows of blocks for requests, in groups that take their blocks from one pool. */
 export class ReferenceBlocks {
   readonly pool: ReferencePool;
+  readonly fence: Fence;
   readonly groups: readonly ReferenceGroup[];
   readonly #log: EventLog;
   readonly #lookup: Lookup;
@@ -42,11 +47,12 @@ export class ReferenceBlocks {
   /** Every request there ever was, by its slot. */
   readonly #requests: ReferenceRequest[] = [];
 
-  constructor(options: SubjectOptions, faults: Faults) {
+  constructor(options: SubjectOptions, faults: Faults, freeOrder: 'tail' | 'unhashedFirst') {
     this.#options = options;
     this.#faults = faults;
     this.#log = new EventLog(options.kvEvents);
-    this.pool = new ReferencePool(options.numBlocks, this.#log);
+    this.pool = new ReferencePool(options.numBlocks, this.#log, freeOrder);
+    this.fence = new Fence(this.pool);
     const specs: readonly SubjectKvGroup[] = options.kvGroups ?? [{ type: 'full' }];
     this.groups = specs.map((spec, i) => {
       const isAligned = spec.mode === 'align';
@@ -86,25 +92,25 @@ export class ReferenceBlocks {
   }
 
   /** Blocks for more tokens of a request, or false: then nothing has changed, but what no token attends to any more is given back. */
-  allocate(
-    request: ReferenceRequest,
-    { tokens, hits = NO_HITS, external = 0, lookahead, reserve = false, publishes = true }: Need,
-  ): boolean {
+  allocate(request: ReferenceRequest, need: Need): boolean {
+    const { tokens, hits = NO_HITS, external = 0, lookahead, publishes = true } = need;
+    const { reserve = false, spare = 0, reserved = 0 } = need;
     const { maxModelLen } = this.#options;
     const local = request.numComputedTokens + hits.tokens;
     const total = Math.min(local + external, maxModelLen);
     const hitsOf = ({ index }: ReferenceGroup) => hits.rows[index] ?? [];
-    const fits = (demand: Demand) => {
+    const fits = (demand: Demand, beside: number) => {
       const needs = this.groups.map((group) => group.need(request.rows[group.index], hitsOf(group), demand));
-      return needs.reduce((sum, need) => sum + need, 0) <= this.pool.free.length;
+      return needs.reduce((sum, count) => sum + count, beside) <= this.pool.free.length;
     };
     const all = Math.min(request.numTokens, maxModelLen);
-    if (reserve && !fits({ slots: all, tokens: all, covered: total, isCapped: true })) return false;
+    const whole = { slots: all, tokens: all, covered: total, isCapped: true };
+    if (reserve && !fits(whole, spare)) return false;
     const after = total + tokens;
     const slots = Math.min(after + lookahead, maxModelLen);
     const demand = { slots, tokens: after, covered: local + external, isCapped: false };
     this.drop(request, total);
-    if (!fits(demand)) return false;
+    if (!fits(demand, spare + reserved)) return false;
     if (external > 0 || hits.rows.some((row) => row.length > 0)) {
       const rowOf = (group: ReferenceGroup): Row => request.rows[group.index];
       if (this.#faults.G16) {
@@ -119,6 +125,14 @@ export class ReferenceBlocks {
     for (const group of this.groups) group.extend(request.rows[group.index], demand);
     if (publishes) this.publish(request, Math.min(after, request.numTokens));
     return true;
+  }
+
+  /** Blocks that a request needs beyond those that it holds, until all of its tokens have one. */
+  missing(request: ReferenceRequest): number {
+    const all = Math.min(request.numTokens, this.#options.maxModelLen);
+    const whole = { slots: all, tokens: all, covered: request.numComputedTokens, isCapped: true };
+    const needs = this.groups.map((group) => group.need(request.rows[group.index], [], whole));
+    return needs.reduce((sum, count) => sum + count, 0);
   }
 
   /** Gives back what no token of a request attends to once `computed` are there. */
@@ -163,9 +177,13 @@ export class ReferenceBlocks {
     return !isInTail && !isBehind;
   }
 
-  /** Gives all blocks of a request back. */
-  release(request: ReferenceRequest): void {
-    for (const group of this.groups) group.release(request.rows[group.index]);
+  /** Gives all blocks of a request back. @param isWritten a batch in flight may write them: they come back behind it */
+  release(request: ReferenceRequest, isWritten = false): void {
+    for (const group of this.groups) {
+      const row = request.rows[group.index];
+      if (isWritten) group.leave(row, this.fence);
+      else group.release(row);
+    }
   }
 
   /** Leading blocks of a request that all requests with blocks share, by group. */
@@ -221,7 +239,8 @@ export class ReferenceBlocks {
     const { refs, free, numBlocks } = this.pool;
     const rows = this.#requests.flatMap((request) => request.rows.map((row) => row.blocks));
     const counted = new Array<number>(numBlocks).fill(0);
-    for (const blocks of [...rows, this.#sinks]) for (const block of blocks) counted[block]++;
+    for (const blocks of [...rows, this.#sinks, this.fence.blocks])
+      for (const block of blocks) counted[block]++;
     for (let block = 1; block < numBlocks; block++) {
       if (counted[block] !== refs[block])
         throw new Error(`block ${block} is referenced ${counted[block]} times`);

@@ -1,4 +1,5 @@
 import type { SubjectEventGroup, SubjectKvGroup, SubjectOptions } from '../../subject.js';
+import type { Fence } from '../rules/fence.js';
 import type { Key } from './contents.js';
 import { NULL_BLOCK, type ReferencePool } from './pool.js';
 import { emptyRow, type Row } from './row.js';
@@ -125,6 +126,12 @@ export class ReferenceGroup {
 
   /** A step begins. */
   begin(): void {}
+
+  /** Gives a row up whose blocks a batch in flight may still write. */
+  leave(row: Row, fence: Fence): void {
+    fence.hold(row.blocks);
+    Object.assign(row, emptyRow());
+  }
 
   release(row: Row): void {
     this.pool.release(row.blocks);

@@ -19,6 +19,7 @@ export class ReferencePool {
   constructor(
     readonly numBlocks: number,
     private readonly log: EventLog,
+    private readonly freeOrder: 'tail' | 'unhashedFirst' = 'tail',
   ) {
     this.free = Array.from({ length: numBlocks - 1 }, (_, i) => i + 1);
     this.refs = new Array<number>(numBlocks).fill(0);
@@ -85,11 +86,12 @@ export class ReferencePool {
     this.log.removed(key);
   }
 
-  /** Gives blocks back, the last one first. */
+  /** Gives blocks back, the last one first. With `unhashedFirst` those without a key are put before all others, as one piece. */
   release(blocks: readonly number[]): void {
-    for (const block of [...blocks].reverse()) {
-      if (block !== NULL_BLOCK && --this.refs[block] === 0) this.free.push(block);
-    }
+    const gone = [...blocks].reverse().filter((block) => block !== NULL_BLOCK && --this.refs[block] === 0);
+    const isFirst = (block: number) => this.freeOrder === 'unhashedFirst' && this.#keys[block] === null;
+    this.free.unshift(...gone.filter(isFirst));
+    this.free.push(...gone.filter((block) => !isFirst(block)));
   }
 
   /** Forgets all keys, unless a block is in use. */

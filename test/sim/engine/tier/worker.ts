@@ -7,8 +7,8 @@ import type {
 } from '../../../../src/scheduler/connector/connector.js';
 import type { Rng } from '../../shared/rng.js';
 import type { SimExecutor } from '../executor.js';
+import { GARBAGE } from '../kv.js';
 import type { Stage } from '../stage.js';
-import { GARBAGE } from '../text.js';
 import type { SimConnector } from './connector.js';
 import { Reports } from './reports.js';
 import { type LoadPlan, RecentLoads, type StorePlan, type TierMetadata } from './transfer-plans.js';

@@ -1,0 +1,51 @@
+import { Random } from '../../src/base/random.js';
+
+/** One request of a workload. */
+export interface Job {
+  readonly prompt: readonly number[];
+  /** Tokens that are generated, whatever they are. */
+  readonly out: number;
+}
+
+/** Requests that all come at once. */
+export interface Workload {
+  readonly name: string;
+  readonly jobs: readonly Job[];
+}
+
+/** The longest text of all workloads but the long one. */
+const SHORT = 512;
+
+/** The names of the workloads, and the longest text of each. */
+export const WORKLOADS = { decode: 128, mixed: SHORT, shared: SHORT, long: 2048 } as const;
+
+/** Short prompts with longer answers; mixed ones; a long prefix that all prompts share; long prompts. */
+export function makeWorkload(
+  name: keyof typeof WORKLOADS,
+  vocabSize: number,
+  numSequences: number,
+): Workload {
+  const random = new Random(5);
+  const tokens = (count: number): number[] =>
+    Array.from({ length: count }, () => 300 + random.below(vocabSize - 300));
+  const count = Math.max(4, Math.ceil(1.5 * numSequences));
+  const jobs = (make: () => Job): Job[] => Array.from({ length: count }, make);
+  switch (name) {
+    case 'decode':
+      return { name: 'decode (16 in, 64 out)', jobs: jobs(() => ({ prompt: tokens(16), out: 64 })) };
+    case 'mixed':
+      return {
+        name: 'mixed (32 to 256 in, 8 to 64 out)',
+        jobs: jobs(() => ({ prompt: tokens(32 + random.below(225)), out: 8 + random.below(57) })),
+      };
+    case 'shared': {
+      const prefix = tokens(384);
+      return {
+        name: 'shared prefix (384 and 32 in, 32 out)',
+        jobs: jobs(() => ({ prompt: [...prefix, ...tokens(32)], out: 32 })),
+      };
+    }
+    case 'long':
+      return { name: 'long (1,792 in, 64 out)', jobs: jobs(() => ({ prompt: tokens(1792), out: 64 })) };
+  }
+}

@@ -1,0 +1,192 @@
+import { parseArgs } from 'node:util';
+import type { SchedulerOptions } from '../src/scheduler/options/options.js';
+import type { Plan } from '../src/scheduler/plan/plan.js';
+import { Scheduler } from '../src/scheduler/scheduler.js';
+import { generateWorkload } from '../src/workload/generate.js';
+import { readTrace } from '../src/workload/trace.js';
+import type { Workload } from '../src/workload/workload.js';
+import { answerHelp } from './usage.js';
+
+const USAGE = `npm run bench:rules -- [--limit N] [TRACE ...]
+What the rules in which versions of vLLM differ are worth: each default alone against May's rules, on generated requests, and on the
+traces that are named (Mooncake, Azure, BurstGPT). No model runs: a step takes virtual time by its tokens.
+  --limit N   requests of each workload (default 2000)`;
+
+/** Virtual milliseconds of a step, and of each prompt token and decode in it. */
+const COST = { step: 8, prefill: 1 / 30, decode: 0.05 };
+/** Probability that a draft is accepted, as a threshold of a hash. */
+const ACCEPTED = 0.7 * 2 ** 32;
+/** Steps that a load takes. */
+const LOAD_STEPS = 25;
+
+type Rules = Partial<SchedulerOptions>;
+type Options = Omit<SchedulerOptions, 'numBlocks'> & { numBlocks: number };
+
+/** What a run is like beside the rules, and which of them it is for. */
+interface Scene {
+  readonly name: string;
+  /** Blocks for so many of the longest requests. */
+  readonly room: number;
+  readonly speed: number;
+  readonly drafts?: number;
+  readonly loads?: boolean;
+  readonly rules: Readonly<Record<string, Rules>>;
+}
+
+const MAY: Rules = { like: '28be48fa' };
+const PLAIN = {
+  May: MAY,
+  freeOrder: { ...MAY, freeOrder: 'unhashedFirst' },
+  'watermark 0.02': { ...MAY, watermark: 0.02 },
+  'watermark 0.05': { ...MAY, watermark: 0.05 },
+  defaults: {},
+} as const;
+const DRAFTING = {
+  May: MAY,
+  freeOrder: { ...MAY, freeOrder: 'unhashedFirst' },
+  admissionLookahead: { ...MAY, admissionLookahead: true },
+  defaults: {},
+} as const;
+const LOADING = { May: MAY, loadReservation: { ...MAY, loadReservation: true }, defaults: {} } as const;
+
+const SCENES: readonly Scene[] = [
+  { name: 'roomy', room: 8, speed: 0.3, rules: PLAIN },
+  { name: 'tight', room: 1.5, speed: 1, rules: PLAIN },
+  { name: 'tight, eagle, 4 drafts', room: 1.5, speed: 1, drafts: 4, rules: DRAFTING },
+  { name: 'tight, half of the prompts loaded', room: 1.5, speed: 1, loads: true, rules: LOADING },
+];
+
+interface Figures {
+  preemptions: number;
+  hitTokens: number;
+  computed: number;
+  outputs: number;
+  steps: number;
+}
+
+/** A connector that has the first half of every second prompt, and takes its time. */
+class HalfConnector {
+  readonly loading: { handle: number; due: number }[] = [];
+  step = 0;
+
+  getNumNewMatchedTokens(request: { handle: number; numTokens: number }, local: number) {
+    const has = request.handle % 2 === 0 ? Math.floor(request.numTokens / 2) : 0;
+    const numTokens = Math.max(0, has - local);
+    return { numTokens, async: numTokens > 0 };
+  }
+
+  updateStateAfterAlloc(request: { handle: number }, _blocks: unknown, external: number): void {
+    if (external > 0) this.loading.push({ handle: request.handle, due: this.step + LOAD_STEPS });
+  }
+
+  buildMetadata(): null {
+    return null;
+  }
+
+  requestFinished() {
+    return { delayFree: false };
+  }
+
+  takeReceived(): { handle: number }[] {
+    const due = this.loading.filter((load) => load.due <= this.step);
+    this.loading.splice(0, this.loading.length, ...this.loading.filter((load) => load.due > this.step));
+    return due.map(({ handle }) => ({ handle }));
+  }
+}
+
+function hash(a: number, b: number): number {
+  return (Math.imul(a ^ (b * 0x9e3779b1), 0x85ebca6b) ^ Math.imul(b + 0x7ed55d16, 0xc2b2ae35)) >>> 0;
+}
+
+/** Runs a workload in virtual time. */
+function drive(workload: Workload, { room, speed, drafts = 0, loads = false }: Scene, rules: Rules): Figures {
+  const blocks = Math.ceil((workload.maxTotalTokens + drafts) / 16);
+  const connector = loads ? new HalfConnector() : null;
+  let now = 0;
+  const options: Options = {
+    numBlocks: 1 + Math.ceil(blocks * room),
+    maxModelLen: workload.maxTotalTokens + 1,
+    hashSeed: 0,
+    deadlines: false,
+    now: () => now,
+    ...(drafts > 0 ? { numSpeculativeTokens: drafts, speculativeMethod: 'eagle' as const } : {}),
+    ...(connector === null
+      ? {}
+      : { connector: connector as unknown as NonNullable<SchedulerOptions['connector']> }),
+    ...rules,
+  };
+  using scheduler = new Scheduler(options);
+  const figures: Figures = { preemptions: 0, hitTokens: 0, computed: 0, outputs: 0, steps: 0 };
+  let next = 0;
+  while (next < workload.length || scheduler.numUnfinished > 0) {
+    if (scheduler.numUnfinished === 0) now = Math.max(now, workload.arrivalMs[next] / speed);
+    for (; next < workload.length && workload.arrivalMs[next] / speed <= now; next++)
+      scheduler.add({ id: `${next}`, prompt: workload.prompt(next), maxTokens: workload.outputTokens[next] });
+    if (connector !== null) connector.step++;
+    const plan = scheduler.schedule();
+    figures.steps++;
+    figures.computed += plan.totalTokens;
+    const received = connector?.takeReceived() ?? [];
+    const answer = answerOf(plan, drafts, figures.steps);
+    const decodes = answer.counts.reduce((sum, count) => sum + (count > 0 ? 1 : 0), 0);
+    now += COST.step + COST.prefill * (plan.totalTokens - decodes) + COST.decode * decodes;
+    const outputs = scheduler.update(
+      plan,
+      answer,
+      received.length > 0 ? { finishedReceiving: received } : undefined,
+    );
+    for (let i = 0; i < outputs.length; i++) figures.outputs += outputs.tokenCounts[i];
+    if (drafts > 0) scheduler.updateDraftTokens(plan, draftsFor(answer.counts, drafts));
+  }
+  const { numPreemptions, prefixCacheHits } = scheduler.stats();
+  return { ...figures, preemptions: numPreemptions, hitTokens: prefixCacheHits };
+}
+
+/** One token of every entry that samples, and as many drafts as are accepted, which follows from request and step. */
+function answerOf(plan: Plan, drafts: number, step: number): { tokens: Int32Array; counts: Int32Array } {
+  const counts = new Int32Array(plan.numRequests);
+  for (let i = 0; i < counts.length; i++) {
+    if (plan.maxOutputTokens[i] === 0) continue;
+    counts[i] = 1;
+    while (
+      counts[i] <= Math.min(drafts, plan.numDraftTokens[i]) &&
+      hash(plan.requests[i].handle, step * 8 + counts[i]) < ACCEPTED
+    )
+      counts[i]++;
+  }
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  return { tokens: new Int32Array(total).fill(7), counts };
+}
+
+function draftsFor(sampled: Int32Array, drafts: number): { tokens: Int32Array; counts: Int32Array } {
+  const counts = sampled.map((count) => (count > 0 ? drafts : 0));
+  return { tokens: new Int32Array(counts.reduce((sum, count) => sum + count, 0)).fill(7), counts };
+}
+
+function row(name: string, { preemptions, hitTokens, computed, outputs, steps }: Figures): string {
+  const cells = [name, preemptions, hitTokens, (computed / outputs).toFixed(2), steps];
+  return `| ${cells.map((cell) => cell.toLocaleString('en-US')).join(' | ')} |`;
+}
+
+answerHelp(USAGE);
+const { values, positionals } = parseArgs({ options: { limit: { type: 'string' } }, allowPositionals: true });
+const limit = Number(values.limit ?? 2000);
+const workloads = [
+  { name: 'generated', workload: generateWorkload({ requests: limit, requestRate: 10, seed: 1 }) },
+];
+for (const file of positionals) {
+  const { workload } = await readTrace(file, { limit });
+  workloads.push({ name: (file.split('/').at(-1) ?? file).replace(/\.[a-z]+$/, ''), workload });
+}
+for (const { name, workload } of workloads) {
+  for (const scene of SCENES) {
+    console.log(
+      `\n${name}, ${workload.length} requests, ${scene.name} (room for ${scene.room} of the longest)\n`,
+    );
+    console.log(
+      '| rules | preemptions | hit tokens | computed per output | steps |\n| --- | --: | --: | --: | --: |',
+    );
+    for (const [rules, options] of Object.entries(scene.rules))
+      console.log(row(rules, drive(workload, scene, options)));
+  }
+}

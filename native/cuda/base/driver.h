@@ -1,0 +1,25 @@
+// What of the driver's interface the back end calls. libcuda is not linked, so the functions are looked up by name.
+#pragma once
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+namespace blockstep::cuda {
+
+struct Driver {
+  PFN_cuDevicePrimaryCtxRetain_v7000 retain;
+  PFN_cuCtxGetCurrent_v4000 current;
+  PFN_cuCtxPushCurrent_v4000 push;
+  PFN_cuCtxPopCurrent_v4000 pop;
+  // The runtime's questions put "not ready" in the place of an error of somebody else that is still to be read.
+  PFN_cuStreamQuery_v2000 query_stream;
+  PFN_cuEventQuery_v2000 query_event;
+  // Null where this driver lacks one of them.
+  PFN_cuDeviceGetAttribute_v2000 attribute;
+  PFN_cuStreamWriteValue64_v11070 write_value;
+};
+
+/// Looks the functions up at the first call. Any thread. @throws Error kCuda if the driver lacks one that is needed
+const Driver& driver();
+
+}  // namespace blockstep::cuda

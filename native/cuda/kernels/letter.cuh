@@ -1,0 +1,64 @@
+// What a kernel does with a log or a batch that came as its parameter: stages it, and fetches ahead of time what it names.
+#pragma once
+
+#include "../../core/base/command.h"
+#include "../../core/blocks/prefix_index.h"
+#include "kernels.h"
+#include "launch.cuh"
+
+namespace blockstep::cuda {
+
+/// Commands of a log that are looked at ahead of time. The memory of those behind them arrives while these are carried out.
+constexpr u32 kForeseen = 6;
+
+/// Copies the words of a letter to shared memory. Synchronises.
+__device__ inline void stage(u32* to, const u32* words, u32 count) {
+  const uint4* source = through_memory(reinterpret_cast<const uint4*>(words));
+  uint4* target = reinterpret_cast<uint4*>(to);
+  BLOCKSTEP_ROLLED
+  for (u32 i = threadIdx.x; i < (count + 3) / 4; i += kThreads) target[i] = source[i];
+  __syncthreads();
+}
+
+/// Fetches ahead of time: the row of each entry, the bucket of each key, the block of each hit. A cold read takes most of a
+/// microsecond, and behind another kernel all of them are cold.
+__device__ inline void foresee_log(const Site& site, const u32* log, u32 words) {
+  const u32 rank = threadIdx.x;
+  const auto row = [&](u32 index) {
+    if (index < site.num_rows) prefetch(site.rows + index);
+  };
+  u32 at = 0;
+  BLOCKSTEP_ROLLED
+  for (u32 command = 0; command < kForeseen && at < words; ++command) {
+    const u32 count = count_of(log[at]);
+    const u32 length = payload_words(log[at]);
+    if (length >= words - at) return;
+    const u32* payload = log + at + 1;
+    const Op op = op_of(log[at]);
+    BLOCKSTEP_ROLLED
+    for (u32 i = rank; i < count; i += kThreads) {
+      if (op == Op::kExtend) row(payload[2 * i]);
+      if (op == Op::kRelease) row(payload[i]);
+      if (op == Op::kOpen && payload[1 + i] < site.num_blocks) prefetch(site.blocks + payload[1 + i]);
+      if (op == Op::kPublish && payload[i * kPublishWords] < site.num_rows) {
+        const u32* entry = payload + i * kPublishWords;
+        const u32 group = entry[0] % site.num_groups;
+        prefetch(site.buckets + bucket_index(key_at(entry + 2), group, site.bucket_mask));
+        if (entry[1] < site.max_blocks_per_row) prefetch(site.row_blocks + u64{entry[0]} * site.max_blocks_per_row + entry[1]);
+      }
+    }
+    if (op == Op::kOpen && rank == 0) row(payload[0]);
+    at += length + 1;
+  }
+}
+
+/// Fetches ahead of time the head of the free queue, and the blocks there. By the last warp, since the first ones have the rows.
+__device__ inline void foresee_queue(const Site& site) {
+  if (threadIdx.x < kThreads - 32) return;
+  const u32 at = static_cast<u32>(site.home->state.head + threadIdx.x % 32) & site.ring_mask;
+  prefetch(site.live + at / 32);
+  const u32 id = site.ring[at];
+  if (id < site.num_blocks) prefetch(site.blocks + id);
+}
+
+}  // namespace blockstep::cuda

@@ -1,0 +1,186 @@
+// The part of llama.cpp's C API that this addon uses, described here so that nothing of llama.cpp is needed to build it. The library is
+// loaded at run time (library.h), and only in the versions that this description fits: test/executors/llama-cpp/api compares it with
+// llama.cpp's own headers, field by field. Names are llama.cpp's. This file includes nothing, so that the test can include it in a
+// namespace of its own beside the original.
+
+struct llama_model;
+struct llama_context;
+struct llama_vocab;
+struct llama_sampler;
+struct llama_memory_i;
+struct ggml_backend_device;
+struct ggml_tensor;
+struct llama_model_tensor_buft_override;
+struct llama_model_kv_override;
+struct llama_sampler_seq_config;
+
+typedef llama_memory_i* llama_memory_t;
+typedef ggml_backend_device* ggml_backend_dev_t;
+typedef int32_t llama_pos;
+typedef int32_t llama_token;
+typedef int32_t llama_seq_id;
+
+typedef bool (*llama_progress_callback)(float progress, void* user_data);
+typedef bool (*ggml_abort_callback)(void* data);
+typedef bool (*ggml_backend_sched_eval_callback)(ggml_tensor* t, bool ask, void* user_data);
+
+enum ggml_log_level : int32_t { GGML_LOG_LEVEL_WARN = 3, GGML_LOG_LEVEL_ERROR = 4 };
+typedef void (*ggml_log_callback)(ggml_log_level level, const char* text, void* user_data);
+
+enum ggml_type : int32_t { GGML_TYPE_F32 = 0, GGML_TYPE_F16 = 1, GGML_TYPE_Q8_0 = 8 };
+enum ggml_backend_dev_type : int32_t { GGML_BACKEND_DEVICE_TYPE_CPU = 0, GGML_BACKEND_DEVICE_TYPE_GPU = 1, GGML_BACKEND_DEVICE_TYPE_IGPU = 2 };
+enum llama_split_mode : int32_t { LLAMA_SPLIT_MODE_NONE = 0 };
+enum llama_load_mode : int32_t { LLAMA_LOAD_MODE_AUTO = -1, LLAMA_LOAD_MODE_NONE = 0, LLAMA_LOAD_MODE_MMAP = 1 };
+enum llama_lazy_mode : int32_t { LLAMA_LAZY_MODE_OFF = 0 };
+enum llama_context_type : int32_t { LLAMA_CONTEXT_TYPE_DEFAULT = 0 };
+enum llama_rope_scaling_type : int32_t { LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED = -1 };
+enum llama_pooling_type : int32_t { LLAMA_POOLING_TYPE_UNSPECIFIED = -1, LLAMA_POOLING_TYPE_NONE = 0 };
+enum llama_attention_type : int32_t { LLAMA_ATTENTION_TYPE_UNSPECIFIED = -1 };
+enum llama_flash_attn_type : int32_t { LLAMA_FLASH_ATTN_TYPE_AUTO = -1, LLAMA_FLASH_ATTN_TYPE_DISABLED = 0, LLAMA_FLASH_ATTN_TYPE_ENABLED = 1 };
+
+struct llama_model_params {
+  ggml_backend_dev_t* devices;
+  const llama_model_tensor_buft_override* tensor_buft_overrides;
+  int32_t n_gpu_layers;
+  llama_split_mode split_mode;
+  llama_load_mode load_mode;
+  llama_lazy_mode lazy_mode;
+  int32_t main_gpu;
+  const float* tensor_split;
+  llama_progress_callback progress_callback;
+  void* progress_callback_user_data;
+  const llama_model_kv_override* kv_overrides;
+  bool vocab_only;
+  bool check_tensors;
+  bool use_extra_bufts;
+  bool no_host;
+  bool no_alloc;
+  bool load_mtp;
+};
+
+struct llama_context_params {
+  uint32_t n_ctx;
+  uint32_t n_batch;
+  uint32_t n_ubatch;
+  uint32_t n_seq_max;
+  uint32_t n_rs_seq;
+  uint32_t n_outputs_max;
+  uint32_t n_outputs_max_per_seq;
+  int32_t n_threads;
+  int32_t n_threads_batch;
+  llama_context_type ctx_type;
+  llama_rope_scaling_type rope_scaling_type;
+  llama_pooling_type pooling_type;
+  llama_attention_type attention_type;
+  llama_flash_attn_type flash_attn_type;
+  float rope_freq_base;
+  float rope_freq_scale;
+  float yarn_ext_factor;
+  float yarn_attn_factor;
+  float yarn_beta_fast;
+  float yarn_beta_slow;
+  uint32_t yarn_orig_ctx;
+  float defrag_thold;
+  ggml_backend_sched_eval_callback cb_eval;
+  void* cb_eval_user_data;
+  ggml_type type_k;
+  ggml_type type_v;
+  ggml_abort_callback abort_callback;
+  void* abort_callback_data;
+  bool embeddings;
+  bool offload_kqv;
+  bool no_perf;
+  bool op_offload;
+  bool swa_full;
+  bool kv_unified;
+  llama_sampler_seq_config* samplers;
+  size_t n_samplers;
+  llama_context* ctx_other;
+};
+
+struct llama_batch {
+  int32_t n_tokens;
+  llama_token* token;
+  float* embd;
+  llama_pos* pos;
+  int32_t* n_seq_id;
+  llama_seq_id** seq_id;
+  int8_t* logits;
+};
+
+struct llama_token_data {
+  llama_token id;
+  float logit;
+  float p;
+};
+
+struct llama_token_data_array {
+  llama_token_data* data;
+  size_t size;
+  int64_t selected;
+  bool sorted;
+};
+
+// Of libllama.
+const char* llama_version();
+void llama_log_set(ggml_log_callback log_callback, void* user_data);
+void llama_backend_init();
+size_t llama_max_parallel_sequences();
+llama_model_params llama_model_default_params();
+llama_context_params llama_context_default_params();
+llama_model* llama_model_load_from_file(const char* path_model, llama_model_params params);
+void llama_model_free(llama_model* model);
+llama_context* llama_init_from_model(llama_model* model, llama_context_params params);
+void llama_free(llama_context* ctx);
+uint32_t llama_n_ctx(const llama_context* ctx);
+llama_memory_t llama_get_memory(const llama_context* ctx);
+const llama_vocab* llama_model_get_vocab(const llama_model* model);
+int32_t llama_model_n_ctx_train(const llama_model* model);
+int32_t llama_model_n_layer(const llama_model* model);
+int32_t llama_model_n_swa(const llama_model* model);
+bool llama_model_has_encoder(const llama_model* model);
+bool llama_model_has_decoder(const llama_model* model);
+bool llama_model_is_recurrent(const llama_model* model);
+bool llama_model_is_hybrid(const llama_model* model);
+bool llama_model_is_diffusion(const llama_model* model);
+uint64_t llama_model_size(const llama_model* model);
+uint64_t llama_model_n_params(const llama_model* model);
+int32_t llama_model_desc(const llama_model* model, char* buf, size_t buf_size);
+int32_t llama_model_meta_val_str(const llama_model* model, const char* key, char* buf, size_t buf_size);
+const char* llama_model_chat_template(const llama_model* model, const char* name);
+int32_t llama_vocab_n_tokens(const llama_vocab* vocab);
+bool llama_vocab_is_eog(const llama_vocab* vocab, llama_token token);
+llama_token llama_vocab_bos(const llama_vocab* vocab);
+llama_token llama_vocab_eos(const llama_vocab* vocab);
+llama_token llama_vocab_eot(const llama_vocab* vocab);
+bool llama_vocab_get_add_bos(const llama_vocab* vocab);
+bool llama_vocab_get_add_eos(const llama_vocab* vocab);
+int32_t llama_tokenize(const llama_vocab* vocab, const char* text, int32_t text_len, llama_token* tokens, int32_t n_tokens_max, bool add_special, bool parse_special);
+int32_t llama_token_to_piece(const llama_vocab* vocab, llama_token token, char* buf, int32_t length, int32_t lstrip, bool special);
+bool llama_memory_seq_rm(llama_memory_t mem, llama_seq_id seq_id, llama_pos p0, llama_pos p1);
+void llama_memory_seq_cp(llama_memory_t mem, llama_seq_id seq_id_src, llama_seq_id seq_id_dst, llama_pos p0, llama_pos p1);
+llama_pos llama_memory_seq_pos_min(llama_memory_t mem, llama_seq_id seq_id);
+llama_pos llama_memory_seq_pos_max(llama_memory_t mem, llama_seq_id seq_id);
+int32_t llama_decode(llama_context* ctx, llama_batch batch);
+void llama_set_abort_callback(llama_context* ctx, ggml_abort_callback abort_callback, void* abort_callback_data);
+void llama_synchronize(llama_context* ctx);
+float* llama_get_logits_ith(llama_context* ctx, int32_t i);
+void llama_sampler_accept(llama_sampler* smpl, llama_token token);
+void llama_sampler_apply(llama_sampler* smpl, llama_token_data_array* cur_p);
+void llama_sampler_free(llama_sampler* smpl);
+llama_sampler* llama_sampler_init_top_k(int32_t k);
+llama_sampler* llama_sampler_init_top_p(float p, size_t min_keep);
+llama_sampler* llama_sampler_init_min_p(float p, size_t min_keep);
+llama_sampler* llama_sampler_init_grammar(const llama_vocab* vocab, const char* grammar_str, const char* grammar_root);
+
+// Of libggml.
+void ggml_backend_load_all_from_path(const char* dir_path);
+size_t ggml_backend_dev_count();
+ggml_backend_dev_t ggml_backend_dev_get(size_t index);
+
+// Of libggml-base.
+const char* ggml_commit();
+const char* ggml_backend_dev_name(ggml_backend_dev_t device);
+const char* ggml_backend_dev_description(ggml_backend_dev_t device);
+void ggml_backend_dev_memory(ggml_backend_dev_t device, size_t* free, size_t* total);
+enum ggml_backend_dev_type ggml_backend_dev_type(ggml_backend_dev_t device);

@@ -1,0 +1,66 @@
+// The functions of llama.cpp that are looked up when its libraries are loaded, by the library that has them: X(name).
+#pragma once
+
+#define BLOCKSTEP_LLAMA_FUNCTIONS(X) \
+  X(llama_version) \
+  X(llama_log_set) \
+  X(llama_backend_init) \
+  X(llama_max_parallel_sequences) \
+  X(llama_model_default_params) \
+  X(llama_context_default_params) \
+  X(llama_model_load_from_file) \
+  X(llama_model_free) \
+  X(llama_init_from_model) \
+  X(llama_free) \
+  X(llama_n_ctx) \
+  X(llama_get_memory) \
+  X(llama_model_get_vocab) \
+  X(llama_model_n_ctx_train) \
+  X(llama_model_n_layer) \
+  X(llama_model_n_swa) \
+  X(llama_model_has_encoder) \
+  X(llama_model_has_decoder) \
+  X(llama_model_is_recurrent) \
+  X(llama_model_is_hybrid) \
+  X(llama_model_is_diffusion) \
+  X(llama_model_size) \
+  X(llama_model_n_params) \
+  X(llama_model_desc) \
+  X(llama_model_meta_val_str) \
+  X(llama_model_chat_template) \
+  X(llama_vocab_n_tokens) \
+  X(llama_vocab_is_eog) \
+  X(llama_vocab_bos) \
+  X(llama_vocab_eos) \
+  X(llama_vocab_eot) \
+  X(llama_vocab_get_add_bos) \
+  X(llama_vocab_get_add_eos) \
+  X(llama_tokenize) \
+  X(llama_token_to_piece) \
+  X(llama_memory_seq_rm) \
+  X(llama_memory_seq_cp) \
+  X(llama_memory_seq_pos_min) \
+  X(llama_memory_seq_pos_max) \
+  X(llama_decode) \
+  X(llama_set_abort_callback) \
+  X(llama_synchronize) \
+  X(llama_get_logits_ith) \
+  X(llama_sampler_accept) \
+  X(llama_sampler_apply) \
+  X(llama_sampler_free) \
+  X(llama_sampler_init_top_k) \
+  X(llama_sampler_init_top_p) \
+  X(llama_sampler_init_min_p) \
+  X(llama_sampler_init_grammar)
+
+#define BLOCKSTEP_GGML_FUNCTIONS(X) \
+  X(ggml_backend_load_all_from_path) \
+  X(ggml_backend_dev_count) \
+  X(ggml_backend_dev_get)
+
+#define BLOCKSTEP_GGML_BASE_FUNCTIONS(X) \
+  X(ggml_commit) \
+  X(ggml_backend_dev_name) \
+  X(ggml_backend_dev_description) \
+  X(ggml_backend_dev_memory) \
+  X(ggml_backend_dev_type)

@@ -1,0 +1,18 @@
+// Classes: what one environment of Node has of this addon. Native code alone makes objects of its classes.
+#pragma once
+
+#include <napi.h>
+
+namespace blockstep::llama {
+
+class Library;
+
+struct Classes {
+  const Library* library = nullptr;  // null: not loaded in this environment
+  Napi::FunctionReference model;
+  Napi::FunctionReference context;
+
+  static Classes& of(Napi::Env env) { return *env.GetInstanceData<Classes>(); }
+};
+
+}  // namespace blockstep::llama

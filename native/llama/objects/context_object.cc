@@ -1,0 +1,155 @@
+#include "context_object.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "arguments.h"
+
+namespace blockstep::llama {
+namespace {
+
+template <typename Array, typename Values>
+Array copied(Napi::Env env, const Values& values) {
+  Array array = Array::New(env, values.size());
+  std::copy(values.begin(), values.end(), array.Data());
+  return array;
+}
+
+SamplerConfig read_sampler(const Napi::Object& object) {
+  SamplerConfig config;
+  config.temperature = number(object, "temperature");
+  config.top_k = integer(object, "topK");
+  config.top_p = number(object, "topP");
+  config.min_p = number(object, "minP");
+  config.repetition_penalty = number(object, "repetitionPenalty");
+  config.frequency_penalty = number(object, "frequencyPenalty");
+  config.presence_penalty = number(object, "presencePenalty");
+  config.seed = static_cast<uint64_t>(static_cast<int64_t>(number(object, "seed")));
+  config.num_logprobs = integer(object, "numLogprobs");
+  config.grammar = text(object, "grammar");
+  config.prompt = int32s(object, "prompt");
+  const auto tokens = int32s(object, "biasTokens");
+  const auto biases = object.Get("biases").As<Napi::Float32Array>();
+  for (std::size_t i = 0; i < tokens.size(); i++) config.bias.emplace_back(tokens[i], biases[i]);
+  return config;
+}
+
+}  // namespace
+
+Napi::Function ContextObject::define_class(Napi::Env env) {
+  return DefineClass(env, "LlamaContext",
+                     {InstanceMethod("compute", &ContextObject::compute),
+                      InstanceMethod("addSampler", &ContextObject::add_sampler),
+                      InstanceMethod("dropSampler", &ContextObject::drop_sampler),
+                      InstanceMethod("cells", &ContextObject::cells),
+                      InstanceMethod("positions", &ContextObject::positions),
+                      InstanceMethod("dispose", &ContextObject::dispose)});
+}
+
+ContextObject::ContextObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<ContextObject>(info) {
+  if (!info[0].IsExternal()) throw Napi::TypeError::New(info.Env(), "contexts are made by models");
+  auto* given = info[0].As<Napi::External<std::unique_ptr<Runner>>>().Data();
+  const auto nothing = Napi::Function::New(info.Env(), [](const Napi::CallbackInfo&) {});
+  channel_ = Napi::ThreadSafeFunction::New(info.Env(), nothing, "blockstep.llama", 0, 1);
+  channel_.Unref(info.Env());
+  runner_ = std::move(*given);
+  napi_add_env_cleanup_hook(info.Env(), end_with_environment, this);
+}
+
+ContextObject::~ContextObject() {
+  if (runner_ != nullptr) napi_remove_env_cleanup_hook(Env(), end_with_environment, this);
+  end();
+}
+
+void ContextObject::end_with_environment(void* self) { static_cast<ContextObject*>(self)->end(); }
+
+void ContextObject::end() {
+  if (runner_ == nullptr) return;
+  runner_.reset();  // joins its thread, so that the channel is called no more
+  channel_.Release();
+}
+
+Runner& ContextObject::runner(Napi::Env env) const {
+  if (runner_ == nullptr) throw Napi::Error::New(env, "the context was disposed");
+  return *runner_;
+}
+
+Napi::Value ContextObject::compute(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Runner& runner = this->runner(env);
+  if (waiting_.has_value()) throw Napi::Error::New(env, "a program is computed already");
+  const auto program = info[0].As<Napi::Int32Array>();
+  const std::size_t size = info[1].As<Napi::Number>().Uint32Value();
+  if (size > program.ElementLength()) throw Napi::RangeError::New(env, "the program is longer than its array");
+  const auto done = [this](Answer answer) {
+    auto* kept = new Answer(std::move(answer));
+    const auto status = channel_.NonBlockingCall(kept, [this](Napi::Env own, Napi::Function, Answer* brought) {
+      const std::unique_ptr<Answer> answer(brought);
+      settle(own, *answer);
+    });
+    if (status != napi_ok) delete kept;  // the environment ends
+  };
+  try {
+    runner.compute(program.Data(), size, done);
+  } catch (const std::exception& error) {
+    throw Napi::Error::New(env, error.what());
+  }
+  program_ = Napi::Persistent(program.As<Napi::Object>());
+  self_ = Napi::Persistent(Value());
+  channel_.Ref(env);
+  waiting_.emplace(env);
+  return waiting_->Promise();
+}
+
+void ContextObject::settle(Napi::Env env, const Answer& answer) {
+  const Napi::HandleScope scope(env);
+  const auto deferred = *waiting_;
+  waiting_.reset();
+  program_.Reset();
+  self_.Reset();
+  if (runner_ != nullptr) channel_.Unref(env);
+  auto object = Napi::Object::New(env);
+  object.Set("callsDone", answer.calls_done);
+  object.Set("failure", answer.failure);
+  object.Set("wasStopped", answer.was_stopped);
+  object.Set("tokens", copied<Napi::Int32Array>(env, answer.tokens));
+  object.Set("logprobs", copied<Napi::Float32Array>(env, answer.logprobs));
+  deferred.Resolve(object);
+}
+
+Napi::Value ContextObject::add_sampler(const Napi::CallbackInfo& info) {
+  Runner& runner = this->runner(info.Env());
+  try {
+    return Napi::Number::New(info.Env(), runner.add_sampler(read_sampler(info[0].As<Napi::Object>())));
+  } catch (const std::runtime_error& error) {
+    throw Napi::Error::New(info.Env(), error.what());
+  }
+}
+
+Napi::Value ContextObject::drop_sampler(const Napi::CallbackInfo& info) {
+  if (runner_ != nullptr) runner_->drop_sampler(info[0].As<Napi::Number>());
+  return info.Env().Undefined();
+}
+
+Napi::Value ContextObject::cells(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), runner(info.Env()).cells());
+}
+
+Napi::Value ContextObject::positions(const Napi::CallbackInfo& info) {
+  const Runner& runner = this->runner(info.Env());
+  if (waiting_.has_value()) throw Napi::Error::New(info.Env(), "a program is computed");
+  const auto [first, last] = runner.positions(info[0].As<Napi::Number>());
+  auto pair = Napi::Array::New(info.Env(), 2);
+  pair.Set(0u, first);
+  pair.Set(1u, last);
+  return pair;
+}
+
+Napi::Value ContextObject::dispose(const Napi::CallbackInfo& info) {
+  if (runner_ != nullptr) napi_remove_env_cleanup_hook(info.Env(), end_with_environment, this);
+  end();
+  return info.Env().Undefined();
+}
+
+}  // namespace blockstep::llama

@@ -1,0 +1,44 @@
+// ContextObject: a runner as JavaScript holds it. Answers come by promises.
+#pragma once
+
+#include <napi.h>
+
+#include <memory>
+#include <optional>
+
+#include "../runner.h"
+
+namespace blockstep::llama {
+
+class ContextObject : public Napi::ObjectWrap<ContextObject> {
+ public:
+  static Napi::Function define_class(Napi::Env env);
+
+  explicit ContextObject(const Napi::CallbackInfo& info);
+  ~ContextObject() override;
+
+ private:
+  void settle(Napi::Env env, const Answer& answer);
+  Runner& runner(Napi::Env env) const;
+  /// A hook of Node's: the environment ends before this object does.
+  static void end_with_environment(void* self);
+  /// Ends the runner's thread, and frees the context.
+  void end();
+
+  Napi::Value compute(const Napi::CallbackInfo& info);
+  Napi::Value add_sampler(const Napi::CallbackInfo& info);
+  Napi::Value drop_sampler(const Napi::CallbackInfo& info);
+  Napi::Value cells(const Napi::CallbackInfo& info);
+  Napi::Value positions(const Napi::CallbackInfo& info);
+  Napi::Value dispose(const Napi::CallbackInfo& info);
+
+  std::unique_ptr<Runner> runner_;  // null: it has ended
+  /// Brings answers into the thread of JavaScript. It keeps the process alive only while a program is computed.
+  Napi::ThreadSafeFunction channel_;
+  std::optional<Napi::Promise::Deferred> waiting_;
+  // While a program is computed: what the runner's thread reads, and this object.
+  Napi::ObjectReference program_;
+  Napi::ObjectReference self_;
+};
+
+}  // namespace blockstep::llama

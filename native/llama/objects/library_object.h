@@ -1,0 +1,16 @@
+// The library as JavaScript sees it: loaded once in a process, and known to each environment that asked for it.
+#pragma once
+
+#include <napi.h>
+
+#include "../api/library.h"
+
+namespace blockstep::llama {
+
+/// load({ folder, ggmlBase, ggml, llama, commit }): { version, commit, maxSequences, devices }.
+Napi::Value load_library(const Napi::CallbackInfo& info);
+
+/// The library that `load_library` loaded in this environment. @throws Napi::Error
+const Library& library_of(Napi::Env env);
+
+}  // namespace blockstep::llama

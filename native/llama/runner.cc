@@ -1,0 +1,213 @@
+#include "runner.h"
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+
+#include "api/log.h"
+
+namespace blockstep::llama {
+namespace {
+
+std::string name_of(int status) {
+  switch (status) {
+    case 1:
+      return "there is no room in the KV cache";
+    case 2:
+      return "it was broken off";
+    case -2:
+      return "memory could not be allocated";
+    default:
+      return "llama_decode gave " + std::to_string(status);
+  }
+}
+
+}  // namespace
+
+Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& config)
+    : weights_(std::move(weights)),
+      library_(weights_->library),
+      config_(config),
+      has_twins_(!weights_->keeps_state() && library_.llama_model_n_swa(weights_->model()) > 0),
+      plain_(std::make_unique<Sampler>(weights_, SamplerConfig{})) {
+  const Log log;
+  auto params = library_.llama_context_default_params();
+  params.n_ctx = static_cast<uint32_t>(config.cells);
+  params.n_batch = static_cast<uint32_t>(config.batch);
+  params.n_ubatch = static_cast<uint32_t>(config.micro_batch);
+  params.n_seq_max = static_cast<uint32_t>(has_twins_ ? 2 * config.sequences : config.sequences);
+  // llama.cpp has room for a row of logits for each sequence at least.
+  params.n_outputs_max = std::max(params.n_seq_max, static_cast<uint32_t>(config.outputs));
+  params.n_batch = std::max(params.n_batch, params.n_outputs_max);
+  params.n_threads = config.threads;
+  params.n_threads_batch = config.batch_threads;
+  params.type_k = static_cast<api::ggml_type>(config.type_k);
+  params.type_v = static_cast<api::ggml_type>(config.type_v);
+  params.flash_attn_type = static_cast<api::llama_flash_attn_type>(config.flash_attention);
+  params.offload_kqv = config.offload_cache;
+  params.op_offload = config.offload_cache;
+  params.no_perf = true;
+  params.kv_unified = true;
+  params.swa_full = true;
+  params.abort_callback = [](void* data) { return static_cast<Runner*>(data)->stopping_.load(std::memory_order_relaxed); };
+  params.abort_callback_data = this;
+  context_ = library_.llama_init_from_model(weights_->model(), params);
+  if (context_ == nullptr) throw std::runtime_error(log.errors("llama.cpp gives no reason"));
+  memory_ = library_.llama_get_memory(context_);
+  cells_ = static_cast<int>(library_.llama_n_ctx(context_));
+  thread_ = std::thread([this] { work(); });
+}
+
+Runner::~Runner() {
+  stop();
+  samplers_.clear();
+  library_.llama_free(context_);
+}
+
+void Runner::stop() {
+  stopping_ = true;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    wake_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Runner::compute(const int32_t* program, std::size_t size, std::function<void(Answer)> done) {
+  const ProgramLimits limits{weights_->num_tokens(), config_.sequences, config_.batch, config_.outputs};
+  auto calls = read_program(program, size, limits);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  job_ = [this, calls = std::move(calls), done = std::move(done)] { done(run(calls)); };
+  wake_.notify_all();
+}
+
+void Runner::work() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stopping_ || job_; });
+    if (stopping_) return;
+    const auto job = std::move(job_);
+    job_ = nullptr;
+    lock.unlock();
+    job();
+    lock.lock();
+  }
+}
+
+Answer Runner::run(const std::vector<ProgramCall>& calls) {
+  Answer answer;
+  for (const ProgramCall& call : calls) {
+    const Log log;
+    try {
+      answer.calls_done = -answer.calls_done - 1;
+      for (int32_t m = 0; m < call.num_moves; m++) move(call.moves[m]);
+      answer.calls_done = -answer.calls_done - 1;
+      if (call.num_tokens > 0) decode(call);
+      for (int32_t s = 0; s < call.num_samples; s++) sample(call.samples[s], call, answer);
+      answer.calls_done++;
+    } catch (const std::exception& error) {
+      answer.failure = std::string(error.what()) + ": " + log.errors("llama.cpp gives no reason");
+      break;
+    } catch (...) {
+      answer.failure = "llama.cpp threw something unknown";
+      break;
+    }
+  }
+  answer.was_stopped = stopping_;
+  return answer;
+}
+
+void Runner::move(const Move& move) const {
+  for (int twin = 0; twin <= (has_twins_ ? config_.sequences : 0); twin += config_.sequences) {
+    if (move.kind == static_cast<int32_t>(Operation::kCopy))
+      library_.llama_memory_seq_cp(memory_, move.sequence + twin, move.target + twin, move.from, move.to);
+    else if (!library_.llama_memory_seq_rm(memory_, move.sequence + twin, move.from, move.to))
+      throw std::runtime_error("a range could not be removed from a sequence");
+  }
+}
+
+void Runner::decode(const ProgramCall& call) {
+  const auto count = static_cast<std::size_t>(call.num_tokens);
+  const std::size_t width = has_twins_ ? 2 : 1;
+  tokens_.assign(call.tokens, call.tokens + count);
+  positions_.assign(call.positions, call.positions + count);
+  sequence_counts_.assign(count, static_cast<int32_t>(width));
+  sequences_.resize(count * width);
+  sequence_lists_.resize(count + 1);
+  wanted_.assign(count, 0);
+  for (std::size_t i = 0; i < count; i++) {
+    sequences_[i * width] = call.sequences[i];
+    if (has_twins_) sequences_[i * width + 1] = call.sequences[i] + config_.sequences;
+    sequence_lists_[i] = &sequences_[i * width];
+  }
+  sequence_lists_[count] = nullptr;
+  for (int32_t s = 0; s < call.num_samples; s++)
+    for (int32_t d = 0; d <= call.samples[s].drafts; d++) wanted_[static_cast<std::size_t>(call.samples[s].row + d)] = 1;
+  const api::llama_batch batch{call.num_tokens,         tokens_.data(),         nullptr,       positions_.data(),
+                               sequence_counts_.data(), sequence_lists_.data(), wanted_.data()};
+  const int status = library_.llama_decode(context_, batch);
+  if (status != 0) throw std::runtime_error(name_of(status));
+  library_.llama_synchronize(context_);
+}
+
+void Runner::sample(const Sample& sample, const ProgramCall& call, Answer& answer) {
+  const auto own = sampler(sample.sampler);
+  Sampler& picks = own == nullptr ? *plain_ : *own;
+  const std::size_t count_at = answer.tokens.size();
+  answer.tokens.push_back(0);
+  for (int32_t d = 0; d <= sample.drafts; d++) {
+    const float* logits = library_.llama_get_logits_ith(context_, sample.row + d);
+    if (logits == nullptr) throw std::runtime_error("a row has no logits");
+    const Sampled sampled = try_sample(picks, logits, sample.position + d);
+    if (sampled.token < 0) return;
+    answer.tokens.push_back(sampled.token);
+    answer.tokens[count_at]++;
+    put(sampled, answer, picks.num_logprobs() >= 0);
+    if (d < sample.drafts && call.tokens[sample.row + d + 1] != sampled.token) return;
+  }
+}
+
+Sampled Runner::try_sample(Sampler& picks, const float* logits, int position) {
+  try {
+    return picks.sample(logits, position);
+  } catch (const std::exception&) {
+    // A grammar of llama.cpp throws where no rule is left. That costs its own request alone.
+    return {};
+  }
+}
+
+void Runner::put(const Sampled& sampled, Answer& answer, bool has_logprobs) const {
+  if (!has_logprobs) return;
+  answer.logprobs.push_back(sampled.logprob);
+  answer.logprobs.push_back(static_cast<float>(sampled.likeliest.size()));
+  for (const auto& [token, logprob] : sampled.likeliest) {
+    answer.logprobs.push_back(static_cast<float>(token));
+    answer.logprobs.push_back(logprob);
+  }
+}
+
+int Runner::add_sampler(SamplerConfig config) {
+  auto added = std::make_shared<Sampler>(weights_, std::move(config));
+  const std::lock_guard<std::mutex> lock(samplers_mutex_);
+  samplers_.emplace(next_sampler_, std::move(added));
+  return next_sampler_++;
+}
+
+void Runner::drop_sampler(int number) {
+  const std::lock_guard<std::mutex> lock(samplers_mutex_);
+  samplers_.erase(number);
+}
+
+std::shared_ptr<Sampler> Runner::sampler(int number) {
+  if (number < 0) return nullptr;
+  const std::lock_guard<std::mutex> lock(samplers_mutex_);
+  const auto found = samplers_.find(number);
+  if (found == samplers_.end()) throw std::runtime_error("there is no sampler " + std::to_string(number));
+  return found->second;
+}
+
+std::pair<int, int> Runner::positions(int sequence) const {
+  return {library_.llama_memory_seq_pos_min(memory_, sequence), library_.llama_memory_seq_pos_max(memory_, sequence)};
+}
+
+}  // namespace blockstep::llama

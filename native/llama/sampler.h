@@ -1,0 +1,79 @@
+// Sampler: picks the next token of one request. What it draws depends on seed and position alone, and never on how often it was asked,
+// in which batch, or on which sequence: so it survives a preemption, and a position may be sampled again.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weights.h"
+
+namespace blockstep::llama {
+
+struct SamplerConfig {
+  double temperature = 0;  // 0: always the most likely token
+  int top_k = 0;           // 0: all
+  double top_p = 1;
+  double min_p = 0;
+  double repetition_penalty = 1;
+  double frequency_penalty = 0;
+  double presence_penalty = 0;
+  uint64_t seed = 0;
+  int num_logprobs = -1;  // below 0: no log-probabilities; else that of the token, and those of so many likeliest tokens
+  std::vector<std::pair<api::llama_token, float>> bias;
+  std::vector<api::llama_token> prompt;  // for the repetition penalty alone
+  std::string grammar;                   // GBNF; empty: none
+};
+
+/// A token, and where they were asked for log-probabilities, as the model has them before any penalty or temperature.
+struct Sampled {
+  api::llama_token token = -1;  // -1: no token has a probability
+  float logprob = 0;
+  std::vector<std::pair<api::llama_token, float>> likeliest;
+};
+
+class Sampler {
+ public:
+  /// @throws std::runtime_error if the grammar cannot be parsed
+  Sampler(std::shared_ptr<const Weights> weights, SamplerConfig config);
+  ~Sampler();
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
+
+  /// Picks the token at a position, and takes it as generated. Positions go up by one, or back to one that was sampled before: what was
+  /// generated from there on is forgotten then. Any other position begins a new text.
+  Sampled sample(const float* logits, int position);
+
+  int num_logprobs() const { return config_.num_logprobs; }
+
+ private:
+  struct Free {
+    const Library* library;
+    void operator()(api::llama_sampler* sampler) const { library->llama_sampler_free(sampler); }
+  };
+  using Owned = std::unique_ptr<api::llama_sampler, Free>;
+
+  void go_to(int position);
+  void penalize();
+  api::llama_token pick(int position);
+  /// Whether the grammar allows a token now.
+  bool allows(api::llama_token token);
+  void describe(const float* logits, Sampled& sampled) const;
+  Owned make_grammar() const;
+  void count(api::llama_token token, int by);
+
+  const std::shared_ptr<const Weights> weights_;
+  const SamplerConfig config_;
+  const std::size_t num_tokens_;
+  const bool is_plain_;  // the token is the likeliest one
+  std::vector<Owned> filters_;
+  Owned grammar_;
+  int start_ = 0;                            // position of the first generated token
+  std::vector<api::llama_token> generated_;  // from `start_` on
+  std::vector<int> generated_counts_;        // [token] with penalties alone
+  std::vector<char> in_prompt_;              // [token] with the repetition penalty alone
+  std::vector<api::llama_token_data> candidates_;
+};
+
+}  // namespace blockstep::llama

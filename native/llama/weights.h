@@ -1,0 +1,52 @@
+// Weights: a model's weights and vocabulary in memory. Contexts share them; they live as long as somebody holds them. Everything here
+// but the constructor may be called from any thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "api/library.h"
+
+namespace blockstep::llama {
+
+struct WeightsConfig {
+  std::string path;
+  int gpu_layers = 0;  // below 0: all
+  bool memory_map = true;
+  bool check_tensors = false;
+};
+
+class Weights {
+ public:
+  /// Loads a file, which takes long.
+  /// @param progress is told shares from 0 to 1; false ends the loading
+  /// @throws std::runtime_error with what llama.cpp said
+  Weights(const Library& library, const WeightsConfig& config, const std::function<bool(float)>& progress);
+  ~Weights();
+  Weights(const Weights&) = delete;
+  Weights& operator=(const Weights&) = delete;
+
+  const Library& library;
+
+  api::llama_model* model() const { return model_; }
+  const api::llama_vocab* vocab() const { return vocab_; }
+  int num_tokens() const { return num_tokens_; }
+  /// A recurrent model, or one with recurrent layers: its state only moves on.
+  bool keeps_state() const;
+
+  /// A value of the file's metadata as text; empty if there is none.
+  std::string metadata(const char* key) const;
+  std::string description() const;
+  std::vector<api::llama_token> tokenize(const std::string& text, bool add_special, bool parse_special) const;
+  /// The bytes of a token that is one of the vocabulary.
+  std::string piece(api::llama_token token, bool special) const;
+
+ private:
+  api::llama_model* model_ = nullptr;
+  const api::llama_vocab* vocab_ = nullptr;
+  int num_tokens_ = 0;
+};
+
+}  // namespace blockstep::llama

@@ -1,0 +1,298 @@
+// The back end beside others on the emulated GPU: processes that have a GPU for themselves, contexts of somebody else, captures
+// of other threads, a kernel that holds the whole GPU, copies that arrive late, and memory that is not what was asked for.
+#include <condition_variable>
+#include <thread>
+
+#include "../../cuda/device/cuda_device.h"
+#include "../../cuda/device/probe.h"
+#include "../gpu/bench/matrix_product.h"
+#include "../gpu_shim/runtime/context.h"
+#include "cuda_lane_bench.h"
+
+using namespace blockstep;
+using namespace blockstep::test;
+using gpu_code::OnDevice;
+
+constexpr Config kPool{64, 8, 16, 0};
+
+static double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class Call>
+static std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(error.code) + ": " + error.message;
+  }
+  return "none";
+}
+
+static bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+static std::unique_ptr<Device> open_core(u32 device, std::optional<u64> stream = {}) {
+  gpu_code::Options options;
+  options.device = device;
+  options.stream = stream;
+  return gpu_code::open(kPool, options);
+}
+
+/// Applies a log that opens a row and takes blocks for it, and waits for its completion.
+static void apply_log(Device& device, u32 number) {
+  Log log;
+  log.add(Op::kOpen, 0, {number});
+  log.add(Op::kExtend, 1, {number, 3});
+  device.apply_value({number, 0}, Carrier::kSmall, log.words.data(), log.size());
+  const auto start = std::chrono::steady_clock::now();
+  while (device.completion(0).word.load(std::memory_order_acquire) >> 32 != number) {
+    device.check();
+    EXPECT(seconds_since(start) < 10, "log %u was not applied", number);
+  }
+  EXPECT(static_cast<u32>(device.completion(0).word) == kNoFault, "log %u: fault", number);
+}
+
+/// A core, arenas and a lane on a GPU, used and destroyed.
+static void live_on(u32 device) {
+  const auto core = open_core(device);
+  apply_log(*core, 1);
+  core->start_digest(1);
+  const u64 bytes = 8 * kBytes;
+  const auto source = std::make_shared<BlockArena>(8, kBytes, gpu_code::allocate_blocks(Place::kPinned, device, bytes));
+  const auto target = std::make_shared<BlockArena>(8, kBytes, gpu_code::allocate_blocks(Place::kDevice, device, bytes));
+  for (const CompletionMode completion : {CompletionMode::kWriteValue, CompletionMode::kEvent}) {
+    const auto ring = std::make_shared<CompletionRing>(4);
+    const auto lane = gpu_code::open_lane(ring, source, target, options_of(CopyMode::kAuto, completion));
+    const std::int32_t blocks[] = {1, 3};
+    lane->submit({blocks, 2}, {blocks, 2}, Lane::kNoFence);
+    lane->fence();
+    std::int32_t pair[2] = {};
+    EXPECT(ring->drain(pair, 1).pairs == 1 && pair[1] == static_cast<std::int32_t>(Verdict::kOk), "verdict %d", pair[1]);
+  }
+  std::vector<u8> block(kBytes, 9);
+  target->write_block(2, block.data());
+  target->read_block(2, block.data());
+  EXPECT(block[kBytes - 1] == 9, "a block");
+}
+
+/// Another process has GPU 0 for itself: no call may need a context there. First of all tests, since contexts stay.
+static void test_other_device() {
+  plant("devices=2,taken=1");
+  EXPECT(!gpu_code::probe(0).usable && has(gpu_code::probe(0).reason, "cuDevicePrimaryCtxRetain"), "%s",
+         gpu_code::probe(0).reason.c_str());
+  EXPECT(gpu_code::probe(1).usable, "%s", gpu_code::probe(1).reason.c_str());
+  live_on(1);
+  std::thread(live_on, 1).join();
+  EXPECT(gpu_shim::has_context(1) && !gpu_shim::has_context(0), "GPU 0 got a context");
+  EXPECT(gpu_shim::context_on_top() == nullptr, "a context stays with the thread");
+  plant("");
+}
+
+/// The thread's context is one of somebody else, on the same GPU: nothing goes into it, and it is there again afterwards.
+static void test_other_context() {
+  plant("devices=2");
+  CUcontext theirs = gpu_shim::foreign_context(1);
+  gpu_shim::push_context(theirs);
+  live_on(1);
+  EXPECT(gpu_shim::context_on_top() == theirs, "another context is the current one");
+  EXPECT(gpu_shim::exchange_capture_mode(cudaStreamCaptureModeGlobal) == cudaStreamCaptureModeGlobal, "our capture mode stays");
+  gpu_shim::pop_context();
+  plant("");
+}
+
+/// A thread captures in Global mode while this one opens, uses and destroys all there is.
+static void test_capture_of_others() {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int stage = 0;
+  const auto reach = [&](int next) {
+    std::unique_lock lock(mutex);
+    stage = next;
+    changed.notify_all();
+  };
+  const auto await = [&](int wanted) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return stage >= wanted; });
+  };
+  gpu_code::forget_usable();
+  cudaError_t ended = cudaErrorUnknown;
+  std::thread other([&] {
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    gpu_code::require(cudaStreamCreate(&stream), "create");
+    gpu_code::require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin");
+    reach(1);
+    await(2);
+    ended = cudaStreamEndCapture(stream, &graph);
+  });
+  await(1);
+  live_on(0);
+  {
+    const OnDevice on(0);
+    const gpu_code::MappedMemory large(17 << 20);  // more than is kept: it is unpinned
+  }
+  reach(2);
+  other.join();
+  EXPECT(ended == cudaSuccess, "their capture ended with %d", ended);
+}
+
+/// A stream that is being captured is not ordered with ours, and a core in such a stream refuses its logs.
+static void test_captured_stream() {
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  gpu_code::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create");
+  const u64 theirs = reinterpret_cast<std::uintptr_t>(stream);
+  const auto core = open_core(0);
+  const auto in_theirs = open_core(0, theirs);
+  CudaBench bench(options_of(CopyMode::kBatch, CompletionMode::kEvent));
+  EXPECT(!core->is_capturing(theirs), "not yet");
+  gpu_code::require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin");
+  EXPECT(core->is_capturing(theirs), "it is");
+  const std::string refused = message_of([&] { bench.cuda().record_step(1, theirs); });
+  EXPECT(has(refused, kBadArg) && has(refused, std::to_string(theirs).c_str()), "%s", refused.c_str());
+  EXPECT(has(message_of([&] { apply_log(*in_theirs, 1); }), kBadArg), "a log in it");
+  in_theirs->check();  // it has not answered, which is no error
+  gpu_code::require(cudaStreamEndCapture(stream, &graph), "end");
+  apply_log(*core, 1);
+  apply_log(*in_theirs, 1);
+  bench.cuda().record_step(1, theirs);
+  bench.flush({static_cast<std::int32_t>(bench.submit({1}, {1}, 1))});
+  EXPECT(holds(*bench.target, 1, 1, 1), "behind the step");
+  // Ordered with itself without a call.
+  plant("fail=1");
+  in_theirs->follow(theirs);
+  in_theirs->lead(theirs);
+  plant("");
+  EXPECT(has(message_of([&] {
+               plant("fail=1");
+               core->follow(theirs);
+             }), "cudaEventRecord"), "ordered with another without a call");
+  plant("");
+}
+
+/// A foreign kernel holds the GPU for ever. Whatever is opened or destroyed meanwhile ends, and says why it failed.
+static void test_held_gpu() {
+  auto core = open_core(0);
+  auto bench = std::make_unique<CudaBench>(options_of(CopyMode::kKernel));
+  auto arena = make_arena(Place::kDevice);
+  apply_log(*core, 1);
+  const u64 before = gpu_code::abandoned_bytes();
+  const auto start = std::chrono::steady_clock::now();
+  plant("spin");
+  const std::string core_said = message_of([] { open_core(0); });
+  EXPECT(has(core_said, kCuda) && has(core_said, "busy with something else"), "a core: %s", core_said.c_str());
+  DeviceLaneOptions measured;
+  // The copy engine works; what the lane cannot measure it takes as usual.
+  const auto source = bench->source;
+  const auto ring = std::make_shared<CompletionRing>(4);
+  auto lane = gpu_code::open_lane(ring, source, bench->target, measured);
+  EXPECT(lane->info().cuts[0].bytes == 28 * 1024, "%u bytes", lane->info().cuts[0].bytes);
+  lane.reset();
+  const std::string arena_said = message_of([] { make_arena(Place::kDevice); });
+  EXPECT(has(arena_said, kCuda) && has(arena_said, "stay allocated"), "an arena: %s", arena_said.c_str());
+  std::vector<u8> block(kBytes);
+  EXPECT(has(message_of([&] { arena->read_block(0, block.data()); }), "did not end"), "a block was read");
+  core.reset();
+  arena.reset();
+  gpu_code::forget_usable();
+  const gpu_code::Probe found = gpu_code::probe(0);
+  EXPECT(!found.usable && has(found.reason, "did not start in time"), "%s", found.reason.c_str());
+  const OnDevice on(0);
+  const gpu_code::MappedMemory next(sizeof(Mailbox));  // not that of the self-test, which may still answer
+  EXPECT(seconds_since(start) < 30, "it took %.1f s", seconds_since(start));
+  EXPECT(gpu_code::abandoned_bytes() > before, "work that did not end may use nothing");
+  plant("");
+  const gpu_code::Probe after = gpu_code::probe(0);
+  EXPECT(after.usable && has(after.reason, "bytes stay allocated"), "%s", after.reason.c_str());
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (u64 at = 0; at < next.bytes(); ++at) EXPECT(next.base()[at] == 0, "byte %llu was written by the test that was given up", wide(at));
+  live_on(0);
+}
+
+/// What a GPU has passed once it is not asked again, and whether it is there is.
+static void test_usable_once() {
+  EXPECT(gpu_code::probe(0).usable, "it works");
+  plant("hold");  // a self-test would wait for its kernel
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT(gpu_code::probe(0).usable && seconds_since(start) < 1, "it was tested again");
+  plant("lose=1");
+  EXPECT(has(message_of([] { open_core(0); }), kCuda), "a lost GPU");
+  EXPECT(!gpu_code::probe(0).usable, "a lost GPU");
+  plant("");
+  gpu_code::forget_usable();
+  gpu_code::trust_mapped_memory();
+  plant("hold");
+  EXPECT(has(gpu_code::probe(0).reason, "not tested"), "%s", gpu_code::probe(0).reason.c_str());
+  plant("");
+  gpu_code::forget_usable();
+  const std::string reason = gpu_code::probe(0).reason;
+  EXPECT(has(reason, "round trip "), "%s", reason.c_str());
+}
+
+/// Each call of the self-test fails once: the next one is made anew.
+static void test_failed_checks() {
+  u32 failed = 0;
+  for (u32 call = 1; call < 40; ++call) {
+    gpu_code::forget_usable();
+    plant("fail=" + std::to_string(call));
+    const gpu_code::Probe found = gpu_code::probe(0);
+    failed += !found.usable;
+    plant("");
+    EXPECT(gpu_code::probe(0).usable, "after call %u: %s", call, gpu_code::probe(0).reason.c_str());
+  }
+  EXPECT(failed > 20 && failed < 39, "%u calls failed", failed);
+}
+
+/// Memory that is not pinned, a GPU without pools, stores that never come and one that is late.
+static void test_poor_gpus() {
+  plant("managed");
+  EXPECT(has(message_of([] { gpu_code::allocate_blocks(Place::kPinned, 0, 12345678); }), "instead of pinned memory"), "managed memory");
+  plant("devices=4,poolless");
+  const std::size_t before = gpu_shim::device_bytes_in_use();
+  live_on(3);
+  EXPECT(gpu_shim::device_bytes_in_use() == before, "memory stays");
+  plant("mute");
+  CudaBench silent(options_of(CopyMode::kBatch));
+  EXPECT(silent.cuda().info().completion == CompletionMode::kEvent, "stores that do not come");
+  silent.flush({static_cast<std::int32_t>(silent.submit({1}, {2}))});
+  EXPECT(holds(*silent.target, 2, 1, 1), "by events");
+  const auto forced = [] { CudaBench bench(options_of(CopyMode::kBatch, CompletionMode::kWriteValue)); };
+  EXPECT(has(message_of(forced), "stores nothing"), "%s", message_of(forced).c_str());
+  plant("");
+  CudaBench tardy(options_of(CopyMode::kBatch, CompletionMode::kWriteValue));
+  plant("tardy=2500");
+  const u32 job = tardy.submit({1}, {2});
+  tardy.flush({static_cast<std::int32_t>(job)});
+  EXPECT(tardy.verdict(job) == kOk, "a word that was late: %u", tardy.verdict(job));
+  plant("");
+}
+
+/// The product beside which things are measured: right although its factors come late, and as many blocks as fit.
+static void test_product() {
+  plant("late=20000");
+  const u32 side = 64;
+  std::vector<float> ones(u64{side} * side, 1);
+  const std::vector<float> product = bench::multiply(ones, ones, side);
+  for (const float each : product) EXPECT(each == static_cast<float>(side), "%f", static_cast<double>(each));
+  for (const u32 occupancy : {3u, 7u}) {
+    plant("occupancy=" + std::to_string(occupancy));
+    const bench::Busy busy(bench::Beside::kPersistent, 0, side, 0);
+    EXPECT(busy.blocks() == 4 * occupancy, "%u blocks on 4 multiprocessors", busy.blocks());
+  }
+  plant("");
+}
+
+int main() {
+  test_other_device();
+  test_other_context();
+  test_usable_once();
+  test_failed_checks();
+  test_capture_of_others();
+  test_captured_stream();
+  test_poor_gpus();
+  test_product();
+  test_held_gpu();
+  std::printf("the back end lives beside other processes, contexts, captures and kernels\n");
+  std::fflush(stdout);
+  std::_Exit(0);
+}

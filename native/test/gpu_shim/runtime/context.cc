@@ -1,0 +1,92 @@
+#include "context.h"
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "faults.h"
+
+namespace gpu_shim {
+namespace {
+
+struct Contexts {
+  std::mutex mutex;
+  std::map<int, CUcontext> primary;
+  unsigned captures = 0;  // in Global mode
+  bool spoiled = false;   // one of them
+};
+Contexts& contexts() {
+  static Contexts* const all = new Contexts;
+  return *all;
+}
+
+thread_local std::vector<CUcontext> stack;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+
+}  // namespace
+
+CUcontext primary_context(int device) {
+  Contexts& all = contexts();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.primary.find(device);
+  if (found != all.primary.end()) return found->second;
+  if (faults().taken >> device & 1) return nullptr;
+  return all.primary[device] = new CUctx_st{device, true};
+}
+
+CUcontext current_context() {
+  if (stack.empty()) {
+    CUcontext context = primary_context(0);
+    if (!context) return nullptr;
+    stack.push_back(context);
+  }
+  return stack.back();
+}
+
+int current_device() { return stack.empty() ? 0 : stack.back()->device; }
+void push_context(CUcontext context) { stack.push_back(context); }
+CUcontext pop_context() {
+  if (stack.empty()) return nullptr;
+  CUcontext top = stack.back();
+  stack.pop_back();
+  return top;
+}
+void replace_context(CUcontext context) {
+  static_cast<void>(pop_context());
+  push_context(context);
+}
+CUcontext context_on_top() { return stack.empty() ? nullptr : stack.back(); }
+
+bool has_context(int device) {
+  Contexts& all = contexts();
+  const std::lock_guard lock(all.mutex);
+  return all.primary.count(device) != 0;
+}
+CUcontext foreign_context(int device) { return new CUctx_st{device, false}; }
+
+void begin_global_capture() {
+  Contexts& all = contexts();
+  const std::lock_guard lock(all.mutex);
+  if (all.captures++ == 0) all.spoiled = false;
+}
+void end_global_capture(bool& was_spoiled) {
+  Contexts& all = contexts();
+  const std::lock_guard lock(all.mutex);
+  all.captures -= 1;
+  was_spoiled = all.spoiled;
+}
+cudaStreamCaptureMode exchange_capture_mode(cudaStreamCaptureMode mode) {
+  const cudaStreamCaptureMode before = capture_mode;
+  capture_mode = mode;
+  return before;
+}
+bool refused_by_capture() {
+  if (capture_mode == cudaStreamCaptureModeRelaxed) return false;
+  Contexts& all = contexts();
+  const std::lock_guard lock(all.mutex);
+  if (all.captures == 0) return false;
+  all.spoiled = true;
+  return true;
+}
+
+}  // namespace gpu_shim

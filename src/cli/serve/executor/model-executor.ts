@@ -1,0 +1,193 @@
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { BlockstepError, describeError } from '../../../base/errors.js';
+import type { SamplingParams } from '../../../engine/executor/sampling-params.js';
+import { readGguf } from '../../../executors/llama-cpp/gguf/gguf-file.js';
+import { fittingPool, inWords, memoryNeeds } from '../../../executors/llama-cpp/gguf/memory-needs.js';
+import { type ModelCard, readModelCard } from '../../../executors/llama-cpp/gguf/model-card.js';
+import { LlamaExecutor, type LlamaModel, openLlamaModel } from '../../../executors/llama-cpp/index.js';
+import { counted, grouped } from '../../../report/markup/figures.js';
+import type { SchedulerOptions } from '../../../scheduler/options/options.js';
+import { modelOptions, SAMPLING_DEFAULTS } from '../../../serve/index.js';
+import type { Io } from '../../terminal/io.js';
+import { freeDeviceMemory, freeHostMemory } from './free-memory.js';
+import { Loading } from './loading.js';
+import type { ModelFlags } from './model-flags.js';
+import type { ServedExecutor } from './served-executor.js';
+
+/** Requests that run at once: every one more makes the steps of all others longer. */
+const MAX_NUM_SEQS = 16;
+const BLOCK_SIZE = 16;
+/** Tokens of a step: on a CPU a longer one keeps all requests waiting, and with a large model it already does. */
+const STEP_TOKENS = { gpu: 2048, small: 512, large: 256 };
+const LARGE_MODEL = 4 * 2 ** 30;
+const GIB = 2 ** 30;
+const NO_TEMPLATE =
+  'The model has no chat template, so chats are refused: give one with --chat-template, or send whole prompts to /v1/completions.';
+
+/** The options of the scheduler as far as the executor is made for them. */
+type Sizes = Required<
+  Pick<
+    SchedulerOptions,
+    'blockSize' | 'maxNumSeqs' | 'maxNumBatchedTokens' | 'numSpeculativeTokens' | 'numBlocks' | 'maxModelLen'
+  >
+>;
+
+/**
+ * Loads the model that the command line names, and makes what serves it. All that can be known to be wrong is refused before the model is
+ * loaded.
+ * @param file of the model
+ * @param given the options of the scheduler that the command line says; the others are chosen
+ * @throws by rejection ERR_BLOCKSTEP_BAD_MODEL, ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_NO_MEMORY,
+ * ERR_BLOCKSTEP_NO_PACKAGE, ERR_BLOCKSTEP_NO_NATIVE; the reason of `io.signal`
+ */
+export async function modelExecutor(
+  file: string,
+  flags: ModelFlags,
+  given: Partial<SchedulerOptions>,
+  io: Io,
+): Promise<ServedExecutor> {
+  if (flags.ctx !== undefined && given.maxModelLen !== undefined)
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_BAD_ARG',
+      '--ctx and --max-model-len are the same: give one of them',
+    );
+  const card = readModelCard(readGguf(file));
+  const chatTemplate = flags.chatTemplate === undefined ? null : readTemplate(flags.chatTemplate);
+  const wanted = { ...given, ...(flags.ctx !== undefined && { maxModelLen: flags.ctx }) };
+  const { variant, memory } = flags;
+  // What a GPU has is known when llama.cpp is loaded; a CPU's memory is looked at before that.
+  const isOnHost = variant === 'cpu' || (variant === 'auto' && process.platform !== 'darwin');
+  const free = memory === undefined ? null : memory * GIB;
+  // Before the weights are there: mapped ones take memory only when they are read.
+  const onHost = free ?? freeHostMemory();
+  const early = isOnHost ? sizesFor(card, flags, wanted, onHost, false) : null;
+  const model = await load(file, card, flags, io);
+  let executor: LlamaExecutor | null = null;
+  try {
+    const gpus = model.devices.filter(({ isGpu }) => isGpu);
+    const isOnGpu = gpus.length > 0 && (flags.gpuLayers ?? card.numLayers) >= card.numLayers;
+    const there = isOnGpu ? (free ?? freeDeviceMemory(gpus)) : onHost;
+    const sizes = early ?? sizesFor(card, flags, wanted, there, isOnGpu);
+    const { threads, cacheType } = flags;
+    executor = await LlamaExecutor.create({
+      model,
+      ...sizes,
+      cacheType,
+      ...(threads !== undefined && { threads }),
+    });
+    const { canRollBack } = executor.limits;
+    const { enablePrefixCaching = canRollBack } = given;
+    const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, ...card.sampling };
+    return {
+      executor,
+      model: await modelOptions(model, {
+        id: basename(file).replace(/\.gguf$/i, ''),
+        samplingDefaults: sampling,
+        ...(chatTemplate !== null && { chatTemplate }),
+      }),
+      options: { ...wanted, ...sizes, enablePrefixCaching },
+      notes: [
+        describeModel(
+          model,
+          executor,
+          gpus.map(({ description }) => description),
+        ),
+        describePool(card, flags, sizes, enablePrefixCaching),
+        describeSampling(sampling),
+        ...(card.chatTemplate === null && chatTemplate === null ? [NO_TEMPLATE] : []),
+      ],
+      example: {
+        path: '/v1/chat/completions',
+        body: { messages: [{ role: 'user', content: 'Hello! Who are you?' }], stream: true },
+      },
+      close: () => model.dispose(),
+    };
+  } catch (error) {
+    executor?.dispose();
+    model.dispose();
+    throw error;
+  }
+}
+
+async function load(file: string, card: ModelCard, flags: ModelFlags, io: Io): Promise<LlamaModel> {
+  const loading = new Loading(io.stderr, `${file} (${inWords(card.weightBytes)})`);
+  try {
+    const model = await openLlamaModel({
+      path: file,
+      variant: flags.variant,
+      ...(flags.gpuLayers !== undefined && { gpuLayers: flags.gpuLayers }),
+      onProgress: (share) => loading.update(share),
+      signal: io.signal,
+    });
+    loading.done();
+    return model;
+  } catch (error) {
+    loading.failed();
+    throw error;
+  }
+}
+
+/** The sizes that were asked for, and for the others those that suit the model and fit. */
+function sizesFor(
+  card: ModelCard,
+  { cacheType }: ModelFlags,
+  given: Partial<SchedulerOptions>,
+  free: number,
+  isOnGpu: boolean,
+): Sizes {
+  const onHost = card.weightBytes > LARGE_MODEL ? STEP_TOKENS.large : STEP_TOKENS.small;
+  const {
+    blockSize = BLOCK_SIZE,
+    maxNumSeqs = MAX_NUM_SEQS,
+    maxNumBatchedTokens = isOnGpu ? STEP_TOKENS.gpu : onHost,
+    numSpeculativeTokens = 0,
+    numBlocks = null,
+    maxModelLen = null,
+  } = given;
+  const shape = { blockSize, maxNumSeqs, maxNumBatchedTokens, numBlocks, maxModelLen, cacheType };
+  return {
+    blockSize,
+    maxNumSeqs,
+    maxNumBatchedTokens,
+    numSpeculativeTokens,
+    ...fittingPool(card, shape, free),
+  };
+}
+
+function readTemplate(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    const message = `the chat template ${path} cannot be read: ${describeError(cause)}`;
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', message, { cause });
+  }
+}
+
+function describeModel({ info }: LlamaModel, { threads }: LlamaExecutor, gpus: readonly string[]): string {
+  const { name, description, weightBytes, library } = info;
+  const what = name === null ? description : `${name} (${description})`;
+  const where = gpus.length > 0 ? gpus.join(', ') : `the CPU, in ${counted(threads, 'thread')}`;
+  return `${what}, ${inWords(weightBytes)} of weights, by llama.cpp ${library.version} on ${where}.`;
+}
+
+function describeSampling(sampling: SamplingParams): string {
+  // Numbers of 32 bits in a file have digits that nobody wrote.
+  const named = Object.entries(sampling).map(
+    ([name, value]) => `${name} ${Number((value as number).toFixed(4))}`,
+  );
+  return `Unless a request says otherwise: ${named.join(', ')}.`;
+}
+
+function describePool(card: ModelCard, flags: ModelFlags, sizes: Sizes, cachesPrefixes: boolean): string {
+  const { numBlocks, blockSize, maxModelLen, maxNumSeqs, maxNumBatchedTokens } = sizes;
+  const tokens = (numBlocks - 1) * blockSize;
+  const { perToken } = memoryNeeds(card, { ...sizes, cacheType: flags.cacheType });
+  const takes = perToken === 0 ? '' : `, ${inWords(tokens * perToken)} as ${flags.cacheType}`;
+  return [
+    `Context ${counted(maxModelLen, 'token')} a request`,
+    `KV cache ${counted(tokens, 'token')}${takes}`,
+    `at most ${counted(maxNumSeqs, 'request')} and ${grouped(maxNumBatchedTokens)} tokens a step`,
+    `prefix cache ${cachesPrefixes ? 'on' : 'off'}.`,
+  ].join('; ');
+}

@@ -1,0 +1,66 @@
+import { InvalidArgumentError, Option } from 'commander';
+import type { CacheType } from '../../../executors/llama-cpp/gguf/memory-needs.js';
+import { CACHE_TYPE_NAMES } from '../../../executors/llama-cpp/gguf/memory-needs.js';
+import type { LlamaVariant } from '../../../executors/llama-cpp/index.js';
+import { parse } from '../../terminal/flag-values.js';
+
+/** The values of the flags that go with `--model`. */
+export interface ModelFlags {
+  model?: string;
+  ctx?: number;
+  variant: LlamaVariant;
+  gpuLayers?: number;
+  threads?: number;
+  cacheType: CacheType;
+  memory?: number;
+  chatTemplate?: string;
+}
+
+/** The flags that go with `--model` alone. */
+export const MODEL_FLAGS = [
+  'ctx',
+  'variant',
+  'gpuLayers',
+  'threads',
+  'cacheType',
+  'memory',
+  'chatTemplate',
+] as const;
+
+const VARIANTS: readonly LlamaVariant[] = ['auto', 'cpu', 'cuda', 'vulkan', 'metal'];
+
+/** The flags that say which model is served, and how llama.cpp runs it. */
+export function modelFlags(): readonly Option[] {
+  return [
+    new Option('--model <file>', 'a model in a GGUF file, run by llama.cpp'),
+    new Option(
+      '--ctx <n>',
+      'most tokens of a request, prompt and output (default: what the model was trained for, at most 8192, and what fits)',
+    ).argParser(parse.count),
+    new Option(
+      '--variant <name>',
+      'what llama.cpp computes on; auto is Metal on a Mac of Apple’s, else the CPU',
+    )
+      .choices([...VARIANTS])
+      .default('auto'),
+    new Option('--gpu-layers <n>', 'layers whose weights lie on the GPU (default: all)').argParser(layers),
+    new Option(
+      '--threads <n>',
+      'threads that compute on the CPU (default: one less than there are processors, at most 8)',
+    ).argParser(parse.count),
+    new Option('--cache-type <name>', 'how keys and values are kept')
+      .choices([...CACHE_TYPE_NAMES])
+      .default('f16'),
+    new Option(
+      '--memory <gib>',
+      'GiB that weights and KV cache may take together (default: nine tenths of what is free)',
+    ).argParser(parse.positive),
+    new Option('--chat-template <file>', 'a chat template in Jinja, in place of the model’s own'),
+  ];
+}
+
+function layers(text: string): number {
+  const value = parse.integer(text);
+  if (value >= 0) return value;
+  throw new InvalidArgumentError('Expected an integer >= 0.');
+}

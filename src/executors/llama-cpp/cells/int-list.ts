@@ -1,0 +1,43 @@
+/** A list of 32-bit integers that grows, and keeps its memory when it is emptied. */
+export class IntList {
+  #values = new Int32Array(256);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The values; valid until the list grows. */
+  get values(): Int32Array {
+    return this.#values;
+  }
+
+  clear(): void {
+    this.#length = 0;
+  }
+
+  push(value: number): void {
+    this.reserve(1);
+    this.#values[this.#length++] = value;
+  }
+
+  /** Makes room for `count` more. */
+  reserve(count: number): void {
+    if (this.#length + count <= this.#values.length) return;
+    const grown = new Int32Array(2 * (this.#length + count));
+    grown.set(this.#values);
+    this.#values = grown;
+  }
+
+  /** Adds `count` numbers, which are not set yet. @returns the index of the first one */
+  extend(count: number): number {
+    this.reserve(count);
+    this.#length += count;
+    return this.#length - count;
+  }
+
+  append(list: IntList): void {
+    const at = this.extend(list.length);
+    this.#values.set(list.#values.subarray(0, list.length), at);
+  }
+}

@@ -1,0 +1,174 @@
+import { closeSync, fstatSync, openSync } from 'node:fs';
+import { badModel } from './bad-model.js';
+import { CutOff, FileBytes } from './file-bytes.js';
+import { type TensorType, tensorType } from './tensor-types.js';
+
+const VERSIONS = [2, 3];
+/** The version as a machine wrote it that puts the high byte first. */
+const BIG_ENDIAN = VERSIONS.map((version) => version * 2 ** 24);
+/** The longest list that is kept: one value for each layer, not the tokens of a vocabulary. */
+const MOST_KEPT = 4096;
+const MOST_DIMENSIONS = 4;
+const DEFAULT_ALIGNMENT = 32;
+
+/** A value of a file's metadata. Of a list with more than 4,096 items only the length is kept. */
+export type GgufValue =
+  | string
+  | number
+  | boolean
+  | readonly (string | number | boolean)[]
+  | { readonly length: number };
+
+/** A tensor of a file. */
+export interface GgufTensor {
+  readonly name: string;
+  /** The dimension that lies together in memory comes first. */
+  readonly shape: readonly number[];
+  readonly type: TensorType;
+  readonly bytes: number;
+}
+
+/** What stands in a GGUF file in front of its weights. */
+export interface GgufFile {
+  readonly path: string;
+  /** Version of the format. */
+  readonly version: number;
+  readonly values: ReadonlyMap<string, GgufValue>;
+  readonly tensors: readonly GgufTensor[];
+  /** Bytes of all tensors. */
+  readonly weightBytes: number;
+}
+
+/** How a value is read, and how many bytes it has at least. */
+type Reader = readonly [least: number, read: (bytes: FileBytes) => string | number | boolean];
+
+/** By the number of the type in the file. Texts are 8, lists 9. */
+const READERS: Readonly<Record<number, Reader>> = {
+  0: [1, (bytes) => bytes.u8()],
+  1: [1, (bytes) => bytes.i8()],
+  2: [2, (bytes) => bytes.u16()],
+  3: [2, (bytes) => bytes.i16()],
+  4: [4, (bytes) => bytes.u32()],
+  5: [4, (bytes) => bytes.i32()],
+  6: [4, (bytes) => bytes.f32()],
+  7: [1, (bytes) => bytes.u8() !== 0],
+  8: [8, (bytes) => bytes.text()],
+  10: [8, (bytes) => bytes.u64()],
+  11: [8, (bytes) => bytes.i64()],
+  12: [8, (bytes) => bytes.f64()],
+};
+const TEXT = 8;
+const LIST = 9;
+
+/**
+ * Reads what stands in a GGUF file in front of its weights, and checks that the weights are there: all that can be known of a model
+ * without loading it.
+ * @throws ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off, of another format or version, or one of several parts
+ */
+export function readGguf(path: string): GgufFile {
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    throw badModel(path, code === 'ENOENT' ? 'does not exist' : `cannot be opened (${code})`, cause);
+  }
+  try {
+    const status = fstatSync(file);
+    if (!status.isFile()) throw badModel(path, 'is no file');
+    return readWhole(path, new FileBytes(file, status.size), status.size);
+  } catch (cause) {
+    if (!(cause instanceof CutOff)) throw cause;
+    throw badModel(path, `is cut off or damaged: ${cause.message}; copy or download it again`, cause);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function readWhole(path: string, bytes: FileBytes, size: number): GgufFile {
+  const version = readVersion(path, bytes);
+  const numTensors = bytes.u64();
+  const numValues = bytes.u64();
+  const values = new Map<string, GgufValue>();
+  for (let i = 0; i < numValues; i++) {
+    const key = bytes.text();
+    values.set(key, readValue(path, key, bytes));
+  }
+  const parts = values.get('split.count');
+  if (typeof parts === 'number' && parts > 1)
+    throw badModel(path, `is one of ${parts} parts; join them with llama-gguf-split --merge`);
+  const tensors: GgufTensor[] = [];
+  let weightBytes = 0;
+  let end = 0;
+  for (let i = 0; i < numTensors; i++) {
+    const tensor = readTensor(path, bytes);
+    tensors.push(tensor);
+    weightBytes += tensor.bytes;
+    end = Math.max(end, bytes.u64() + tensor.bytes);
+  }
+  const alignment = values.get('general.alignment') ?? DEFAULT_ALIGNMENT;
+  if (typeof alignment !== 'number' || !(alignment >= 1) || alignment > 2 ** 20)
+    throw badModel(path, 'is damaged: general.alignment is no number of bytes');
+  const start = Math.ceil(bytes.position / alignment) * alignment;
+  if (start + end > size)
+    throw new CutOff(`its weights end at byte ${start + end}, and the file has ${size} bytes`);
+  return { path, version, values, tensors, weightBytes };
+}
+
+function readVersion(path: string, bytes: FileBytes): number {
+  const foreign = 'is no GGUF file';
+  if (bytes.left < 24) throw badModel(path, `${foreign}: it has ${bytes.left} bytes`);
+  const magic = bytes.bytes(4).toString('latin1');
+  if (magic !== 'GGUF')
+    throw badModel(path, `${foreign}: it begins with ${JSON.stringify(magic)}, not "GGUF"`);
+  const version = bytes.u32();
+  if (BIG_ENDIAN.includes(version))
+    throw badModel(path, 'was written for machines that put the high byte first, which this one does not');
+  if (!VERSIONS.includes(version))
+    throw badModel(
+      path,
+      `has version ${version} of the format; versions ${VERSIONS.join(' and ')} can be read`,
+    );
+  return version;
+}
+
+function readValue(path: string, key: string, bytes: FileBytes): GgufValue {
+  const type = bytes.u32();
+  if (type !== LIST) return readerOf(path, key, type)[1](bytes);
+  const itemType = bytes.u32();
+  const length = bytes.u64();
+  const [least, read] = readerOf(path, key, itemType);
+  if (length * least > bytes.left)
+    throw new CutOff(`${shortened(key)} is to have ${length} items, and there are ${bytes.left} bytes`);
+  if (length <= MOST_KEPT) return Array.from({ length }, () => read(bytes));
+  if (itemType !== TEXT) bytes.skip(length * least);
+  else for (let i = 0; i < length; i++) bytes.skip(bytes.u64());
+  return { length };
+}
+
+function readerOf(path: string, key: string, type: number): Reader {
+  const reader = Object.hasOwn(READERS, type) ? READERS[type] : undefined;
+  if (reader === undefined)
+    throw badModel(path, `is damaged: ${shortened(key)} has the unknown type ${type}`);
+  return reader;
+}
+
+function readTensor(path: string, bytes: FileBytes): GgufTensor {
+  const name = bytes.text();
+  const dimensions = bytes.u32();
+  if (dimensions > MOST_DIMENSIONS)
+    throw badModel(path, `is damaged: the tensor ${shortened(name)} has ${dimensions} dimensions`);
+  const shape = Array.from({ length: dimensions }, () => bytes.u64());
+  const number = bytes.u32();
+  const type = tensorType(number);
+  if (type === null)
+    throw badModel(path, `has a tensor, ${shortened(name)}, of type ${number}, which is not supported`);
+  const weights = shape.reduce((product, length) => product * length, 1);
+  if ((shape[0] ?? 1) % type.weights !== 0)
+    throw badModel(path, `is damaged: rows of ${shape[0]} weights in ${shortened(name)} are no ${type.name}`);
+  return { name, shape, type, bytes: (weights / type.weights) * type.bytes };
+}
+
+function shortened(name: string): string {
+  return JSON.stringify(name.slice(0, 60));
+}

@@ -1,0 +1,135 @@
+import { badModel } from './bad-model.js';
+import type { GgufFile, GgufValue } from './gguf-file.js';
+
+/** What a model's file says of it, as far as the model need not be loaded for it. */
+export interface ModelCard {
+  readonly path: string;
+  /** The name that the model was given; null: none. */
+  readonly name: string | null;
+  readonly architecture: string;
+  /** Tokens that the model was trained for, prompt and output together. */
+  readonly contextLength: number;
+  readonly numLayers: number;
+  /** Numbers of a token's vector, and of the widest one within a layer. */
+  readonly width: number;
+  readonly feedForward: number;
+  /** Tokens of the vocabulary. */
+  readonly numTokens: number;
+  /** Numbers that a layer keeps for each token, for all layers: its keys and its values. */
+  readonly kvNumbers: { readonly keys: number; readonly values: number };
+  /** Numbers that all layers keep of a text whatever its length: the states of recurrent layers. 0: there are none. */
+  readonly stateNumbers: number;
+  /** Tokens of the sliding window that some layers have; 0: none has one. */
+  readonly window: number;
+  readonly weightBytes: number;
+  /** The type in which most of the weights are, by their bytes. */
+  readonly weightType: string;
+  /** The chat template; null: none. */
+  readonly chatTemplate: string | null;
+  /** How the makers of the model want tokens picked; empty: they did not say. */
+  readonly sampling: Readonly<Partial<Record<'temperature' | 'top_k' | 'top_p' | 'min_p', number>>>;
+}
+
+/** Architectures that generate no text one token after the other. */
+const NO_GENERATORS =
+  /^(clip|.*bert.*|t5encoder|t5|gemma-embedding|llama-embed|eagle3|dflash|dream|llada.*|rnd1|wavtokenizer-dec)$/;
+const SAMPLING = { temperature: 'temp', top_k: 'top_k', top_p: 'top_p', min_p: 'min_p' } as const;
+
+/**
+ * Reads what a model's file says of it.
+ * @throws ERR_BLOCKSTEP_BAD_MODEL for a file that is no language model, or lacks what every one has
+ */
+export function readModelCard({ path, values, tensors, weightBytes }: GgufFile): ModelCard {
+  const text = (key: string): string | null => {
+    const value = values.get(key);
+    return typeof value === 'string' && value !== '' ? value : null;
+  };
+  const kind = text('general.type') ?? 'model';
+  if (kind !== 'model') throw badModel(path, `is no model, but ${JSON.stringify(kind.slice(0, 60))}`);
+  const architecture = text('general.architecture');
+  if (architecture === null) throw badModel(path, 'does not say its architecture (general.architecture)');
+  if (NO_GENERATORS.test(architecture))
+    throw badModel(path, `has the architecture ${architecture}, which generates no text token by token`);
+  const { needed, number, perLayer } = numbersOf(path, architecture, values);
+  const numLayers = needed('block_count');
+  const width = needed('embedding_length');
+  const heads = perLayer('attention.head_count', numLayers, 0);
+  const kvHeads = perLayer('attention.head_count_kv', numLayers, null).map(
+    (each, i) => each ?? heads[i] ?? 0,
+  );
+  const headSize = Math.max(...heads) > 0 ? width / Math.max(...heads) : 0;
+  const states = stateNumbers(number, width);
+  // Of a hybrid that names no layers, one layer in so many has attention and the others a state.
+  const interval = number('full_attention_interval') ?? 1;
+  const hasAttention = kvHeads.map((each, i) => each > 0 && (i + 1) % interval === 0);
+  const total = kvHeads.reduce((sum: number, each, i) => sum + (hasAttention[i] ? each : 0), 0);
+  const recurrent = states === 0 ? 0 : hasAttention.filter((has) => !has).length || numLayers;
+  const listed = values.get('tokenizer.ggml.tokens');
+  return {
+    path,
+    name: text('general.name'),
+    architecture,
+    contextLength: needed('context_length'),
+    numLayers,
+    width,
+    feedForward: Math.max(0, ...perLayer('feed_forward_length', numLayers, 0).map((each) => each ?? 0)),
+    numTokens: number('vocab_size') ?? (typeof listed === 'object' ? listed.length : 0),
+    kvNumbers: {
+      keys: total * (number('attention.key_length') ?? headSize),
+      values: total * (number('attention.value_length') ?? headSize),
+    },
+    stateNumbers: recurrent * states,
+    window: number('attention.sliding_window') ?? 0,
+    weightBytes,
+    weightType: mostOf(tensors),
+    chatTemplate: text('tokenizer.chat_template'),
+    sampling: Object.fromEntries(
+      Object.entries(SAMPLING).flatMap(([name, key]) => {
+        const value = values.get(`general.sampling.${key}`);
+        return typeof value === 'number' ? [[name, value]] : [];
+      }),
+    ),
+  };
+}
+
+function numbersOf(path: string, architecture: string, values: ReadonlyMap<string, GgufValue>) {
+  const number = (key: string): number | null => {
+    const value = values.get(`${architecture}.${key}`);
+    return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? value : null;
+  };
+  const needed = (key: string): number => {
+    const value = number(key);
+    if (value === null || value < 1 || value > 2 ** 31)
+      throw badModel(path, `does not say its ${key} (${architecture}.${key})`);
+    return value;
+  };
+  /** One value for each layer: a list, or a number for all. */
+  const perLayer = <Other>(key: string, numLayers: number, otherwise: Other): (number | Other)[] => {
+    const value = values.get(`${architecture}.${key}`);
+    const list = Array.isArray(value) ? (value as readonly unknown[]) : null;
+    return Array.from({ length: Math.min(numLayers, 2 ** 16) }, (_, layer) => {
+      const each = list === null ? value : list[layer];
+      return typeof each === 'number' && each >= 0 ? each : otherwise;
+    });
+  };
+  return { needed, number, perLayer };
+}
+
+/** Numbers of the state of one recurrent layer, by what its file says: as Mamba, LFM2 and RWKV have it. */
+function stateNumbers(number: (key: string) => number | null, width: number): number {
+  const heads = number('wkv.head_size');
+  if (heads !== null) return width * (heads + (number('token_shift_count') ?? 2));
+  const short = number('shortconv.l_cache');
+  if (short !== null) return width * Math.max(0, short - 1);
+  const inner = number('ssm.inner_size') ?? 0;
+  const size = number('ssm.state_size') ?? 0;
+  const kernel = Math.max(0, (number('ssm.conv_kernel') ?? 0) - 1);
+  return kernel * (inner + 2 * (number('ssm.group_count') ?? 0) * size) + size * inner;
+}
+
+function mostOf(tensors: GgufFile['tensors']): string {
+  const bytes = new Map<string, number>();
+  for (const { type, bytes: more } of tensors) bytes.set(type.name, (bytes.get(type.name) ?? 0) + more);
+  const [most] = [...bytes].sort(([, a], [, b]) => b - a);
+  return most?.[0] ?? 'none';
+}

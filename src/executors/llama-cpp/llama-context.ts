@@ -1,0 +1,60 @@
+import { BlockstepError, describeError } from '../../base/errors.js';
+import { badModel } from './gguf/bad-model.js';
+import { inWords, memoryNeeds } from './gguf/memory-needs.js';
+import type { ResolvedLlamaOptions } from './llama-options.js';
+import { LlamaModel } from './model/llama-model.js';
+import type { NativeContext } from './native/binding.js';
+import { endAtExit } from './native/end-at-exit.js';
+
+/**
+ * Makes the context of an executor.
+ * @param batch most tokens of a call
+ * @throws by rejection ERR_BLOCKSTEP_BAD_MODEL, ERR_BLOCKSTEP_NO_MEMORY
+ */
+export async function makeContext(options: ResolvedLlamaOptions, batch: number): Promise<NativeContext> {
+  const { model, numBlocks, blockSize, numSequences, threads, microBatch } = options;
+  const { maxNumSeqs, numSpeculativeTokens } = options;
+  const { native } = LlamaModel.nativeOf(model);
+  const { hasDecoder, hasEncoder, isDiffusion } = native.info();
+  if (!hasDecoder || hasEncoder || isDiffusion)
+    throw badModel(model.info.file, 'generates no text token by token');
+  if (!model.devices.some(({ isGpu }) => isGpu)) checkMemory(options, process.availableMemory());
+  try {
+    const context = await native.createContext({
+      // The null block has no cells.
+      cells: (numBlocks - 1) * blockSize,
+      batch,
+      microBatch: Math.min(microBatch, batch),
+      sequences: numSequences,
+      outputs: maxNumSeqs * (1 + numSpeculativeTokens),
+      threads,
+      batchThreads: threads,
+      typeK: options.nativeCacheType,
+      typeV: options.nativeCacheType,
+      flashAttention: options.nativeFlashAttention,
+      offloadCache: model.devices.some(({ isGpu }) => isGpu),
+    });
+    endAtExit(context);
+    return context;
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : describeError(cause);
+    const message = `llama.cpp could not make a context of ${numBlocks} blocks of ${blockSize} tokens for ${model.info.file}: ${why}`;
+    throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message, { cause });
+  }
+}
+
+/**
+ * Refuses a pool that does not fit: the system would give the memory away, and end some process when it is used. The weights are in memory
+ * already.
+ * @throws ERR_BLOCKSTEP_NO_MEMORY, which says how many blocks would fit
+ */
+function checkMemory(options: ResolvedLlamaOptions, free: number): void {
+  const { model, numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, cacheType } = options;
+  const { perToken, states, work } = memoryNeeds(model.card, { maxNumSeqs, maxNumBatchedTokens, cacheType });
+  const cache = (blocks: number): number => (blocks - 1) * blockSize * perToken;
+  if (cache(numBlocks) + states + work <= free) return;
+  const most = perToken === 0 ? 0 : Math.floor((free - states - work) / (blockSize * perToken)) + 1;
+  const fits = most >= 2 ? `${most} blocks would fit` : 'no pool would fit';
+  const message = `a pool of ${numBlocks} blocks of ${blockSize} tokens for ${model.info.file} needs ${inWords(cache(numBlocks))} of KV cache and ${inWords(states + work)} to compute with, and ${inWords(free)} are free: ${fits}`;
+  throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message);
+}

@@ -1,0 +1,224 @@
+import { badArg } from '../../base/checks.js';
+import { BlockstepError, describeError } from '../../base/errors.js';
+import { INSPECT, showFacts } from '../../base/inspect.js';
+import type { StepTables } from '../../core/tables.js';
+import type {
+  Executor,
+  ExecutorPlan,
+  ExecutorResult,
+  SubmittedRequest,
+} from '../../engine/executor/executor.js';
+import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
+import { makeContext } from './llama-context.js';
+import {
+  type LlamaExecutorOptions,
+  type ResolvedLlamaOptions,
+  resolveLlamaOptions,
+} from './llama-options.js';
+import type { NativeAnswer, NativeContext } from './native/binding.js';
+import { LlamaGrammar } from './sampling/llama-grammar.js';
+import { Samplers } from './sampling/samplers.js';
+import { readChoice } from './sampling/token-choice.js';
+import { readAnswer } from './step/answer.js';
+import { Drafts } from './step/drafts.js';
+import { Planner } from './step/planner.js';
+
+/** Rows of a call from which on llama.cpp computes attention in tiles on a CPU (GGML_FA_TILE_Q), where decodes are slow. */
+const SPLIT_FROM = 64;
+
+/** What a `LlamaExecutor` has done so far. */
+export interface LlamaExecutorStats {
+  /** Steps that were begun, and those that failed, as a whole or in part. */
+  readonly steps: number;
+  readonly failedSteps: number;
+  /** Tokens that were given to llama.cpp. */
+  readonly tokens: number;
+  /** Blocks whose KV was taken from the prefix cache; and how many of these were computed in the same step. */
+  readonly hits: number;
+  readonly hitsInStep: number;
+  /** Tokens of hits that were computed again, since their cells had been given up for want of sequences. */
+  readonly recomputed: number;
+  /** Sequences that keep blocks of ended requests now, and how many were given up because no sequence was left. */
+  readonly cachedSequences: number;
+  readonly sequencesGivenUp: number;
+  /** Cells of llama.cpp's cache that hold KV of blocks, of how many. */
+  readonly cells: number;
+  readonly maxCells: number;
+}
+
+/**
+ * Runs a model by llama.cpp: an executor whose tokens are those of the model alone. Batches, prefix hits, preemption and drafts change how
+ * fast they come, and nothing else, as far as llama.cpp's arithmetic does not depend on the batch (docs/llama-cpp.md).
+ *
+ * The KV of all blocks lies in one cache of llama.cpp, of numBlocks x blockSize cells. Steps are computed in a thread of the executor's own.
+ */
+export class LlamaExecutor implements Executor {
+  readonly usesTables = true;
+  /** The sizes that the executor was made for. */
+  readonly limits: Readonly<Required<Omit<ExecutorLimits, 'fixedShape'>>>;
+  /** Threads that compute on the CPU. */
+  readonly threads: number;
+  readonly #options: ResolvedLlamaOptions;
+  readonly #context: NativeContext;
+  readonly #planner: Planner;
+  readonly #samplers: Samplers;
+  readonly #drafts: Drafts;
+  /** [entry] the sampler of each entry of a step, and whether its parameters are bad. */
+  readonly #samplerNumbers: Int32Array;
+  readonly #entryErrors: Uint8Array;
+  #numSteps = 0;
+  #failedSteps = 0;
+  #numTokens = 0;
+  #broken: Error | null = null;
+  #disposed = false;
+
+  private constructor(options: ResolvedLlamaOptions, context: NativeContext) {
+    this.#options = options;
+    this.threads = options.threads;
+    this.#context = context;
+    const { model, numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens } = options;
+    const { maxModelLen, numSpeculativeTokens, numSequences } = options;
+    const keepsPrefixes = model.info.memory === 'attention';
+    this.#planner = new Planner(
+      {
+        numBlocks,
+        blockSize,
+        maxBlocks: Math.ceil((maxModelLen + numSpeculativeTokens) / blockSize) + 2,
+        numSequences,
+        keepsPrefixes,
+      },
+      {
+        batch: batchOf(options),
+        splitFrom: model.devices.some(({ isGpu }) => isGpu) ? Number.POSITIVE_INFINITY : SPLIT_FROM,
+      },
+    );
+    this.#samplers = new Samplers(context, model.info.vocabSize);
+    this.#drafts = new Drafts(numSpeculativeTokens);
+    this.#samplerNumbers = new Int32Array(maxNumSeqs);
+    this.#entryErrors = new Uint8Array(maxNumSeqs);
+    this.limits = Object.freeze({
+      numBlocks,
+      blockSize,
+      kvGroups: null,
+      maxNumSeqs,
+      maxNumBatchedTokens,
+      maxModelLen,
+      pipelineDepth: 1,
+      numSpeculativeTokens,
+      canRollBack: keepsPrefixes,
+    });
+  }
+
+  /**
+   * Makes an executor: allocates the KV cache, and memory to compute in.
+   * @returns a promise of it. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY, which says what would fit;
+   * ERR_BLOCKSTEP_BAD_MODEL for a model that generates no text token by token; ERR_BLOCKSTEP_DISPOSED
+   */
+  static async create(options: LlamaExecutorOptions): Promise<LlamaExecutor> {
+    const resolved = resolveLlamaOptions(options);
+    return new LlamaExecutor(resolved, await makeContext(resolved, batchOf(resolved)));
+  }
+
+  /** What was done so far. */
+  stats(): LlamaExecutorStats {
+    const { cells, counts } = this.#planner;
+    return {
+      steps: this.#numSteps,
+      failedSteps: this.#failedSteps,
+      tokens: this.#numTokens,
+      ...counts,
+      cachedSequences: cells.numHolders,
+      sequencesGivenUp: cells.holdersDropped,
+      cells: cells.cells,
+      maxCells: this.#maxCells,
+    };
+  }
+
+  /** Computes the next step. @throws by rejection ERR_BLOCKSTEP_EXECUTOR with what llama.cpp said; ERR_BLOCKSTEP_DISPOSED */
+  async execute(plan: ExecutorPlan, tables: StepTables | null): Promise<ExecutorResult> {
+    if (this.#disposed) throw disposed();
+    if (this.#broken !== null) throw this.#broken;
+    if (tables === null)
+      throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', 'the executor needs the tables of a step');
+    this.#numSteps++;
+    const planner = this.#planner;
+    this.#samplers.find(plan, tables, this.#samplerNumbers, this.#entryErrors);
+    planner.plan(plan, tables, this.#samplerNumbers);
+    planner.cells.check(this.#maxCells);
+    this.#drafts.read(plan, tables);
+    this.#numTokens += planner.program.numTokens;
+    const answer = await this.#compute(plan.numRequests);
+    if (this.#disposed) throw disposed();
+    if (answer.failure !== '') {
+      this.#failedSteps++;
+      const error = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', `llama.cpp failed: ${answer.failure}`);
+      if (answer.callsDone < 0) this.#broken = error;
+      planner.failed(plan, answer.callsDone);
+      if (answer.callsDone <= 0) throw error;
+    }
+    const result = readAnswer(plan, planner.program, answer, this.#samplers, this.#entryErrors);
+    const drafts = this.#drafts.next(plan, result);
+    return drafts === undefined ? result : { ...result, drafts };
+  }
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for a token outside the vocabulary, parameters that are no `SamplingParams`, an adapter, and a grammar that is not the model's */
+  checkRequest({ prompt, params, grammar, adapter }: SubmittedRequest): void {
+    const { vocabSize } = this.#options.model.info;
+    for (let i = 0; i < prompt.length; i++)
+      if (prompt[i] >= vocabSize || prompt[i] < 0)
+        throw badArg(`prompt[${i}]`, prompt[i], `a token of the vocabulary, from 0 to ${vocabSize - 1}`);
+    readChoice(params, vocabSize);
+    if (adapter !== '') throw badArg('adapter', adapter, 'absent: the executor has no adapters');
+    if (grammar !== null && !(grammar instanceof LlamaGrammar))
+      throw badArg('grammar', grammar, 'one that LlamaModel.grammar made');
+  }
+
+  requestsFinished(handles: readonly number[]): void {
+    this.#planner.release(handles);
+    this.#samplers.forget(handles);
+    this.#drafts.forget(handles);
+  }
+
+  /** Frees the KV cache. A step that is being computed is broken off, as soon as llama.cpp can. Idempotent. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.#context.dispose();
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { threads } = this;
+    const { numBlocks, blockSize, maxNumSeqs, model } = this.#options;
+    const facts = { model: model.info.architecture, numBlocks, blockSize, maxNumSeqs, threads };
+    return showFacts('LlamaExecutor', depth, options, facts);
+  }
+
+  async #compute(numEntries: number): Promise<NativeAnswer> {
+    const program = this.#planner.program.write(numEntries);
+    try {
+      return await this.#context.compute(program.values, program.length);
+    } catch (cause) {
+      // It was refused before it began, so that the cache is not what it is taken for.
+      this.#broken = new BlockstepError('ERR_BLOCKSTEP_INVARIANT', describeError(cause), { cause });
+      throw this.#broken;
+    }
+  }
+
+  get #maxCells(): number {
+    return (this.#options.numBlocks - 1) * this.#options.blockSize;
+  }
+}
+
+/** Most tokens of a call of llama.cpp. What is computed again comes on top of a step's tokens, in more calls. */
+function batchOf({
+  maxNumBatchedTokens,
+  numSpeculativeTokens,
+  numBlocks,
+  blockSize,
+}: ResolvedLlamaOptions): number {
+  return Math.max(Math.min(maxNumBatchedTokens, (numBlocks - 1) * blockSize), numSpeculativeTokens + 1);
+}
+
+function disposed(): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the executor was disposed');
+}

@@ -1,0 +1,120 @@
+import { badArg, checkOneOf, isObject } from '../../base/checks.js';
+import { badArgument, checkInteger } from '../../base/errors.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import { defaultThreads } from './llama-threads.js';
+import { LlamaModel } from './model/llama-model.js';
+
+/** Options of `LlamaExecutor.create`. */
+export interface LlamaExecutorOptions {
+  /** The model. It may be disposed after the executor has been made; the weights stay as long as the executor. */
+  readonly model: LlamaModel;
+  /** Blocks of the KV pool, the null block included: numBlocks x blockSize cells of llama.cpp's cache. */
+  readonly numBlocks: number;
+  /** Tokens per block. Default 16. */
+  readonly blockSize?: number;
+  /** Most requests in one step. Default 16. */
+  readonly maxNumSeqs?: number;
+  /** Most tokens in one step. Default 512. A longer step keeps all requests waiting for longer. */
+  readonly maxNumBatchedTokens?: number;
+  /** Most tokens of one request. Default: what the model was trained on, or what the pool holds, if that is less. */
+  readonly maxModelLen?: number;
+  /** Most draft tokens of a request in one step. Default 0. */
+  readonly numSpeculativeTokens?: number;
+  /**
+   * Sequences of llama.cpp that keep blocks of requests that have ended, for the prefix cache. With `maxNumSeqs` at most 256, with a sliding
+   * window 128. llama.cpp has a row of logits for each. Default 112, or what is left.
+   */
+  readonly cachedSequences?: number;
+  /** How keys and values are stored. Default f16. q8_0 needs flash attention. */
+  readonly cacheType?: 'f16' | 'f32' | 'q8_0';
+  /** Whether flash attention is used. Default `auto`: where it can be had. */
+  readonly flashAttention?: 'auto' | 'on' | 'off';
+  /** Threads that compute on the CPU. Default: one less than there are processors, or than a container may use, but at least one and at most eight. */
+  readonly threads?: number;
+  /** Most tokens that are computed at once, which memory for intermediate results depends on. Default 512. */
+  readonly microBatch?: number;
+}
+
+const OPTIONS = knownNames<LlamaExecutorOptions>('the options of a LlamaExecutor', {
+  model: true,
+  numBlocks: true,
+  blockSize: true,
+  maxNumSeqs: true,
+  maxNumBatchedTokens: true,
+  maxModelLen: true,
+  numSpeculativeTokens: true,
+  cachedSequences: true,
+  cacheType: true,
+  flashAttention: true,
+  threads: true,
+  microBatch: true,
+});
+
+const DEFAULT_HOLDERS = 112;
+
+/** Types of the cache, and how flash attention is asked for, by llama.cpp's numbers. */
+const TYPES = { f16: 1, f32: 0, q8_0: 8 } as const;
+const FLASH = { auto: -1, on: 1, off: 0 } as const;
+
+export interface ResolvedLlamaOptions {
+  readonly model: LlamaModel;
+  readonly numBlocks: number;
+  readonly blockSize: number;
+  readonly maxNumSeqs: number;
+  readonly maxNumBatchedTokens: number;
+  readonly maxModelLen: number;
+  readonly numSpeculativeTokens: number;
+  readonly numSequences: number;
+  readonly cacheType: 'f16' | 'f32' | 'q8_0';
+  readonly nativeCacheType: number;
+  readonly nativeFlashAttention: number;
+  readonly threads: number;
+  readonly microBatch: number;
+}
+
+/** Reads each option once. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function resolveLlamaOptions(options: LlamaExecutorOptions): ResolvedLlamaOptions {
+  if (!isObject(options)) throw badArg('options', options, 'an object');
+  checkNames(options, OPTIONS);
+  const { model, numBlocks, blockSize = 16, maxNumSeqs = 16, maxNumBatchedTokens = 512 } = options;
+  const { maxModelLen, numSpeculativeTokens = 0, cachedSequences, cacheType, flashAttention } = options;
+  const { threads = defaultThreads(), microBatch = 512 } = options;
+  const { library } = LlamaModel.nativeOf(model);
+  const { slidingWindow, memory, contextLength } = model.info;
+  const blocks = checkInteger('numBlocks', numBlocks, 2, 2 ** 24);
+  const size = checkInteger('blockSize', blockSize, 1, 2 ** 16);
+  const most = slidingWindow > 0 && memory === 'attention' ? library.maxSequences / 2 : library.maxSequences;
+  const numSeqs = checkInteger('maxNumSeqs', maxNumSeqs, 1, most);
+  const rest = memory === 'attention' ? most - numSeqs : 0;
+  const holders =
+    cachedSequences === undefined
+      ? Math.min(rest, DEFAULT_HOLDERS)
+      : checkInteger('cachedSequences', cachedSequences, 0, rest);
+  const batch = checkInteger('maxNumBatchedTokens', maxNumBatchedTokens, 1, 2 ** 24);
+  const drafts = checkInteger('numSpeculativeTokens', numSpeculativeTokens, 0, 64);
+  if (drafts > 0 && memory !== 'attention')
+    throw badArgument('numSpeculativeTokens', String(drafts), `0, since the model is ${memory}`);
+  const type = checkOneOf('cacheType', cacheType, ['f16', 'f32', 'q8_0']);
+  const flash = checkOneOf('flashAttention', flashAttention, ['auto', 'on', 'off']);
+  if (type === 'q8_0' && flash === 'off')
+    throw badArgument('flashAttention', 'off', 'auto or on, which q8_0 needs');
+  const held = (blocks - 1) * size;
+  return {
+    model,
+    numBlocks: blocks,
+    blockSize: size,
+    maxNumSeqs: numSeqs,
+    maxNumBatchedTokens: batch,
+    maxModelLen:
+      maxModelLen === undefined
+        ? Math.min(contextLength, held)
+        : checkInteger('maxModelLen', maxModelLen, 1, contextLength),
+    numSpeculativeTokens: drafts,
+    numSequences: numSeqs + holders,
+    cacheType: type,
+    nativeCacheType: TYPES[type],
+    nativeFlashAttention: FLASH[flash],
+    threads: checkInteger('threads', threads, 1, 1024),
+    microBatch: checkInteger('microBatch', microBatch, 1, 2 ** 20),
+  };
+}

@@ -1,0 +1,183 @@
+import { badArg, isObject } from '../../../base/checks.js';
+import { BlockstepError, checkInteger, describeError } from '../../../base/errors.js';
+import { INSPECT, showFacts } from '../../../base/inspect.js';
+import { badModel } from '../gguf/bad-model.js';
+import { readGguf } from '../gguf/gguf-file.js';
+import { inWords } from '../gguf/memory-needs.js';
+import { type ModelCard, readModelCard } from '../gguf/model-card.js';
+import type { LlamaDevice, NativeModel } from '../native/binding.js';
+import { type LlamaLibrary, loadLibrary } from '../native/library.js';
+import { jsonObjectGrammar, schemaGrammar } from '../sampling/json-grammar.js';
+import { LlamaGrammar } from '../sampling/llama-grammar.js';
+import { type LlamaModelInfo, readInfo } from './model-info.js';
+import { type LlamaModelOptions, resolveModelOptions } from './model-options.js';
+
+/** How a text becomes tokens. */
+export interface TokenizeOptions {
+  /** Adds the tokens that the model wants around a text, as its file says: that of its begin, for most. Default false. */
+  readonly addSpecial?: boolean;
+  /** Reads the names of special tokens in the text as these tokens. Never for what strangers wrote. Default false. */
+  readonly parseSpecial?: boolean;
+}
+
+/**
+ * A model of llama.cpp: weights and vocabulary, in memory until `dispose`. Any number of executors may compute with it, one after the
+ * other or beside each other.
+ */
+export class LlamaModel {
+  /** What the model is. */
+  readonly info: LlamaModelInfo;
+  /** What its file says of it. */
+  readonly card: ModelCard;
+  readonly #native: NativeModel;
+  readonly #library: LlamaLibrary;
+  #disposed = false;
+
+  private constructor(card: ModelCard, native: NativeModel, library: LlamaLibrary) {
+    this.card = card;
+    this.#native = native;
+    this.#library = library;
+    this.info = readInfo(card.path, native.info(), library);
+  }
+
+  /** See `openLlamaModel`. */
+  static async open(options: LlamaModelOptions): Promise<LlamaModel> {
+    const { path, variant, libraryFolder, gpuLayers, memoryMap, checkTensors, onProgress, signal } =
+      resolveModelOptions(options);
+    signal?.throwIfAborted();
+    const card = readModelCard(readGguf(path));
+    const isOnHost =
+      variant === 'cpu' || gpuLayers === 0 || (variant === 'auto' && process.platform !== 'darwin');
+    if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory());
+    const library = await loadLibrary(variant, libraryFolder);
+    const cancelled = new Int32Array(1);
+    const cancel = (): void => {
+      cancelled[0] = 1;
+    };
+    signal?.addEventListener('abort', cancel);
+    try {
+      const native = await library.addon.loadModel(
+        path,
+        { gpuLayers, memoryMap, checkTensors },
+        onProgress,
+        cancelled,
+      );
+      return new LlamaModel(card, native, library);
+    } catch (cause) {
+      signal?.throwIfAborted();
+      throw badModel(
+        path,
+        `cannot be loaded: ${cause instanceof Error ? cause.message : describeError(cause)}`,
+        cause,
+      );
+    } finally {
+      signal?.removeEventListener('abort', cancel);
+    }
+  }
+
+  /** The devices that llama.cpp found, with their free memory when the library was loaded. */
+  get devices(): readonly LlamaDevice[] {
+    return this.#library.devices;
+  }
+
+  /**
+   * Turns a text into tokens.
+   * @returns token ids, a new array
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
+   */
+  tokenize(text: string, { addSpecial = false, parseSpecial = false }: TokenizeOptions = {}): Int32Array {
+    if (typeof text !== 'string') throw badArg('text', text, 'a string');
+    return this.#alive().tokenize(text, addSpecial, parseSpecial);
+  }
+
+  /**
+   * The bytes of a token. A character may have several tokens, so bytes of several pieces make a text (`TextDecoder` with `stream`).
+   * @param token id, below `info.vocabSize`
+   * @param special gives special tokens their names; otherwise they have no bytes. Default true
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
+   */
+  piece(token: number, special = true): Uint8Array {
+    const native = this.#alive();
+    return native.piece(checkInteger('token', token, 0, this.info.vocabSize - 1), special);
+  }
+
+  /**
+   * Makes a grammar, which holds the tokens of a request to it: `engine.submit({ grammar: model.grammar({ jsonSchema }) })`.
+   * @param form `gbnf`: llama.cpp's own language, whose rule `root` is the begin. `jsonSchema`: JSON as a schema has it. `json`: any object
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a grammar that cannot be parsed, or a schema that cannot be heeded; ERR_BLOCKSTEP_DISPOSED
+   */
+  grammar(form: LlamaGrammarForm): LlamaGrammar {
+    const native = this.#alive();
+    const gbnf = readForm(form);
+    try {
+      native.checkGrammar(gbnf);
+    } catch (cause) {
+      const message = `grammar must be GBNF with a rule root: ${describeError(cause)}`;
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message, { cause });
+    }
+    return new LlamaGrammar(gbnf);
+  }
+
+  /** Frees the weights, once no executor computes with them any more. Idempotent. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.#native.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    const { architecture, vocabSize, file } = this.info;
+    return showFacts('LlamaModel', depth, options, { architecture, vocabSize, file });
+  }
+
+  /** The native model and its library, for executors. @internal */
+  static nativeOf(model: LlamaModel): { native: NativeModel; library: LlamaLibrary } {
+    if (!(model instanceof LlamaModel)) throw badArg('model', model, 'a LlamaModel');
+    return { native: model.#alive(), library: model.#library };
+  }
+
+  #alive(): NativeModel {
+    if (!this.#disposed) return this.#native;
+    throw new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the model was disposed');
+  }
+}
+
+/**
+ * Refuses weights that do not fit: the system would give the memory away, and end some process when they are read. Of mapped ones it keeps in
+ * memory what has room.
+ */
+function checkMemory({ path, weightBytes }: ModelCard, free: number): void {
+  if (weightBytes <= free) return;
+  const message = `the model ${path} has ${inWords(weightBytes)} of weights, and ${inWords(free)} are free: take one with fewer or smaller weights, or leave memoryMap at true, which is slow then`;
+  throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message);
+}
+
+/** A grammar, in one of these forms. */
+export type LlamaGrammarForm =
+  | { readonly gbnf: string }
+  | { readonly jsonSchema: Readonly<Record<string, unknown>> | boolean }
+  | { readonly json: true };
+
+function readForm(form: LlamaGrammarForm): string {
+  if (isObject(form) && Object.keys(form).length === 1) {
+    if ('gbnf' in form && typeof form.gbnf === 'string') return form.gbnf;
+    if ('jsonSchema' in form) return schemaGrammar(form.jsonSchema);
+    if ('json' in form && form.json === true) return jsonObjectGrammar();
+  }
+  throw badArg('grammar', form, 'an object with one of gbnf, jsonSchema, json: true');
+}
+
+/**
+ * Loads a model from a GGUF file, which takes from less than a second to minutes. A model in several files wants to be merged first.
+ * Needs the package `@node-llama-cpp/<platform>` in the version that `LLAMA_VERSIONS` names.
+ * @returns a promise of the model. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off
+ * or no model; ERR_BLOCKSTEP_NO_MEMORY for weights that are not mapped and do not fit; ERR_BLOCKSTEP_NO_PACKAGE without llama.cpp, or with another version of it; ERR_BLOCKSTEP_NO_NATIVE; and with the reason of
+ * `signal`
+ */
+export function openLlamaModel(options: LlamaModelOptions): Promise<LlamaModel> {
+  return LlamaModel.open(options);
+}

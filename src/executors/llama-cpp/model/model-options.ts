@@ -1,0 +1,78 @@
+import { badArg, checkBoolean, checkOneOf, isObject } from '../../../base/checks.js';
+import { checkInteger } from '../../../base/errors.js';
+import { checkNames, knownNames } from '../../../base/known-names.js';
+import type { LlamaVariant } from '../native/library.js';
+
+/** Options of `openLlamaModel`. */
+export interface LlamaModelOptions {
+  /** Path of a GGUF file. */
+  readonly path: string;
+  /**
+   * What llama.cpp computes on, which is the package that is loaded: `@node-llama-cpp/linux-x64`, `@node-llama-cpp/linux-x64-cuda` and so on.
+   * A process can load one. Default `auto`: Metal on a Mac with Apple's processor, else the CPU.
+   */
+  readonly variant?: LlamaVariant;
+  /** Folder with llama.cpp's libraries, in place of a package. Default: the environment variable BLOCKSTEP_LLAMA_LIBRARY, else none. */
+  readonly libraryFolder?: string;
+  /** Layers whose weights lie on a GPU; -1: all. Default: all, and 0 with the variant `cpu`. */
+  readonly gpuLayers?: number;
+  /** Maps the file into memory instead of reading it, so that processes share it. Default true. */
+  readonly memoryMap?: boolean;
+  /** Checks the values of all tensors, which takes long. Default false. */
+  readonly checkTensors?: boolean;
+  /** Is told how far the loading is, from 0 to 1. What it throws is an uncaught exception. */
+  readonly onProgress?: (share: number) => void;
+  /** Ends the loading; the promise is rejected with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+const OPTIONS = knownNames<LlamaModelOptions>('the options of openLlamaModel', {
+  path: true,
+  variant: true,
+  libraryFolder: true,
+  gpuLayers: true,
+  memoryMap: true,
+  checkTensors: true,
+  onProgress: true,
+  signal: true,
+});
+
+export interface ResolvedModelOptions {
+  readonly path: string;
+  readonly variant: LlamaVariant;
+  readonly libraryFolder: string | null;
+  readonly gpuLayers: number;
+  readonly memoryMap: boolean;
+  readonly checkTensors: boolean;
+  readonly onProgress: (share: number) => void;
+  readonly signal: AbortSignal | null;
+}
+
+/** Reads each option once. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function resolveModelOptions(options: LlamaModelOptions): ResolvedModelOptions {
+  if (!isObject(options)) throw badArg('options', options, 'an object');
+  checkNames(options, OPTIONS);
+  const { path, variant, libraryFolder, gpuLayers, memoryMap = true, checkTensors = false } = options;
+  const { onProgress = () => {}, signal = null } = options;
+  if (typeof path !== 'string' || path === '') throw badArg('path', path, 'the path of a GGUF file');
+  const folder = libraryFolder ?? process.env['BLOCKSTEP_LLAMA_LIBRARY'] ?? null;
+  if (folder !== null && typeof folder !== 'string') throw badArg('libraryFolder', folder, 'a path');
+  if (typeof onProgress !== 'function') throw badArg('onProgress', onProgress, 'a function');
+  if (signal !== null && !(signal instanceof AbortSignal)) throw badArg('signal', signal, 'an AbortSignal');
+  const taken = checkOneOf('variant', variant, ['auto', 'cpu', 'cuda', 'vulkan', 'metal']);
+  return {
+    path,
+    variant: taken,
+    libraryFolder: folder === '' ? null : folder,
+    gpuLayers:
+      gpuLayers === undefined
+        ? taken === 'cpu'
+          ? 0
+          : -1
+        : checkInteger('gpuLayers', gpuLayers, -1, 2 ** 20),
+    memoryMap: checkBoolean('memoryMap', memoryMap),
+    checkTensors: checkBoolean('checkTensors', checkTensors),
+    onProgress,
+    signal,
+  };
+}

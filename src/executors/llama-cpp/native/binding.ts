@@ -1,0 +1,147 @@
+/** What `blockstep_llama.node` exports. native/llama/objects/addon.cc is the other side. */
+export interface LlamaAddon {
+  /** Version of this interface. */
+  readonly abi: number;
+  /** Loads llama.cpp, once in a process. @throws Error with what the system or the library said */
+  load(files: NativeLibraryFiles): NativeLibrary;
+  /**
+   * Loads a model's file in a thread of its own.
+   * @param progress is told shares from 0 to 1
+   * @param cancelled [1] other than 0: the loading ends
+   */
+  loadModel(
+    path: string,
+    options: { gpuLayers: number; memoryMap: boolean; checkTensors: boolean },
+    progress: (share: number) => void,
+    cancelled: Int32Array,
+  ): Promise<NativeModel>;
+}
+
+/** The files of llama.cpp's libraries, and the commit of llama.cpp that they must be made of; '': any. */
+export interface NativeLibraryFiles {
+  readonly folder: string;
+  readonly ggmlBase: string;
+  readonly ggml: string;
+  readonly llama: string;
+  readonly commit: string;
+}
+
+/** A device that llama.cpp found. */
+export interface LlamaDevice {
+  readonly name: string;
+  readonly description: string;
+  readonly isGpu: boolean;
+  /** Bytes of its memory, as its driver says. */
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
+/** What the library says of itself. */
+export interface NativeLibrary {
+  readonly version: string;
+  readonly commit: string;
+  /** Most sequences of a context. */
+  readonly maxSequences: number;
+  readonly devices: readonly LlamaDevice[];
+}
+
+/** What a model's file says, as llama.cpp understands it. -1: there is no such token. */
+export interface NativeModelInfo {
+  readonly architecture: string;
+  readonly name: string | null;
+  readonly description: string;
+  readonly numTokens: number;
+  readonly contextLength: number;
+  readonly numLayers: number;
+  readonly slidingWindow: number;
+  readonly isRecurrent: boolean;
+  readonly isHybrid: boolean;
+  readonly isDiffusion: boolean;
+  readonly hasEncoder: boolean;
+  readonly hasDecoder: boolean;
+  readonly bytes: number;
+  readonly numParameters: number;
+  readonly bos: number;
+  readonly eos: number;
+  readonly eot: number;
+  readonly addsBos: boolean;
+  readonly addsEos: boolean;
+  readonly chatTemplate: string | null;
+  readonly endTokens: readonly number[];
+}
+
+/** The weights and the vocabulary of a model. */
+export interface NativeModel {
+  info(): NativeModelInfo;
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Int32Array;
+  piece(token: number, special: boolean): Uint8Array;
+  /** @throws Error if a grammar in GBNF cannot be parsed */
+  checkGrammar(gbnf: string): void;
+  createContext(options: NativeContextOptions): Promise<NativeContext>;
+  /** The weights are freed when the last context of the model has been disposed too. */
+  dispose(): void;
+}
+
+/** Sizes of a context. */
+export interface NativeContextOptions {
+  readonly cells: number;
+  readonly batch: number;
+  readonly microBatch: number;
+  readonly sequences: number;
+  /** Most rows of a call that are sampled from. */
+  readonly outputs: number;
+  readonly threads: number;
+  readonly batchThreads: number;
+  readonly typeK: number;
+  readonly typeV: number;
+  /** -1: where it can be had. 0: off. 1: on. */
+  readonly flashAttention: number;
+  readonly offloadCache: boolean;
+}
+
+/** A sampler of one request; see native/llama/sampler.h. */
+export interface NativeSamplerOptions {
+  readonly temperature: number;
+  readonly topK: number;
+  readonly topP: number;
+  readonly minP: number;
+  readonly repetitionPenalty: number;
+  readonly frequencyPenalty: number;
+  readonly presencePenalty: number;
+  readonly seed: number;
+  /** Below 0: no log-probabilities. */
+  readonly numLogprobs: number;
+  readonly biasTokens: Int32Array;
+  readonly biases: Float32Array;
+  readonly prompt: Int32Array;
+  /** GBNF; '': none. */
+  readonly grammar: string;
+}
+
+/** What a program brought. */
+export interface NativeAnswer {
+  /** Its first calls, which were done. Below 0: what is in the cache is not known any more. */
+  readonly callsDone: number;
+  /** Why the next call failed; '': all were done. */
+  readonly failure: string;
+  /** The context is being disposed. */
+  readonly wasStopped: boolean;
+  /** For each sample of the calls that were begun: the number of its tokens, and these. */
+  readonly tokens: Int32Array;
+  /** For each token of a sampler with log-probabilities: its own, how many others, and [token, its own] of each. */
+  readonly logprobs: Float32Array;
+}
+
+/** A context of llama.cpp: the KV cache, and a thread that computes. */
+export interface NativeContext {
+  /** Computes the first `size` numbers of a program (native/llama/program.h). The array stays as it is until then. One at a time. */
+  compute(program: Int32Array, size: number): Promise<NativeAnswer>;
+  /** @returns the sampler's number. @throws Error if its grammar cannot be parsed */
+  addSampler(options: NativeSamplerOptions): number;
+  dropSampler(sampler: number): void;
+  cells(): number;
+  /** The least and the most position of a sequence in the cache; -1 if it has none. */
+  positions(sequence: number): [number, number];
+  /** Breaks off what is computed, and frees the memory. */
+  dispose(): void;
+}

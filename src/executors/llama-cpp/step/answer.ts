@@ -1,0 +1,59 @@
+import type { ExecutorPlan, ExecutorResult } from '../../../engine/executor/executor.js';
+import type { TokenLogprobs } from '../../../engine/executor/sampling-params.js';
+import type { NativeAnswer } from '../native/binding.js';
+import type { Samplers } from '../sampling/samplers.js';
+import type { Program } from './program.js';
+
+/**
+ * Turns what a program brought into the answer to its plan: the entries of calls that were not done have failed.
+ * @param entryErrors [entry] 1: it has failed already
+ */
+export function readAnswer(
+  plan: ExecutorPlan,
+  program: Program,
+  { tokens, logprobs, callsDone, failure }: NativeAnswer,
+  samplers: Samplers,
+  entryErrors: Uint8Array,
+): ExecutorResult {
+  const n = plan.numRequests;
+  const counts = new Int32Array(n);
+  const starts = new Int32Array(n);
+  const errors = entryErrors.slice(0, n);
+  const extras = new Map<number, TokenLogprobs[]>();
+  if (failure !== '') for (let i = 0; i < n; i++) if (!program.isDone(i, callsDone)) errors[i] = 1;
+  let at = 0;
+  let logprobsAt = 0;
+  for (const entry of program.sampling) {
+    if (at >= tokens.length) break;
+    const count = tokens[at++];
+    starts[entry] = at;
+    at += count;
+    if (errors[entry] === 0) counts[entry] = count;
+    // No token had a probability, or its grammar was at an end.
+    if (count === 0) errors[entry] = 1;
+    if (samplers.numLogprobs(plan.requests[entry].handle) < 0) continue;
+    const read: TokenLogprobs[] = [];
+    for (let k = 0; k < count; k++) logprobsAt = readLogprobs(logprobs, logprobsAt, read);
+    extras.set(entry, read);
+  }
+  const flat = new Int32Array(counts.reduce((sum, count) => sum + count, 0));
+  let to = 0;
+  for (let i = 0; i < n; to += counts[i++]) flat.set(tokens.subarray(starts[i], starts[i] + counts[i]), to);
+  if (extras.size === 0) return { tokens: flat, counts, errors };
+  const all: (TokenLogprobs | undefined)[] = [];
+  for (let i = 0; i < n; i++) {
+    const own = extras.get(i);
+    for (let k = 0; k < counts[i]; k++) all.push(own?.[k]);
+  }
+  return { tokens: flat, counts, errors, extras: all };
+}
+
+function readLogprobs(values: Float32Array, from: number, into: TokenLogprobs[]): number {
+  const count = values[from + 1];
+  const top = Array.from({ length: count }, (_, k) => ({
+    token: values[from + 2 + 2 * k],
+    logprob: values[from + 3 + 2 * k],
+  }));
+  into.push({ logprob: values[from], top });
+  return from + 2 + 2 * count;
+}

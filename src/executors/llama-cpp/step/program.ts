@@ -1,0 +1,227 @@
+import { IntList } from '../cells/int-list.js';
+import { Moves } from '../cells/moves.js';
+
+/** Tokens of one entry that are computed in a row. */
+interface Range {
+  entry: number;
+  sequence: number;
+  /** Positions. */
+  from: number;
+  to: number;
+  /** Index of the range's first token among the tokens of the step. */
+  token: number;
+  /** Of a range that samples: drafts among its last tokens, and the sampler (-1: the likeliest token); numDrafts -1: it does not. */
+  numDrafts: number;
+  sampler: number;
+}
+
+/** How calls are cut. */
+export interface ProgramShape {
+  /** Most tokens of a call. */
+  readonly batch: number;
+  /** Rows from which on attention is computed in tiles: so many stand in a call of long ranges alone. Infinity: never. */
+  readonly splitFrom: number;
+}
+
+/**
+ * A step as llama.cpp computes it: waves, one after the other. What a wave computes, later ones may share. A wave is one call, or several where
+ * it has more tokens than a call may have, or where calls apart are faster: from 64 rows on llama.cpp computes attention on a CPU in tiles of
+ * rows, and skips cells only where no row of the tile reads them. Decodes of different texts in a tile are computed over all these texts. So
+ * decodes stand in calls of their own with fewer rows, in front of prefills.
+ *
+ * native/llama/program.h reads what `write` writes.
+ */
+export class Program {
+  readonly #shape: ProgramShape;
+  /** [wave] moves in front of the wave. Kept for the next step. */
+  readonly #moves: Moves[] = [];
+  readonly #ranges: Range[][] = [];
+  #numWaves = 0;
+  readonly #tokens = new IntList();
+  readonly #out = new IntList();
+  /** [entry] index of the last call that has tokens of the entry. */
+  readonly #lastCalls = new IntList();
+  /** The entries that sample, in the order in which they do. */
+  readonly #sampling = new IntList();
+  #numCalls = 0;
+
+  constructor(shape: ProgramShape) {
+    this.#shape = shape;
+  }
+
+  #clear(): void {
+    for (const moves of this.#moves) moves.clear();
+    for (const ranges of this.#ranges) ranges.length = 0;
+    this.#numWaves = 0;
+    this.#tokens.clear();
+  }
+
+  /** The moves in front of a wave. */
+  movesOf(wave: number): Moves {
+    this.#reach(wave);
+    return this.#moves[wave];
+  }
+
+  /**
+   * Adds tokens of an entry.
+   * @returns where they are to be put: the index of the first one in `tokens`
+   */
+  add(wave: number, entry: number, sequence: number, from: number, to: number): number {
+    this.#reach(wave);
+    const token = this.#tokens.extend(to - from);
+    this.#ranges[wave].push({ entry, sequence, from, to, token, numDrafts: -1, sampler: -1 });
+    return token;
+  }
+
+  /** Lets the range that was added last to a wave sample behind its last token that is no draft. */
+  sample(wave: number, numDrafts: number, sampler: number): void {
+    const ranges = this.#ranges[wave];
+    const last = ranges[ranges.length - 1];
+    last.numDrafts = numDrafts;
+    last.sampler = sampler;
+  }
+
+  /** All tokens of the step, one range behind the other; valid until a range is added. */
+  get tokens(): Int32Array {
+    return this.#tokens.values;
+  }
+
+  get numTokens(): number {
+    return this.#tokens.length;
+  }
+
+  /** Whether all tokens of an entry are in the first `calls` calls. */
+  isDone(entry: number, calls: number): boolean {
+    return this.#lastCalls.values[entry] < calls;
+  }
+
+  /** The entries that sample, in the order of the samples. */
+  get sampling(): Int32Array {
+    return this.#sampling.values.subarray(0, this.#sampling.length);
+  }
+
+  /**
+   * Writes the program, and begins the next one: moves that are added from now on stand in front of it.
+   * @returns numbers that are valid until the next call
+   */
+  write(numEntries: number): IntList {
+    const out = this.#out;
+    this.#reach(0);
+    out.clear();
+    out.push(0);
+    this.#numCalls = 0;
+    this.#sampling.clear();
+    this.#lastCalls.clear();
+    const at = this.#lastCalls.extend(numEntries);
+    this.#lastCalls.values.fill(-1, at, at + numEntries);
+    for (let wave = 0; wave < this.#numWaves; wave++) this.#writeWave(wave);
+    out.values[0] = this.#numCalls;
+    this.#clear();
+    return out;
+  }
+
+  #reach(wave: number): void {
+    while (this.#moves.length <= wave) {
+      this.#moves.push(new Moves());
+      this.#ranges.push([]);
+    }
+    this.#numWaves = Math.max(this.#numWaves, wave + 1);
+  }
+
+  #writeWave(wave: number): void {
+    const ranges = this.#ranges[wave];
+    const { batch, splitFrom } = this.#shape;
+    let parts = [{ ranges, most: batch }];
+    if (countRows(ranges) >= splitFrom) {
+      const short = ranges.filter(isShort);
+      const long = ranges.filter((range) => !isShort(range));
+      parts = [
+        { ranges: short, most: evenPart(short, Math.min(batch, splitFrom - 1)) },
+        { ranges: long, most: batch },
+      ];
+    }
+    let moves: Moves | null = this.#moves[wave];
+    for (const { ranges: part, most } of parts) {
+      for (const call of cut(part, most)) {
+        this.#writeCall(moves, call);
+        moves = null;
+      }
+    }
+    if (moves !== null && moves.count > 0) this.#writeCall(moves, []);
+  }
+
+  #writeCall(moves: Moves | null, ranges: readonly Range[]): void {
+    const out = this.#out;
+    const count = countRows(ranges);
+    const samples = ranges.filter(({ numDrafts }) => numDrafts >= 0);
+    out.push(moves?.count ?? 0);
+    out.push(count);
+    out.push(samples.length);
+    if (moves !== null) out.append(moves.list);
+    const tokens = out.extend(3 * count);
+    const { values } = out;
+    let row = 0;
+    const rows: number[] = [];
+    for (const { entry, sequence, from, to, token, numDrafts } of ranges) {
+      values.set(this.#tokens.values.subarray(token, token + to - from), tokens + row);
+      for (let p = from; p < to; p++, row++) {
+        values[tokens + count + row] = p;
+        values[tokens + 2 * count + row] = sequence;
+      }
+      if (numDrafts >= 0) rows.push(row - 1 - numDrafts);
+      this.#lastCalls.values[entry] = this.#numCalls;
+    }
+    for (const [i, { entry, to, numDrafts, sampler }] of samples.entries()) {
+      out.push(rows[i]);
+      out.push(numDrafts);
+      out.push(sampler);
+      out.push(to - numDrafts);
+      this.#sampling.push(entry);
+    }
+    this.#numCalls++;
+  }
+}
+
+function countRows(ranges: readonly Range[]): number {
+  return ranges.reduce((sum, { from, to }) => sum + to - from, 0);
+}
+
+/** Rows of a call if decodes are computed in as few calls as can be of at most `most` rows, all of about the same size. */
+function evenPart(decodes: readonly Range[], most: number): number {
+  const rows = countRows(decodes);
+  // The rows of one decode stay together.
+  const largest = decodes.reduce((all, { from, to }) => Math.max(all, to - from), 1);
+  return Math.max(largest, Math.ceil(rows / Math.max(1, Math.ceil(rows / most))));
+}
+
+/** A decode, with its drafts. */
+function isShort({ from, to, numDrafts }: Range): boolean {
+  return numDrafts >= 0 && to - from <= numDrafts + 1;
+}
+
+/** Cuts ranges into calls of at most `batch` tokens. The rows that one sample needs stay together. */
+function cut(ranges: readonly Range[], batch: number): Range[][] {
+  const calls: Range[][] = [];
+  let call: Range[] = [];
+  let room = batch;
+  const next = (): void => {
+    if (call.length > 0) calls.push(call);
+    call = [];
+    room = batch;
+  };
+  for (const range of ranges) {
+    let rest = range;
+    while (rest.to - rest.from > room) {
+      const most = Math.min(rest.from + room, rest.to - 1 - Math.max(0, rest.numDrafts));
+      if (most > rest.from) {
+        call.push({ ...rest, to: most, numDrafts: -1 });
+        rest = { ...rest, from: most, token: rest.token + most - rest.from };
+      }
+      next();
+    }
+    if (rest.to > rest.from) call.push(rest);
+    room -= rest.to - rest.from;
+  }
+  next();
+  return calls;
+}

@@ -1,0 +1,179 @@
+import { BlockstepError, show } from '../../base/errors.js';
+import { DecisionStop } from '../../core/decision.js';
+import { NO_MATCH } from '../connector/connector-answers.js';
+import type { Plan } from '../plan/plan.js';
+import type { Request } from '../request/request.js';
+import { isBlocked } from '../request/status.js';
+import type { Prefix } from '../schedule/admission.js';
+import { nextInLine, outgrows } from '../schedule/line.js';
+import { ITSELF, indexBehind, planAgain, planRun, takeFromOthers } from '../schedule/running-pass.js';
+import { beginSchedule, endSchedule, mayAdmit, tokenBudget } from '../schedule/schedule.js';
+import { tokensLeft } from '../schedule/token-budget.js';
+import { asksConnector, enter, findPrefix, findRoom } from '../schedule/waiting-pass.js';
+import { isLive } from '../state/guards.js';
+import type { RequestQueue } from '../state/request-queue.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { type Deciding, type GpuQuestion, LOOK_UP } from './gpu-question.js';
+
+/**
+ * `schedule()` where the GPU decides: it makes the plan that `schedule` of the host makes, in as few round trips to the
+ * GPU as the rules allow. One round trip covers the running requests and the requests in line behind them about which
+ * neither a grammar nor a connector nor the adapters have to be asked. Each victim of a preemption costs one more, and
+ * so does each admission that a connector is told of.
+ * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR, ERR_BLOCKSTEP_INVARIANT; the decision of the GPU is then unknown or
+ * impossible
+ */
+export function* scheduleOnDevice(s: SchedulerState, question: GpuQuestion): Deciding<Plan> {
+  const plan = beginSchedule(s);
+  const budget = tokenBudget(s);
+  question.clear();
+  yield* runningPass(s, plan, question, budget);
+  if (mayAdmit(s, plan)) yield* waitingPass(s, plan, question, budget);
+  endSchedule(s, plan, -1);
+  return plan;
+}
+
+/** As `runningPass` of the host. The last question of this pass may have answered the first admissions too. */
+function* runningPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): Deciding<void> {
+  const { running } = s.queues;
+  let next = 0;
+  for (;;) {
+    const left = tokensLeft(s, plan, budget);
+    if (next >= running.length || left <= 0) break;
+    const from = plan.numRequests;
+    next = planRun(s, plan, next, left);
+    if (plan.numRequests === from) break;
+    question.clear();
+    if (mayAdmit(s, plan)) addFromLine(s, plan, question, budget);
+    const at = yield* question.decide(plan, from, budget);
+    if (at === plan.numRequests) continue;
+
+    const request = plan.requests[at];
+    const numScheduled = plan.numScheduledTokens[at];
+    plan.truncate(at);
+    next = running.indexOf(request);
+    const entriesBack = yield* makeRoom(s, plan, question, request, numScheduled, budget);
+    if (entriesBack === ITSELF) break;
+    next = indexBehind(s, request, next, entriesBack);
+  }
+}
+
+/** As `makeRoom` of the host, for an entry for which the GPU found no blocks. */
+function* makeRoom(
+  s: SchedulerState,
+  plan: Plan,
+  question: GpuQuestion,
+  request: Request,
+  numScheduled: number,
+  budget: number,
+): Deciding<number> {
+  const numDrafts = plan.numDraftTokens[plan.numRequests];
+  let entriesBack = 0;
+  for (;;) {
+    const left = takeFromOthers(s, plan, request);
+    if (left < 0) return left;
+    entriesBack += left;
+    const at = planAgain(s, plan, request, numScheduled, numDrafts);
+    question.clear();
+    if ((yield* question.decide(plan, at, budget)) > at) return entriesBack;
+    plan.truncate(at);
+  }
+}
+
+/** As `waitingPass` of the host. It begins with the admissions that the GPU has answered already. */
+function* waitingPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): Deciding<void> {
+  for (;;) {
+    enterAdmitted(s, plan, question);
+    const { stop, unfit } = question;
+    if (stop === DecisionStop.budget || stop === DecisionStop.requests) break;
+    if (unfit !== null && !findRoom(s, plan, unfit.request, stop === DecisionStop.rows)) {
+      if (stop === DecisionStop.rows) s.counters.rowStalls++;
+      break;
+    }
+    const first = unfit ?? nextPrefix(s, plan, budget);
+    if (first === null) break;
+    question.clear();
+    question.admissions.push(first);
+    addFromLine(s, plan, question, budget);
+    yield* question.decide(plan, plan.numRequests, budget);
+  }
+  s.queues.endPass();
+}
+
+/**
+ * Enters the admitted requests of an answered question. Each is the head of the line when those before it have entered.
+ * @throws ERR_BLOCKSTEP_INVARIANT if fewer blocks are cached than the connector was told of
+ */
+function enterAdmitted(s: SchedulerState, plan: Plan, question: GpuQuestion): void {
+  for (let i = 0; i < question.numAdmitted; i++) {
+    enter(
+      s,
+      plan,
+      s.queues.nextQueue() as RequestQueue,
+      question.admissions[i],
+      question.numTokens(i),
+      question.numBlocks(i),
+    );
+  }
+  if (question.stop !== DecisionStop.hits) return;
+  const { request, numHits } = question.admissions[question.numAdmitted];
+  const found = `only ${numHits} of the blocks that request ${show(request.id)} was told of are cached`;
+  throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', found);
+}
+
+/**
+ * The prefix of the next request to be admitted. The host looks it up only if a connector is asked about it; otherwise
+ * the GPU does.
+ * @returns null if this step admits no more requests
+ */
+function nextPrefix(s: SchedulerState, plan: Plan, budget: number): Prefix | null {
+  for (;;) {
+    const queue = nextInLine(s, plan, budget);
+    if (queue === null) return null;
+    const request = queue.peek() as Request;
+    const prefix = asksConnector(s, request) ? findPrefix(s, queue) : unknownPrefix(request);
+    if (prefix !== null) return prefix;
+  }
+}
+
+/** A prefix whose hits the GPU looks up. */
+function unknownPrefix(request: Request): Prefix {
+  const fresh = request.numComputedTokens === 0;
+  return { request, fresh, numHits: LOOK_UP, numHeld: 0, external: NO_MATCH };
+}
+
+/**
+ * Adds to the question the requests that stand in line behind its admissions. It ends at the first request about which
+ * a callback or the adapters must be asked, or where the requests before are sure to use up the token budget.
+ */
+function addFromLine(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): void {
+  // The connector is told of each admission, and what it does then may change the next one.
+  if (s.connector !== null) return;
+  const { admissions } = question;
+  const threshold = s.config.longPrefillTokenThreshold || budget;
+  let tokens = budget - plan.totalTokens;
+  for (const { request } of admissions)
+    tokens -= Math.min(threshold, request.numTokens - request.numComputedTokens);
+  const places = s.config.maxNumSeqs - s.queues.running.length;
+  const first = admissions.length === 0 ? null : admissions[0].request;
+  for (const request of s.queues.line()) {
+    if (request === first) continue;
+    if (tokens <= 0 || admissions.length >= places || !isPlain(s, request)) return;
+    admissions.push(unknownPrefix(request));
+    tokens -= Math.min(threshold, request.numTokens - request.numComputedTokens);
+  }
+}
+
+/**
+ * Whether a request is admitted as soon as it is the first in line and fits, without a question to a grammar or to the
+ * adapters.
+ */
+function isPlain(s: SchedulerState, request: Request): boolean {
+  const { maxLoras } = s.config;
+  return (
+    isLive(s.requests, request) &&
+    !isBlocked(request.status) &&
+    (maxLoras === 0 || request.adapter === '') &&
+    !outgrows(s, request)
+  );
+}

@@ -1,0 +1,48 @@
+import type { Plan } from '../plan/plan.js';
+
+/**
+ * A round of the engine whose plan the GPU has not decided yet. The first of two callers carries the round to its end: the loop that
+ * began the round, or a client's call that changes something.
+ */
+export class PendingRound<Report> {
+  readonly #decided: () => Plan;
+  readonly #rest: (plan: Plan) => Report;
+  /** The outcome of the rest of the round: returns its report, or throws its error; null = the rest has not run. */
+  #ended: (() => Report) | null = null;
+
+  /**
+   * @param decided waits for the plan synchronously; a second call has the same outcome as the first
+   * @param rest the part of the round after the plan; called once
+   */
+  constructor(decided: () => Plan, rest: (plan: Plan) => Report) {
+    this.#decided = decided;
+    this.#rest = rest;
+  }
+
+  /** Carries the round to its end, if nobody has done so. @returns the report of the round @throws what the round throws */
+  finish(): Report {
+    const plan = this.#decided();
+    this.#ended ??= this.#end(plan);
+    return this.#ended();
+  }
+
+  /** `finish`, for a caller other than the one that awaits the round: errors are left to the latter. */
+  tryToFinish(): void {
+    try {
+      this.finish();
+    } catch {
+      // The caller that awaits the round gets this error from its own `finish`.
+    }
+  }
+
+  #end(plan: Plan): () => Report {
+    try {
+      const report = this.#rest(plan);
+      return () => report;
+    } catch (error) {
+      return () => {
+        throw error;
+      };
+    }
+  }
+}

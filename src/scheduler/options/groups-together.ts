@@ -1,0 +1,69 @@
+import { badArg } from '../../base/checks.js';
+
+/** What of a group decides that. */
+interface Group {
+  readonly type: string;
+  readonly mode: 'none' | 'align' | 'all' | null;
+  readonly blockSize: number;
+  readonly eagle: boolean;
+}
+
+/** And of the other options. */
+interface Context {
+  readonly blockSize: number;
+  readonly maxNumBatchedTokens: number;
+  readonly longPrefillTokenThreshold: number;
+  readonly enableChunkedPrefill: boolean;
+  readonly numSpeculativeTokens: number;
+  readonly speculativeMethod: string;
+  readonly pipelineDepth: number;
+  readonly deviations: { readonly keepDraftWindows: boolean };
+}
+
+/** What vLLM refuses at its start, or accepts and dies of. */
+export function checkTogether(groups: readonly Group[], alignment: number, context: Context): void {
+  const modes = new Set(groups.flatMap(({ mode }) => mode ?? []));
+  if (modes.size > 1)
+    throw badArg('kvGroups', [...modes].join(', '), 'one mode for all groups of type mamba');
+  for (const [i, { type, blockSize, eagle }] of groups.entries()) {
+    if (type !== 'chunked') continue;
+    if (blockSize !== alignment) {
+      const why = `${alignment}, the least common multiple of all block sizes, in a group of type chunked`;
+      throw badArg(`kvGroups[${i}].blockSize`, blockSize, why);
+    }
+    if (eagle)
+      throw badArg('speculativeMethod', context.speculativeMethod, 'not eagle with a group of type chunked');
+  }
+  if (modes.size > 0) checkDraftStates(groups, context);
+  if (!modes.has('align')) return;
+  const { blockSize, maxNumBatchedTokens, longPrefillTokenThreshold, enableChunkedPrefill } = context;
+  if (blockSize > maxNumBatchedTokens)
+    throw badArg(
+      'maxNumBatchedTokens',
+      maxNumBatchedTokens,
+      `at least blockSize (${blockSize}) with Mamba in mode align`,
+    );
+  if (longPrefillTokenThreshold > 0 && longPrefillTokenThreshold < blockSize) {
+    const why = `0, or at least blockSize (${blockSize}) with Mamba in mode align`;
+    throw badArg('longPrefillTokenThreshold', longPrefillTokenThreshold, why);
+  }
+  if (!enableChunkedPrefill) throw badArg('enableChunkedPrefill', false, 'true with Mamba in mode align');
+}
+
+/**
+ * Refuses drafts whose rejection leaves no state to go on from: a plan counts drafts in flight as accepted, and a place that it so lets go may
+ * hold the state behind the last accepted token.
+ */
+function checkDraftStates(
+  groups: readonly Group[],
+  { numSpeculativeTokens, pipelineDepth, deviations }: Context,
+): void {
+  if (numSpeculativeTokens === 0 || !deviations.keepDraftWindows) return;
+  if (pipelineDepth > 2)
+    throw badArg('pipelineDepth', pipelineDepth, '1 or 2 with drafts and a group of type mamba');
+  for (const [i, { mode, blockSize }] of groups.entries()) {
+    if (mode !== 'align' || numSpeculativeTokens < blockSize) continue;
+    const why = `less than kvGroups[${i}].blockSize (${blockSize}) with Mamba in mode align`;
+    throw badArg('numSpeculativeTokens', numSpeculativeTokens, why);
+  }
+}

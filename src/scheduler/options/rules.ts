@@ -1,0 +1,164 @@
+import { badArg, checkBoolean, checkOneOf } from '../../base/checks.js';
+import { checkInteger } from '../../base/errors.js';
+import { RULES_OF_DEVICE } from '../authority/limits/device-limits.js';
+import type { Deviations } from './deviations.js';
+
+/**
+ * The rules in which versions of vLLM decide differently, and neither is wrong. `like` chooses the rules of one version, and single
+ * rules beside it override them. The defaults are those that serve best: of May 2026, but for `freeOrder`, `admissionLookahead` and
+ * `loadReservation`, which are of August.
+ */
+export interface VersionRules {
+  /**
+   * Where the free queue takes blocks that are given back. `tail`: all at its end. `unhashedFirst`: those that carry no hash at its front, since
+   * nobody can find them, and only the others at its end (vLLM #42656): more of the prefix cache survives. Default `unhashedFirst`.
+   */
+  freeOrder: 'tail' | 'unhashedFirst';
+  /**
+   * Whether a request that is admitted gets slots for its drafts at once (vLLM #43733). False: only one that had computed tokens before. Then
+   * many a request takes its last block and is preempted in the next step. Default true, where drafts have slots (`numSpeculativeTokens`).
+   */
+  admissionLookahead: boolean;
+  /**
+   * Share of all blocks that an admission leaves free while other requests run, 0 to less than 1 (vLLM #44594). Each running request may need a block
+   * at any time: 0.01 to 0.05 prevents preemptions in a tight pool. Default 0.
+   */
+  watermark: number;
+  /**
+   * Whether a request is admitted to an asynchronous load only if the prompts that are being computed still fit beside it (vLLM #44560). The request's
+   * own tokens do not count twice; vLLM counts them where a load of it failed before, and waits for ever. Default true.
+   */
+  loadReservation: boolean;
+  /**
+   * Tokens of `maxNumBatchedTokens` that each scheduled request costs on top of its own: slots that a drafter of parallel tokens needs
+   * (vLLM #51725). 0 to 64. Default 0.
+   */
+  draftSlots: number;
+  /**
+   * Whether a request that is admitted with a single token to compute gets a row of drafts that nobody made, in a step whose other requests all
+   * decode (vLLM #45237): so that every request of the step has as many tokens, as a captured graph wants it. Default false.
+   */
+  padDecode: boolean;
+  /**
+   * Whether blocks that a step in flight may still write come back only when that step has been updated (vLLM #45357). A preemption then frees
+   * nothing at once. blockstep has no need of it: loads wait for `notBefore`. Default false.
+   */
+  fenceFrees: boolean;
+  /** Which sessions take seats of `maxNumSeqs`: those that run, or also those that wait for input (`withIdle`, vLLM #46974). Default `running`. */
+  sessionSeats: 'running' | 'withIdle';
+  /**
+   * What becomes of the outputs that steps in flight bring for a request that was preempted. `deliver`: they are kept. `await`: they are
+   * kept, and the request is not admitted again before they have come (vLLM #48245). `discard`: they are dropped, and computed again
+   * (vLLM #50297, for a connector that requires delivery). Default `deliver`.
+   */
+  preemptedOutputs: 'deliver' | 'await' | 'discard';
+  /**
+   * Which requests `Plan.preempted` lists: those that the plan's step preempted, or also those that a forced reset has preempted since the
+   * last step (`sinceLast`, vLLM #46974). Default `step`.
+   */
+  preemptedIds: 'step' | 'sinceLast';
+  /**
+   * When a request whose grammar failed ends: in the step that finds it (`schedule`), or with the next update (vLLM #47312; before, vLLM died of it).
+   * Default `schedule`.
+   */
+  grammarFailures: 'schedule' | 'update';
+}
+
+/** A commit of vLLM whose rules can be chosen: of May 2026 (about 0.22), and of August 2026 (about 0.27). */
+export type VllmVersion = '28be48fa' | '017e9f444';
+export const VLLM_VERSIONS = ['28be48fa', '017e9f444'] as const;
+
+/** What the rules of a version depend on. */
+export interface RuleContext {
+  readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
+  readonly numSpeculativeTokens: number;
+  readonly pipelineDepth: number;
+  readonly hasConnector: boolean;
+  /** The connector says of each request whether its KV must be delivered. */
+  readonly requiresDelivery: boolean;
+  /** `authority: 'device'` */
+  readonly decidesOnDevice: boolean;
+}
+
+/** The deviations that a version of vLLM has mended itself: with its rules they are on even where all others are off. */
+export const MENDED: Readonly<Record<VllmVersion, readonly (keyof Deviations)[]>> = {
+  '28be48fa': [],
+  '017e9f444': ['priorityCursor', 'clipHandOver'],
+};
+
+const MAY: VersionRules = {
+  freeOrder: 'tail',
+  admissionLookahead: false,
+  watermark: 0,
+  loadReservation: false,
+  draftSlots: 0,
+  padDecode: false,
+  fenceFrees: false,
+  sessionSeats: 'running',
+  preemptedOutputs: 'deliver',
+  preemptedIds: 'step',
+  grammarFailures: 'schedule',
+};
+
+/** The names of the rules. */
+export const RULES = Object.freeze(Object.keys(MAY)) as readonly (keyof VersionRules)[];
+
+const MAX_SLOTS = 64;
+
+/** The rules of a version of vLLM; null: the defaults. */
+export function rulesOf(like: VllmVersion | null, context: RuleContext): VersionRules {
+  if (like === '28be48fa') return MAY;
+  const drafts = context.numSpeculativeTokens > 0;
+  if (like === null)
+    return {
+      ...MAY,
+      freeOrder: 'unhashedFirst',
+      admissionLookahead: drafts,
+      loadReservation: true,
+      ...(context.decidesOnDevice ? RULES_OF_DEVICE : {}),
+    };
+  return {
+    freeOrder: 'unhashedFirst',
+    admissionLookahead: true,
+    watermark: 0,
+    loadReservation: true,
+    draftSlots: drafts && context.speculativeMethod === 'draft_model' ? 1 : 0,
+    padDecode: drafts,
+    fenceFrees: context.hasConnector && context.pipelineDepth > 1,
+    sessionSeats: 'withIdle',
+    preemptedOutputs: context.requiresDelivery ? 'discard' : 'await',
+    preemptedIds: 'sinceLast',
+    grammarFailures: 'update',
+  };
+}
+
+/**
+ * Checks the rules that were given, and fills in those of the version.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
+ */
+export function takeRules(given: Partial<VersionRules>, defaults: VersionRules): VersionRules {
+  const o = { ...defaults };
+  for (const name of RULES) if (given[name] !== undefined) Object.assign(o, { [name]: given[name] });
+  return {
+    freeOrder: checkOneOf('freeOrder', o.freeOrder, ['tail', 'unhashedFirst'] as const),
+    admissionLookahead: checkBoolean('admissionLookahead', o.admissionLookahead),
+    watermark: checkShare('watermark', o.watermark),
+    loadReservation: checkBoolean('loadReservation', o.loadReservation),
+    draftSlots: checkInteger('draftSlots', o.draftSlots, 0, MAX_SLOTS),
+    padDecode: checkBoolean('padDecode', o.padDecode),
+    fenceFrees: checkBoolean('fenceFrees', o.fenceFrees),
+    sessionSeats: checkOneOf('sessionSeats', o.sessionSeats, ['running', 'withIdle'] as const),
+    preemptedOutputs: checkOneOf('preemptedOutputs', o.preemptedOutputs, [
+      'deliver',
+      'await',
+      'discard',
+    ] as const),
+    preemptedIds: checkOneOf('preemptedIds', o.preemptedIds, ['step', 'sinceLast'] as const),
+    grammarFailures: checkOneOf('grammarFailures', o.grammarFailures, ['schedule', 'update'] as const),
+  };
+}
+
+function checkShare(name: string, value: unknown): number {
+  if (typeof value === 'number' && value >= 0 && value < 1) return value + 0;
+  throw badArg(name, value, 'a share of the blocks, from 0 to less than 1');
+}

@@ -1,0 +1,90 @@
+import { stopDeadline } from '../life/deadlines.js';
+import { endUnreported } from '../life/finish.js';
+import { endLoading } from '../life/loading.js';
+import type { Plan } from '../plan/plan.js';
+import type { Request } from '../request/request.js';
+import { FinishCode, isBlocked } from '../request/status.js';
+import { dropZombie } from '../state/guards.js';
+import type { RequestQueue } from '../state/request-queue.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { endOutgrown } from './outgrown.js';
+import { tokensLeft } from './token-budget.js';
+
+/**
+ * Passes over, ends or promotes requests at the head of the line until the head is one that can be admitted.
+ * @returns the queue whose head that request is; null if this step admits no more requests
+ */
+export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): RequestQueue | null {
+  const { queues, config } = s;
+  while (tokensLeft(s, plan, tokenBudget) > 0 && seatsTaken(s) < config.maxNumSeqs - queues.numLentRunning) {
+    const queue = queues.nextQueue();
+    const request = queue?.peek();
+    if (queue == null || request == null) return null;
+    if (dropZombie(s, queue, request)) continue;
+    if (isBlocked(request.status) && !promote(s, request)) {
+      if (!request.isFinished) queues.passOver(queue, request);
+      continue;
+    }
+    if (config.preemptedOutputs === 'await' && isAwaited(s, request)) {
+      queues.passOver(queue, request);
+      continue;
+    }
+    request.waitsForAdapter = !s.adapters.fits(plan, request, queues);
+    if (request.waitsForAdapter) {
+      queues.passOver(queue, request);
+      continue;
+    }
+    if (!outgrows(s, request)) return queue;
+    if (!endOutgrown(s, request)) return null;
+  }
+  return null;
+}
+
+/** Seats of `maxNumSeqs` that are taken; see the rule `sessionSeats`. */
+function seatsTaken({ queues, config }: SchedulerState): number {
+  return queues.running.length + (config.sessionSeats === 'withIdle' ? queues.idle.size : 0);
+}
+
+/** Whether steps in flight still bring outputs for a request that was preempted since they were scheduled. */
+function isAwaited({ inFlight }: SchedulerState, request: Request): boolean {
+  if (request.numPreemptions === 0) return false;
+  return inFlight.some((plan) => {
+    const at = plan.indexOf(request);
+    return at >= 0 && plan.dropped[at] === 0;
+  });
+}
+
+/** Whether a request has more tokens than the pool can hold, or leaves no room for output in the model. */
+export function outgrows(s: SchedulerState, request: Request): boolean {
+  return request.numTokens > s.slotLimit || isFull(s, request);
+}
+
+/**
+ * Whether a session has so many tokens that no output for its next chunk fits into the model. `add` refuses such a
+ * prompt.
+ */
+function isFull({ config }: SchedulerState, { session, numTokens }: Request): boolean {
+  return session !== null && config.deviations.refuseUnfit && numTokens >= config.maxModelLen;
+}
+
+/**
+ * Ends the wait of a blocked request if what it waited for has come; it may then be admitted in the same pass. A
+ * session that waits for input stands in no queue of this pass.
+ * @returns false if the request is still blocked, or ended because its grammar failed
+ */
+function promote(s: SchedulerState, request: Request): boolean {
+  if (request.status === 'WAITING_FOR_REMOTE_KVS') return endLoading(s, request);
+  if (request.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') return false;
+  if (s.failedGrammars.has(request)) return false;
+  const ready = s.grammars.askReady(request);
+  if (ready === 0) return false;
+  if (ready !== 1) {
+    if (s.config.grammarFailures === 'update') s.failedGrammars.add(request);
+    else endUnreported(s, request, FinishCode.error);
+    return false;
+  }
+  stopDeadline(s, request);
+  request.status = 'WAITING';
+  request.waitingSince = s.now;
+  return true;
+}

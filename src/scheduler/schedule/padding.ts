@@ -1,0 +1,46 @@
+import { EntryKind, type Plan } from '../plan/plan.js';
+import type { Request } from '../request/request.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+
+/**
+ * Drafts that an admission with a single token to compute gets so that it looks as the other entries of its step (the rule `padDecode`); 0: none.
+ */
+export function draftsToPad(
+  { config, maxDrafts }: SchedulerState,
+  plan: Plan,
+  { numOutputPlaceholders }: Request,
+): number {
+  if (!config.padDecode || maxDrafts === 0) return 0;
+  // Steps from before a preemption still bring what comes behind that token: nothing is sampled here, so nothing is drafted.
+  if (numOutputPlaceholders > 0) return 0;
+  const { longPrefillTokenThreshold: threshold, deviations } = config;
+  if (deviations.padWholeRows && threshold > 0 && threshold < 1 + maxDrafts) return 0;
+  return onlyDecodes(plan) ? maxDrafts : 0;
+}
+
+/** Whether requests run in this step, and none of them was in the middle of its prompt before it. */
+function onlyDecodes({ requests, kinds, numRequests }: Plan): boolean {
+  let running = 0;
+  for (; running < numRequests && kinds[running] === EntryKind.running; running++)
+    if (requests[running].isPrefilling) return false;
+  return running > 0;
+}
+
+/** Gives the last entry of the plan drafts that nobody made: each is -1, and none can be accepted. */
+export function padEntry(
+  { config, maxDrafts }: SchedulerState,
+  plan: Plan,
+  request: Request,
+  numDrafts: number,
+): void {
+  const at = plan.indexOf(request);
+  if (at < 0) return;
+  plan.numDraftTokens[at] = numDrafts;
+  plan.maxOutputTokens[at] = 1 + numDrafts;
+  // An executor that has drafts of its own must not take them for these. vLLM does not say so.
+  if (config.deviations.refuseUnseenDrafts) {
+    plan.numInvalidDraftTokens[at] = numDrafts;
+    plan.numInvalidDrafts += numDrafts;
+  }
+  plan.draftTokens.fill(-1, at * maxDrafts, at * maxDrafts + numDrafts);
+}

@@ -1,0 +1,101 @@
+import type { SamplingParams } from '../../engine/executor/sampling-params.js';
+import type { Grammar } from '../../scheduler/request/grammar.js';
+import { SAMPLING_NAMES } from '../api/sampling.js';
+import type { TextFormat } from '../api/text-format.js';
+import { openChatTemplate } from './chat-template.js';
+import type { ModelOptions } from './model-options.js';
+import { ModelVocabulary } from './model-vocabulary.js';
+
+/** What a server needs of a model that brings its own tokenizer: a `LlamaModel` of `blockstep/llama-cpp` has it. */
+export interface LoadedModel {
+  readonly info: {
+    readonly architecture: string;
+    readonly vocabSize: number;
+    readonly bosToken: number | null;
+    readonly eosToken: number | null;
+    readonly endTokens: readonly number[];
+    readonly chatTemplate: string | null;
+  };
+  /** See `LlamaModel.tokenize`. */
+  tokenize(
+    text: string,
+    options: { readonly addSpecial: boolean; readonly parseSpecial: boolean },
+  ): Int32Array;
+  /** See `LlamaModel.piece`. */
+  piece(token: number, special: boolean): Uint8Array;
+  /** See `LlamaModel.grammar`; absent: the texts of the model cannot be held to a format. */
+  grammar?(form: GrammarForm): Grammar;
+}
+
+/** What a grammar is made of: text in GBNF, a JSON schema, or any object in JSON. */
+export type GrammarForm =
+  | { readonly gbnf: string }
+  | { readonly jsonSchema: Readonly<Record<string, unknown>> | boolean }
+  | { readonly json: true };
+
+/** How such a model is to be served. */
+export interface LoadedModelOptions {
+  /** The name by which clients ask for it. */
+  readonly id: string;
+  /** A chat template in Jinja, in place of the model's own. */
+  readonly chatTemplate?: string;
+  /** What parameters of sampling are where a client does not say them. Default `SAMPLING_DEFAULTS`. */
+  readonly samplingDefaults?: SamplingParams;
+}
+
+/**
+ * What parameters of sampling are unless the model or a client says otherwise: those of llama.cpp's server. A small model whose least likely
+ * tokens are never dropped soon says nonsense.
+ */
+export const SAMPLING_DEFAULTS: SamplingParams = Object.freeze({
+  temperature: 0.8,
+  top_k: 40,
+  top_p: 0.95,
+  min_p: 0.05,
+});
+
+/**
+ * The options of a server for a model that brings its own tokenizer and chat template.
+ *
+ * ```ts
+ * const model = await openLlamaModel({ path: 'model.gguf' });
+ * await app.register(blockstepServer, { engine, model: await modelOptions(model, { id: 'my-model' }) });
+ * ```
+ */
+export async function modelOptions(
+  model: LoadedModel,
+  { id, chatTemplate, samplingDefaults = SAMPLING_DEFAULTS }: LoadedModelOptions,
+): Promise<ModelOptions> {
+  const { info } = model;
+  const { bosToken, eosToken } = info;
+  const vocabulary = new ModelVocabulary(info.architecture, {
+    numTokens: info.vocabSize,
+    beginToken: bosToken ?? -1,
+    endTokens: endTokensOf(info),
+    tokenize: (text, addSpecial, parseSpecial) => model.tokenize(text, { addSpecial, parseSpecial }),
+    piece: (token, showsSpecial) => model.piece(token, showsSpecial),
+  });
+  const texts = {
+    beginText: bosToken === null ? '' : vocabulary.specialText(bosToken),
+    endText: eosToken === null ? '' : vocabulary.specialText(eosToken),
+  };
+  return {
+    id,
+    vocabulary,
+    chatTemplate: await openChatTemplate(chatTemplate ?? info.chatTemplate, texts),
+    sampling: SAMPLING_NAMES,
+    samplingDefaults,
+    ...(model.grammar !== undefined && { grammar: (format: TextFormat) => model.grammar!(formOf(format)) }),
+  };
+}
+
+/** The token of a text's end first: it is the one that a request is told of. */
+function endTokensOf({ eosToken, endTokens }: LoadedModel['info']): readonly number[] {
+  if (eosToken === null) return endTokens;
+  return [eosToken, ...endTokens.filter((token) => token !== eosToken)];
+}
+
+function formOf(format: TextFormat): GrammarForm {
+  if (format.type === 'gbnf') return { gbnf: format.grammar };
+  return format.type === 'json_schema' ? { jsonSchema: format.schema } : { json: true };
+}

@@ -1,0 +1,118 @@
+import { badArg, isList, isObject } from '../../base/checks.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import type { SamplingParams } from '../../engine/executor/sampling-params.js';
+import type { Grammar } from '../../scheduler/request/grammar.js';
+import type { Chat, ChatTemplate } from '../api/chat.js';
+import { type ChatMessage, plainChatPrompt } from '../api/chat-message.js';
+import { type HeededSampling, SAMPLING_NAMES } from '../api/sampling.js';
+import type { ServedModel } from '../api/served-model.js';
+import type { TextFormat } from '../api/text-format.js';
+import { o200k, type Vocabulary } from '../text/vocabulary.js';
+import { templatePrompt } from './template-prompt.js';
+
+/** What clients see of the model behind an engine. */
+export interface ModelOptions {
+  /** The name by which clients ask for it. */
+  id: string;
+  /** Default: o200k. */
+  vocabulary?: Vocabulary;
+  /** Makes the prompt of a chat, as tokens; at its end the model answers. Default: a line `role: text` for each message. */
+  chatPrompt?: (messages: readonly ChatMessage[], vocabulary: Vocabulary) => Int32Array;
+  /** In its place: the model's own template (`openChatTemplate`), which says how tools and their answers are written too. */
+  chatTemplate?: ChatTemplate;
+  /**
+   * The parameters of sampling that the executor heeds; it finds them in `ExecutorRequest.params`, under these names. Others are refused,
+   * unless they ask for nothing. `ignore`: all are taken, and none is heeded, for an executor whose texts mean nothing. Default: none, as
+   * for an executor that always takes the most likely token. An executor that heeds `logprobs` answers `TokenLogprobs` as the extra of each
+   * token.
+   */
+  sampling?: HeededSampling;
+  /** What the executor finds where a client does not say it. Default: nothing. */
+  samplingDefaults?: SamplingParams;
+  /**
+   * Makes the grammar that holds a text to a format (`response_format`, `grammar`), a new one for each choice. What it throws is the client's
+   * answer. Default: none, and formats are refused.
+   */
+  grammar?: (format: TextFormat) => Grammar;
+}
+
+const MODEL_OPTIONS = knownNames<ModelOptions>(
+  'model',
+  {
+    id: true,
+    vocabulary: true,
+    chatPrompt: true,
+    chatTemplate: true,
+    sampling: true,
+    samplingDefaults: true,
+    grammar: true,
+  },
+  { name: 'did you mean id?', tokenizer: 'did you mean vocabulary?' },
+);
+
+/** Checks what is said of the model. @param maxModelLen most tokens of prompt and output together @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeModel(model: unknown, maxModelLen: number): ServedModel {
+  if (!isObject(model)) throw badArg('model', model, 'an object with the id of the model');
+  checkNames(model, MODEL_OPTIONS);
+  const { id, vocabulary = o200k, chatPrompt, chatTemplate } = model as unknown as ModelOptions;
+  const { sampling = [], samplingDefaults = {}, grammar = null } = model as unknown as ModelOptions;
+  if (typeof id !== 'string' || !/^[^\p{Cc}\p{Cs}]{1,200}$/u.test(id))
+    throw badArg('model.id', id, 'a name of 1 to 200 characters without control characters');
+  if (!isVocabulary(vocabulary))
+    throw badArg(
+      'model.vocabulary',
+      vocabulary,
+      'a Vocabulary: name, size, endOfText, encode, textOf, bytesOf',
+    );
+  if (chatPrompt !== undefined && typeof chatPrompt !== 'function')
+    throw badArg('model.chatPrompt', chatPrompt, 'a function');
+  if (chatTemplate !== undefined && !isTemplate(chatTemplate))
+    throw badArg('model.chatTemplate', chatTemplate, 'a ChatTemplate: an object with render');
+  if (chatTemplate !== undefined && chatPrompt !== undefined)
+    throw badArg('model.chatPrompt', chatPrompt, 'absent where there is a chatTemplate');
+  if (sampling !== 'ignore' && !isList(sampling, (name) => SAMPLING_NAMES.includes(name as never)))
+    throw badArg(
+      'model.sampling',
+      sampling,
+      `"ignore", or a list of names among ${SAMPLING_NAMES.join(', ')}`,
+    );
+  const heeded: readonly string[] = sampling === 'ignore' ? [] : sampling;
+  if (!isObject(samplingDefaults) || !Object.keys(samplingDefaults).every((name) => heeded.includes(name)))
+    throw badArg(
+      'model.samplingDefaults',
+      samplingDefaults,
+      'an object of parameters that are in model.sampling',
+    );
+  if (grammar !== null && typeof grammar !== 'function') throw badArg('model.grammar', grammar, 'a function');
+  const promptOf = chatPrompt ?? plainChatPrompt;
+  return {
+    id,
+    vocabulary,
+    chatPrompt:
+      chatTemplate === undefined
+        ? ({ messages }: Chat) => promptOf(messages, vocabulary)
+        : (chat: Chat) => templatePrompt(chatTemplate, chat, vocabulary),
+    hasTemplate: chatTemplate !== undefined,
+    sampling,
+    samplingDefaults: { ...samplingDefaults },
+    grammar,
+    maxModelLen,
+    created: Math.floor(Date.now() / 1000),
+  };
+}
+
+function isTemplate(value: unknown): boolean {
+  return isObject(value) && typeof value['render'] === 'function';
+}
+
+function isVocabulary(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const { size, endOfText, endTokens = [], encode, textOf, bytesOf } = value as unknown as Vocabulary;
+  const functions = [encode, textOf, bytesOf];
+  return (
+    Number.isInteger(size) &&
+    Number.isInteger(endOfText) &&
+    isList(endTokens, Number.isInteger) &&
+    functions.every((each) => typeof each === 'function')
+  );
+}

@@ -1,0 +1,86 @@
+import type { Vocabulary } from '../text/vocabulary.js';
+
+/** What a model's own tokenizer can do, as `blockstep/llama-cpp` has it. */
+export interface ModelTokenizer {
+  /** Tokens have the numbers from 0 to before this one. */
+  readonly numTokens: number;
+  /** The token with which every prompt begins; below 0: there is none. */
+  readonly beginToken: number;
+  /** The tokens that end an answer, that of a text's end first; a model that has none never ends one by itself. */
+  readonly endTokens: readonly number[];
+  /** @param addsSpecial whether the begin token is added @param knowsSpecial whether names of special tokens are those tokens */
+  tokenize(text: string, addsSpecial: boolean, knowsSpecial: boolean): Int32Array;
+  /** The bytes of a token. @param showsSpecial whether a special token has its name, or nothing */
+  piece(token: number, showsSpecial: boolean): Uint8Array;
+}
+
+const NO_BYTES = new Uint8Array(0);
+const UNKNOWN = new TextEncoder().encode('\ufffd');
+
+/**
+ * A model's own tokenizer as the vocabulary of its server. Names of special tokens in a text are those tokens, as in other servers: prompts
+ * that a client writes by itself need them. A prompt begins with one begin token, also where its text, or a chat template, has it already.
+ */
+export class ModelVocabulary implements Vocabulary {
+  readonly name: string;
+  readonly size: number;
+  readonly endOfText: number;
+  readonly endTokens: readonly number[];
+  readonly #tokenizer: ModelTokenizer;
+  /** The text of the begin token; empty: there is none. */
+  readonly #beginText: string;
+  /** By token: its text, or null. Filled as tokens come. */
+  readonly #texts: (string | null | undefined)[] = [];
+  readonly #strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+  /** @param name of the vocabulary, for people */
+  constructor(name: string, tokenizer: ModelTokenizer) {
+    this.name = name;
+    this.size = tokenizer.numTokens;
+    // A number that no token has stands for an end that never comes.
+    [this.endOfText = tokenizer.numTokens, ...this.endTokens] = tokenizer.endTokens;
+    this.#tokenizer = tokenizer;
+    this.#beginText = tokenizer.beginToken < 0 ? '' : this.specialText(tokenizer.beginToken);
+  }
+
+  encode(text: string, addsSpecial = true): Int32Array {
+    const hasBegun = this.#beginText !== '' && text.startsWith(this.#beginText);
+    return this.#tokenizer.tokenize(text, addsSpecial && !hasBegun, true);
+  }
+
+  textOf(token: number): string | null {
+    if (!this.#has(token)) return null;
+    let text = this.#texts[token];
+    if (text === undefined) {
+      text = this.#read(token);
+      this.#texts[token] = text;
+    }
+    return text;
+  }
+
+  bytesOf(token: number): Uint8Array {
+    if (!this.#has(token)) return UNKNOWN;
+    return this.#isEnd(token) ? NO_BYTES : this.#tokenizer.piece(token, false);
+  }
+
+  /** The name of a special token, as templates write it. */
+  specialText(token: number): string {
+    return this.#has(token) ? Buffer.from(this.#tokenizer.piece(token, true)).toString('utf8') : '';
+  }
+
+  #read(token: number): string | null {
+    try {
+      return this.#strict.decode(this.bytesOf(token));
+    } catch {
+      return null;
+    }
+  }
+
+  #isEnd(token: number): boolean {
+    return token === this.endOfText || this.endTokens.includes(token);
+  }
+
+  #has(token: number): boolean {
+    return Number.isInteger(token) && token >= 0 && token < this.size;
+  }
+}

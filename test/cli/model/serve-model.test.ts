@@ -1,0 +1,223 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import OpenAI from 'openai';
+import { describe, expect, it } from 'vitest';
+import { eventsOf } from '../../serve/support/served.js';
+import { endTokens, type RandomModel, writeRandomModel } from '../../support/gguf/random-model.js';
+import { llamaForTests } from '../../support/llama/library.js';
+import { temporaryFolder } from '../../support/temp-file.js';
+import { until } from '../../support/waiting.js';
+import { serveModel } from './served-model.js';
+
+const { folder, reason } = llamaForTests();
+const TEXT = 'Hello the abbé, 漢字 🙂 <tag>';
+const USER = { role: 'user' as const, content: TEXT };
+
+function modelFile(model: RandomModel = {}): string {
+  const path = join(temporaryFolder(), 'my-model.gguf');
+  writeRandomModel(path, model);
+  return path;
+}
+
+describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
+  it('serves a model, says what it chose, streams what it says, and ends when it is interrupted', async () => {
+    const { said, url, child, ended, ask } = await serveModel(modelFile(), '--threads', '1');
+    expect(said.stderr).toMatch(/^loading \S+my-model\.gguf \(0\.9 MiB\)\nloaded in \d+\.\d s\n$/);
+    expect(said.stdout).toMatch(/^"my-model" is served at http:\/\/127\.0\.0\.1:\d+\n/);
+    expect(said.stdout).toMatch(
+      /^random llama \(llama .*F32\), 0\.9 MiB of weights, by llama\.cpp .* on the CPU, in 1 thread\.$/m,
+    );
+    expect(said.stdout).toMatch(
+      /^Context 4,096 tokens a request; KV cache 32,768 tokens, 16 MiB as f16; at most 16 requests and 512 tokens a step; prefix cache on\.$/m,
+    );
+    expect(said.stdout).toMatch(
+      /^Unless a request says otherwise: temperature 0\.8, top_k 40, top_p 0\.95, min_p 0\.05\.$/m,
+    );
+    // What it says to try does what it should.
+    const [, path, asked] = /^Try: {2}curl -N http:\/\/[^/]+(\S+) .*-d '(.*)'$/m.exec(said.stdout)!;
+    const tried = await fetch(url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...(JSON.parse(asked) as object), max_tokens: 20 }),
+    });
+    expect((await eventsOf(tried)).length).toBeGreaterThan(1);
+    const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
+    expect((await openai.models.list()).data.map(({ id }) => id)).toEqual(['my-model']);
+    const request = { model: 'my-model', messages: [USER], max_tokens: 24, seed: 5 };
+    const streamed = await openai.chat.completions.stream(request).finalContent();
+    const whole = await openai.chat.completions.create(request);
+    expect(streamed).toBe(whole.choices[0].message.content);
+    expect(whole.usage?.prompt_tokens_details?.cached_tokens).toBeGreaterThanOrEqual(16);
+    const { error } = await ask('/v1/embeddings', { input: 'a' });
+    expect(error.code).toBe('unsupported_route');
+    child.kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+  });
+
+  it.each<[string, RandomModel, string]>([
+    ['a sliding window', { architecture: 'gemma3', window: 32 }, 'on'],
+    ['states', { architecture: 'mamba' }, 'off'],
+    ['states and attention', { architecture: 'lfm2' }, 'off'],
+  ])(
+    'serves a model with %s: equal seeds give equal texts, alone and among others',
+    async (_, model, cache) => {
+      const { said, ask } = await serveModel(modelFile(model), '--threads', '1', '--cache-type', 'f32');
+      expect(said.stdout).toContain(`prefix cache ${cache}.`);
+      const say = async (seed: number) => {
+        const { choices } = await ask('/v1/chat/completions', { messages: [USER], max_tokens: 12, seed });
+        return choices[0].message.content;
+      };
+      const alone = [await say(1), await say(2), await say(3)];
+      expect(new Set(alone).size).toBe(3);
+      expect(await Promise.all([say(1), say(2), say(3)])).toEqual(alone);
+    },
+  );
+
+  it.each(['gpt2', 'llama'] as const)('has the vocabulary of the model: %s', async (vocabulary) => {
+    const { ask, said } = await serveModel(modelFile({ vocabulary }), '--threads', '1');
+    expect(said.stderr).not.toContain('ERR');
+    const { tokens } = await ask('/tokenize', { prompt: TEXT });
+    const begin = vocabulary === 'gpt2' ? 0 : 1;
+    expect(tokens.filter((token) => token === begin)).toEqual([tokens[0]]);
+    const back = await ask('/detokenize', { tokens });
+    // Pieces of Llama 2 put a space in front of every text.
+    expect((back as unknown as { prompt: string }).prompt.trimStart()).toBe(TEXT);
+    const bare = await ask('/tokenize', { prompt: TEXT, add_special_tokens: false });
+    expect(bare.tokens).toEqual(tokens.slice(1));
+    // The template has a begin token of its own, and no second one is put in front.
+    const chat = await ask('/tokenize', { messages: [USER] });
+    expect(chat.tokens.filter((token) => token === begin)).toEqual([begin]);
+    for (const end of endTokens(vocabulary)) {
+      const body = { messages: [USER], max_tokens: 9, logit_bias: { [end]: 100 }, temperature: 0 };
+      const { choices } = await ask('/v1/chat/completions', body);
+      expect(choices[0]).toMatchObject({ message: { content: '' }, finish_reason: 'stop' });
+      const ignoring = await ask('/v1/chat/completions', { ...body, ignore_eos: true });
+      expect(ignoring.choices[0].finish_reason).toBe('length');
+    }
+  });
+
+  it('picks tokens as a request says', async () => {
+    const { ask } = await serveModel(modelFile(), '--threads', '1');
+    const { tokens } = await ask('/tokenize', { prompt: 'x', add_special_tokens: false });
+    const only = await ask('/v1/completions', {
+      prompt: 'a',
+      max_tokens: 5,
+      temperature: 0,
+      logit_bias: { [tokens[0]]: 100 },
+      logprobs: 2,
+    });
+    expect(only.choices[0]).toMatchObject({ text: 'xxxxx', logprobs: { tokens: ['x', 'x', 'x', 'x', 'x'] } });
+    // A bias is none of the model's own probabilities.
+    for (const top of only.choices[0].logprobs!.top_logprobs!)
+      expect((top as { x: number }).x).toBeLessThan(-0.01);
+    const greedy = { prompt: 'once upon a time', max_tokens: 16, temperature: 0 };
+    const first = await ask('/v1/completions', greedy);
+    expect((await ask('/v1/completions', { ...greedy, temperature: 2, top_k: 1 })).choices).toEqual(
+      first.choices,
+    );
+    const hot = await ask('/v1/completions', {
+      ...greedy,
+      temperature: 2,
+      top_k: 0,
+      top_p: 1,
+      min_p: 0,
+      n: 2,
+    });
+    expect(hot.choices[0].text).not.toBe(hot.choices[1].text);
+  });
+
+  it('holds texts to a format, and refuses formats that it cannot heed', async () => {
+    const { ask, post } = await serveModel(modelFile(), '--threads', '1');
+    const properties = {
+      color: { enum: ['red', 'blue'] },
+      sizes: { type: 'array', items: { type: 'integer' }, maxItems: 2 },
+    };
+    const schema = { type: 'object', properties, required: ['color', 'sizes'], additionalProperties: false };
+    const format = { type: 'json_schema', json_schema: { name: 'x', schema } };
+    const body = { messages: [USER], max_tokens: 200, response_format: format, n: 3 };
+    const { choices } = await ask('/v1/chat/completions', body);
+    for (const { message, finish_reason } of choices) {
+      expect(finish_reason).toBe('stop');
+      const { color, sizes } = JSON.parse(message.content) as { color: string; sizes: number[] };
+      expect(['red', 'blue']).toContain(color);
+      expect(sizes.length).toBeLessThanOrEqual(2);
+    }
+    const yes = { prompt: 'a', max_tokens: 20, grammar: 'root ::= "yes" | "no"', logit_bias: { 5: 100 } };
+    expect(['yes', 'no']).toContain((await ask('/v1/completions', yes)).choices[0].text);
+    for (const wrong of [
+      { response_format: { type: 'json_schema', json_schema: { schema: { type: 'string', pattern: 'a' } } } },
+      { grammar: 'root ::= (' },
+    ]) {
+      const response = await post('/v1/chat/completions', { ...body, response_format: undefined, ...wrong });
+      expect(response.status).toBe(400);
+    }
+  });
+
+  it('drafts what stood in the prompt, and says what it says without', async () => {
+    const file = modelFile();
+    const plain = await serveModel(file, '--threads', '1', '--cache-type', 'f32');
+    const drafting = await serveModel(
+      file,
+      ...['--threads', '1', '--cache-type', 'f32', '--num-speculative-tokens', '3'],
+    );
+    const body = { prompt: 'a rose is a rose is a rose is', max_tokens: 40, temperature: 0 };
+    const { choices } = await plain.ask('/v1/completions', body);
+    expect((await drafting.ask('/v1/completions', body)).choices).toEqual(choices);
+    const metrics = await (await fetch(`${drafting.url}/metrics`)).text();
+    expect(Number(/^vllm:spec_decode_num_draft_tokens_total\S* (\d+)/m.exec(metrics)?.[1])).toBeGreaterThan(
+      0,
+    );
+  });
+
+  it('has no chats without a template, unless it is given one', async () => {
+    const file = modelFile({ chatTemplate: null });
+    const bare = await serveModel(file, '--threads', '1');
+    expect(bare.said.stdout).toMatch(/^The model has no chat template, so chats are refused: /m);
+    const { error } = await bare.ask('/v1/chat/completions', { messages: [USER] });
+    expect(error).toMatchObject({ code: 'chat_template', message: expect.stringContaining('it has none') });
+    const template = join(temporaryFolder(), 'template.jinja');
+    writeFileSync(template, '{% for m in messages %}{{ m.content }}{% endfor %}');
+    const given = await serveModel(file, '--threads', '1', '--chat-template', template);
+    expect(given.said.stdout).not.toContain('no chat template');
+    const asked = await given.ask('/tokenize', { messages: [USER] });
+    expect(asked.tokens).toEqual((await given.ask('/tokenize', { prompt: TEXT })).tokens);
+  });
+
+  it('takes what the command line says in place of what it would choose', async () => {
+    const sizes = ['--ctx', '256', '--num-blocks', '65', '--block-size', '8', '--max-num-seqs', '3'];
+    const { said, url } = await serveModel(
+      // A Q8_0 block has 32 numbers, which is as many as a head must have.
+      modelFile({ heads: 2, kvHeads: 1, weights: 'Q8_0' }),
+      ...['--threads', '1', '--served-model-name', 'mine', '--cache-type', 'q8_0'],
+      ...[...sizes, '--no-enable-prefix-caching', '--max-num-batched-tokens', '64'],
+    );
+    expect(said.stderr).not.toContain('ERR');
+    expect(said.stdout).toMatch(
+      /^Context 256 tokens a request; KV cache 512 tokens, 0\.1 MiB as q8_0; at most 3 requests and 64 tokens a step; prefix cache off\.$/m,
+    );
+    const { data } = (await (await fetch(`${url}/v1/models`)).json()) as { data: object[] };
+    expect(data).toMatchObject([{ id: 'mine', max_model_len: 256 }]);
+  });
+
+  it('frees what a client leaves', async () => {
+    const { url, post } = await serveModel(modelFile(), '--threads', '1');
+    const abort = new AbortController();
+    const response = await fetch(`${url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: 'a', max_tokens: 4000, ignore_eos: true, stream: true }),
+      signal: abort.signal,
+    });
+    await response.body!.getReader().read();
+    abort.abort();
+    const load = async () => (await fetch(`${url}/load`)).json() as Promise<{ server_load: number }>;
+    let left = 1;
+    await until(() => {
+      void load().then(({ server_load }) => {
+        left = server_load;
+      });
+      return left === 0;
+    }, 'an idle server');
+    expect((await post('/v1/completions', { prompt: 'b', max_tokens: 2 })).status).toBe(200);
+  });
+});

@@ -1,0 +1,39 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { onTestFinished } from 'vitest';
+import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { answerOf } from '../../serve/support/served.js';
+import { llamaForTests } from '../../support/llama/library.js';
+import { until } from '../../support/waiting.js';
+
+const MAIN = scriptArguments(import.meta.url, '../../../src/cli/main');
+
+/** `blockstep serve` in a process of its own, as a user starts it, until the test ends. */
+export async function serveModel(file: string, ...args: string[]) {
+  const { folder } = llamaForTests();
+  const child = spawn(process.execPath, [...MAIN, 'serve', '--port', '0', '--model', file, ...args], {
+    env: { ...process.env, BLOCKSTEP_LLAMA_LIBRARY: folder ?? '' },
+  });
+  const ended = once(child, 'exit') as Promise<[number | null, string | null]>;
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  const said = { stdout: '', stderr: '' };
+  child.stdout.on('data', (bytes) => {
+    said.stdout += bytes;
+  });
+  child.stderr.on('data', (bytes) => {
+    said.stderr += bytes;
+  });
+  await until(() => said.stdout.includes('Try:') || child.exitCode !== null, 'an address');
+  const url = /http:\/\/\S+/.exec(said.stdout)?.[0] ?? '';
+  const post = (path: string, body: object): Promise<Response> =>
+    fetch(url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  const ask = (path: string, body: object) => answerOf(post(path, body));
+  return { child, ended, said, url, post, ask };
+}

@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type LlamaModel, openLlamaModel } from '../../../../src/executors/llama-cpp/model/llama-model.js';
+import { type RandomModel, writeRandomModel } from '../../../support/gguf/random-model.js';
+import { llamaForTests } from '../../../support/llama/library.js';
+import { useTempFiles } from '../../../support/temp-file.js';
+import { Alone } from './alone.js';
+import type { Fault } from './faulty-context.js';
+import { EXACT, type NumberType, USUAL } from './numbers.js';
+import { type RunFigures, type RunOptions, randomRun, sumOf } from './random-run.js';
+
+const { folder } = llamaForTests();
+
+/** Runs some seeds, and adds their figures up. */
+async function run(
+  options: Omit<RunOptions, 'seed' | 'numbers'> & { numbers?: NumberType },
+  seeds: readonly number[],
+): Promise<RunFigures> {
+  const all: RunFigures[] = [];
+  for (const seed of seeds) all.push(await randomRun({ numbers: EXACT, ...options, seed }));
+  return sumOf(all);
+}
+
+describe.skipIf(folder === null)('texts over llama.cpp', () => {
+  const write = useTempFiles();
+  const models = new Map<string, Promise<LlamaModel>>();
+  const opened: { dispose(): void }[] = [];
+  afterAll(() => {
+    for (const each of opened) each.dispose();
+  });
+
+  function modelOf(written: RandomModel): Promise<LlamaModel> {
+    const name = JSON.stringify(written);
+    const known = models.get(name);
+    if (known !== undefined) return known;
+    const path = write(`${models.size}.gguf`, '');
+    writeRandomModel(path, written);
+    const model = openLlamaModel({ path, libraryFolder: folder as string, variant: 'cpu' });
+    void model.then((each) => opened.push(each));
+    models.set(name, model);
+    return model;
+  }
+
+  async function setUp(written: RandomModel, numbers = EXACT): Promise<{ model: LlamaModel; alone: Alone }> {
+    const model = await modelOf(written);
+    const alone = await Alone.create(model, numbers, 512);
+    opened.push(alone);
+    return { model, alone };
+  }
+
+  let llama: { model: LlamaModel; alone: Alone };
+  beforeAll(async () => {
+    llama = await setUp({});
+  });
+
+  it('are those of the model alone', async () => {
+    const figures = await run(llama, [1, 2, 3, 4]);
+    expect(figures.reports).toEqual([]);
+    expect(figures).toMatchObject({ wrong: 0, errors: 0, failedSteps: 0 });
+    // What the seeds must have met, so that they prove something.
+    expect(figures.preemptions).toBeGreaterThan(0);
+    expect(figures.aborted).toBeGreaterThan(0);
+    expect(figures.hits).toBeGreaterThan(50);
+    expect(figures.hitsInStep).toBeGreaterThan(0);
+    expect(figures.recomputed).toBeGreaterThan(0);
+    expect(figures.sequencesGivenUp).toBeGreaterThan(0);
+  });
+
+  it('are so with drafts', async () => {
+    const figures = await run({ ...llama, drafts: true }, [5, 6, 7]);
+    expect(figures.reports).toEqual([]);
+    expect(figures.wrong).toBe(0);
+    expect(figures.accepted).toBeGreaterThan(10);
+  });
+
+  it('are so where decodes and their drafts are so many that they stand in several calls', async () => {
+    const figures = await run({ ...llama, drafts: true, maxNumSeqs: 32, numBlocks: 256 }, [1, 3, 6]);
+    expect(figures.reports).toEqual([]);
+    expect(figures.wrong).toBe(0);
+    // Up to 32 requests with three drafts each: 128 rows, of which a call has 63 at most.
+    expect(figures.accepted).toBeGreaterThan(10);
+  });
+
+  it('are so where tokens are drawn, with penalties, biases and filters', async () => {
+    const figures = await run({ ...llama, sampling: true, drafts: true }, [8, 9]);
+    expect(figures.reports).toEqual([]);
+    expect(figures.wrong).toBe(0);
+  });
+
+  it('are so up to a call that failed, and those of requests that had no part in it to their end', async () => {
+    const figures = await run({ ...llama, fault: 'fail' }, [2, 3, 4, 10]);
+    expect(figures.failedSteps).toBeGreaterThan(1);
+    // None failed but those that were made to.
+    expect(figures.failedSteps).toBe(figures.changed);
+    expect(figures.errors).toBeGreaterThan(0);
+    expect(figures.wrong).toBe(0);
+  });
+
+  it('are so in every pool and with whatever many sequences that keep prefixes', async () => {
+    for (const numBlocks of [8, 16, 48]) {
+      for (const cachedSequences of [0, 1, 100]) {
+        const figures = await run({ ...llama, numBlocks, cachedSequences }, [11]);
+        expect(figures.reports).toEqual([]);
+      }
+    }
+  });
+
+  it.each([
+    ['of a sliding window', { architecture: 'gemma3', window: 24 }],
+    ['of states alone', { architecture: 'mamba' }],
+    ['of states and attention', { architecture: 'lfm2' }],
+  ] as const)('are so for a model %s', async (_, written) => {
+    const figures = await run(await setUp(written), [12, 13]);
+    expect(figures.reports).toEqual([]);
+    expect(figures.wrong).toBe(0);
+  });
+
+  it('part where two tokens are about equally likely alone, with flash attention and a cache of 16 bits', async () => {
+    const usual = await setUp({ weights: 'Q8_0' }, USUAL);
+    const figures = await run({ ...usual, numbers: USUAL }, [14, 15]);
+    expect(figures.reports).toEqual([]);
+    expect(figures.near).toBeLessThan(figures.requests / 2);
+  });
+
+  it.each<[Fault]>([['token'], ['holder'], ['remove']])('a planted bug is noticed: %s', async (fault) => {
+    let noticed = 0;
+    for (const seed of [16, 17, 18]) {
+      const figures = await randomRun({ ...llama, numbers: EXACT, fault, drafts: true, seed });
+      if (figures.wrong + figures.errors > 0) noticed++;
+    }
+    expect(noticed).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,72 @@
+import type { NativeContext } from '../../../../src/executors/llama-cpp/native/binding.js';
+
+/** What is done to programs on their way to llama.cpp. */
+export type Fault =
+  /** Now and then a call fails after those before it were done: its last token stands at a wrong position. */
+  | 'fail'
+  /** A wrong token, early in a text. */
+  | 'token'
+  /** What a prefix hit copies is taken from another sequence that has these positions. */
+  | 'holder'
+  /** What is to be removed at the end of a text stays. */
+  | 'remove';
+
+const REMOVE = 0;
+const COPY = 1;
+
+/** A context whose programs are changed, by chance, before llama.cpp has them. */
+export function faulty(
+  context: NativeContext,
+  fault: Fault,
+  { next, sequences, vocabSize }: { next: (below: number) => number; sequences: number; vocabSize: number },
+): NativeContext & { readonly changed: () => number } {
+  let changed = 0;
+  const change = (program: Int32Array): void => {
+    const [numCalls] = program;
+    const failing = fault === 'fail' && next(40) === 0 ? next(numCalls) : -1;
+    let at = 1;
+    for (let call = 0; call < numCalls; call++) {
+      const [numMoves, numTokens, numSamples] = program.subarray(at, at + 3);
+      at += 3;
+      for (let m = 0; m < numMoves; m++) changed += changeMove(program.subarray(at + 5 * m, at + 5 * m + 5));
+      at += 5 * numMoves;
+      const tokens = program.subarray(at, at + numTokens);
+      const positions = program.subarray(at + numTokens, at + 2 * numTokens);
+      if (call === failing && numTokens > 0) {
+        positions[numTokens - 1] += 1000;
+        changed++;
+      }
+      for (let t = 0; t < numTokens && fault === 'token'; t++) {
+        if (positions[t] === 0 || positions[t] >= 8 || next(20) > 0) continue;
+        tokens[t] = next(vocabSize);
+        changed++;
+      }
+      at += 3 * numTokens + 4 * numSamples;
+    }
+  };
+  const changeMove = (move: Int32Array): number => {
+    if (fault === 'remove' && move[0] === REMOVE && move[3] > 0 && move[4] < 0) {
+      move[3] = 2 ** 30;
+      return 1;
+    }
+    if (fault !== 'holder' || move[0] !== COPY) return 0;
+    for (let s = 0; s < sequences; s++) {
+      if (s === move[1] || s === move[2] || context.positions(s)[1] < move[4] - 1) continue;
+      move[1] = s;
+      return 1;
+    }
+    return 0;
+  };
+  return {
+    compute: (program, size) => {
+      change(program.subarray(0, size));
+      return context.compute(program, size);
+    },
+    addSampler: (options) => context.addSampler(options),
+    dropSampler: (sampler) => context.dropSampler(sampler),
+    cells: () => context.cells(),
+    positions: (sequence) => context.positions(sequence),
+    dispose: () => context.dispose(),
+    changed: () => changed,
+  };
+}

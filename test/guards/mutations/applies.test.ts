@@ -1,0 +1,22 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { packageRoot } from '../../../src/core/package-root.js';
+import type { Mutation } from './mutation.js';
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+const LISTS = readdirSync(HERE).filter((name) => name !== 'mutation.ts' && !name.includes('.test.'));
+
+it.each(LISTS.filter((name) => name.endsWith('.ts')))(
+  'every mutation of %s applies to the source',
+  async (name) => {
+    const { mutations } = (await import(join(HERE, name))) as { mutations: readonly Mutation[] };
+    const edits = mutations.flatMap((mutation) => [mutation, ...(mutation.also ?? [])]);
+    expect(edits.length).toBeGreaterThan(0);
+    const stale = edits.filter(({ file, find }) => {
+      return readFileSync(join(packageRoot(), file), 'utf8').split(find).length !== 2;
+    });
+    expect(stale.map(({ file, find }) => `${file}: ${find}`)).toEqual([]);
+  },
+);

@@ -1,0 +1,84 @@
+import type { Rules } from '../../options.js';
+import type { SubjectRules } from '../../subject.js';
+import type { Random } from '../random.js';
+import type { ConnectorRecipe, Recipe } from '../recipe.js';
+
+/** Which rules a generated trace has: those of a version as far as they follow from its configuration, or single ones of August beside May's. */
+export type Choice = 'may' | 'august' | 'single';
+
+/** A recipe, and the rules by which it is carried out. */
+export interface Ruled {
+  readonly recipe: Recipe;
+  readonly rules: Rules;
+}
+
+/** Draws the rules of a trace, and what only they make possible. */
+export function drawRules(choice: Choice, recipe: Recipe, random: Random): Ruled {
+  if (choice === 'may') return { recipe, rules: { like: '28be48fa' } };
+  const rules: Rules =
+    choice === 'august'
+      ? { like: '017e9f444', ...tuned(recipe, random), ...roleRules(recipe, random) }
+      : { like: random.pick(['28be48fa', '017e9f444']), ...singles(recipe, random) };
+  const hasSinks = recipe.config.kv_groups?.some(({ type }) => type === 'sink') === true;
+  // A reset of August drops what is in flight by tokens, so that drafts do not matter.
+  const mayReset = rules.like === '017e9f444' && !hasSinks && random.chance(0.5);
+  return {
+    recipe: {
+      ...recipe,
+      // The update of an empty batch would end such a request, which a replay leaves out when another batch has followed.
+      grammarFailRate: recipe.config.async_scheduling ? 0 : random.pick([0, 0.2]),
+      resetsRunning: recipe.resetsRunning || mayReset,
+      connector: recipe.connector && withoutSharedFailures(recipe.connector, recipe),
+    },
+    rules,
+  };
+}
+
+/**
+ * Without synchronous loads that fail while a step is in flight: of several requests that fail with one block, vLLM counts a token of that
+ * step as computed. With the rule `clipsHandOver` it would show in how many blocks are handed over.
+ */
+function withoutSharedFailures(connector: ConnectorRecipe, { config }: Recipe): ConnectorRecipe {
+  return config.async_scheduling ? { ...connector, failsSync: false } : connector;
+}
+
+/** What is left to whoever starts vLLM. */
+function tuned({ config }: Recipe, random: Random): SubjectRules {
+  const watermark = random.pick([0, 0, 0.05, 0.1, 0.25]);
+  const drafts = config.num_speculative_tokens;
+  return drafts > 0 && random.chance(0.4) ? { watermark, draftSlots: slots(drafts, random) } : { watermark };
+}
+
+function slots(drafts: number, random: Random): number {
+  return random.integer(0, Math.max(1, drafts));
+}
+
+/** What the role of a connector decides with steps in flight. */
+function roleRules({ config, connector }: Recipe, random: Random): SubjectRules {
+  if (connector === null || !config.async_scheduling) return {};
+  const role = random.pick(['both', 'producer', 'consumer']);
+  return {
+    fenceFrees: role !== 'producer',
+    preemptedOutputs: role === 'consumer' ? 'await' : 'discard',
+  };
+}
+
+/** One to three rules, each as likely to be that of May as that of August. */
+function singles({ config }: Recipe, random: Random): SubjectRules {
+  const any: Required<SubjectRules> = {
+    freeOrder: random.pick(['tail', 'unhashedFirst']),
+    admissionLookahead: random.chance(0.5),
+    watermark: random.pick([0, 0.05, 0.1, 0.25]),
+    loadReservation: random.chance(0.5),
+    draftSlots: slots(config.num_speculative_tokens, random),
+    padDecode: random.chance(0.5),
+    fenceFrees: random.chance(0.5),
+    sessionSeats: random.pick(['running', 'withIdle']),
+    preemptedOutputs: random.pick(['deliver', 'await', 'discard']),
+    preemptedIds: random.pick(['step', 'sinceLast']),
+    grammarFailures: random.pick(['schedule', 'update']),
+  };
+  const names = Object.keys(any) as (keyof SubjectRules)[];
+  const chosen = Array.from({ length: random.integer(1, 3) }, () => random.pick(names));
+  return Object.fromEntries(chosen.map((name) => [name, any[name]]));
+}

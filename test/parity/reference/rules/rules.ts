@@ -1,0 +1,59 @@
+import type { SubjectOptions, SubjectRules } from '../../subject.js';
+
+/** Every rule in which versions of vLLM differ, as a reference follows it. */
+export interface ReferenceRules extends Required<SubjectRules> {
+  /** A victim in front of the request that needs room never makes another one miss its turn (#49206). */
+  movesCursor: boolean;
+  /** A connector gets no blocks behind the computed tokens (#46694). */
+  clipsHandOver: boolean;
+  /** What a forced reset drops is counted in tokens, and not in batches, of which drafts make too many (#46066). */
+  resetsByTokens: boolean;
+}
+
+const MAY: ReferenceRules = {
+  freeOrder: 'tail',
+  admissionLookahead: false,
+  watermark: 0,
+  loadReservation: false,
+  draftSlots: 0,
+  padDecode: false,
+  fenceFrees: false,
+  sessionSeats: 'running',
+  preemptedOutputs: 'deliver',
+  preemptedIds: 'step',
+  grammarFailures: 'schedule',
+  movesCursor: false,
+  clipsHandOver: false,
+  resetsByTokens: false,
+};
+
+const AUGUST: ReferenceRules = {
+  freeOrder: 'unhashedFirst',
+  admissionLookahead: true,
+  watermark: 0,
+  loadReservation: true,
+  draftSlots: 0,
+  padDecode: true,
+  fenceFrees: true,
+  sessionSeats: 'withIdle',
+  preemptedOutputs: 'await',
+  preemptedIds: 'sinceLast',
+  grammarFailures: 'update',
+  movesCursor: true,
+  clipsHandOver: true,
+  resetsByTokens: true,
+};
+
+/** The rules of the version that the options name, and those that they name themselves. */
+export function rulesOf(options: SubjectOptions): ReferenceRules {
+  const { like, connector, pipelineDepth, numSpeculativeTokens, speculativeMethod } = options;
+  const rules = { ...(like === '017e9f444' ? AUGUST : MAY) };
+  if (numSpeculativeTokens === 0) rules.padDecode = false;
+  if (!connector || pipelineDepth === 1) rules.fenceFrees = false;
+  if (like === '017e9f444' && numSpeculativeTokens > 0 && speculativeMethod === 'draft_model')
+    rules.draftSlots = 1;
+  for (const name of Object.keys(MAY) as (keyof SubjectRules)[]) {
+    if (options[name] !== undefined) Object.assign(rules, { [name]: options[name] });
+  }
+  return rules;
+}

@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest';
+import { Scheduler, type SchedulerOptions } from '../../src/index.js';
+import type { Deviations } from '../../src/scheduler/options/deviations.js';
+import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
+import { replay } from './driver.js';
+import { augustFixtureNames, readFixture } from './fixtures.js';
+import { report } from './report.js';
+import { makeScheduler } from './scheduler-under-test.js';
+import type { Subject, SubjectOptions } from './subject.js';
+
+/** Far below what the shortest trace has, far above what a replay that compares nothing would count. */
+const COMPARISONS_PER_STEP = 13;
+
+const ALL_OFF = Object.fromEntries(DEVIATIONS.map((name) => [name, false])) as unknown as Deviations;
+
+/** What turns the rule of a trace back into that of May; null: blockstep has it whatever the rules are. */
+const BACK: Readonly<Record<string, Partial<SchedulerOptions> | null>> = {
+  draftBudget: { draftSlots: 0 },
+  dropStale: { preemptedOutputs: 'await' },
+  freeFence: { fenceFrees: false },
+  freeOrder: { freeOrder: 'tail' },
+  freeOrderUncached: { freeOrder: 'tail' },
+  grammarFailure: { grammarFailures: 'schedule' },
+  handOver: { deviations: { ...ALL_OFF, priorityCursor: true } },
+  loadReservation: { loadReservation: false },
+  lookahead: { admissionLookahead: false },
+  padDecode: { padDecode: false },
+  preemptedIds: { preemptedIds: 'step' },
+  priorityCursor: { deviations: { ...ALL_OFF, clipHandOver: true } },
+  resetDiscard: null,
+  sessionGate: { sessionSeats: 'running' },
+  staleOutput: { preemptedOutputs: 'deliver' },
+  watermark: { watermark: 0 },
+};
+
+describe("the scheduler decides what vLLM of August decides, with `like: '017e9f444'`", () => {
+  it('has its fixtures', () => {
+    expect(augustFixtureNames).toHaveLength(48);
+    const rules = augustFixtureNames.filter((name) => name.startsWith('a_rule_'));
+    expect(rules.map((name) => name.slice(7))).toEqual(Object.keys(BACK));
+  });
+
+  it.each(augustFixtureNames)('%s', (name) => {
+    const trace = readFixture(name);
+    const result = replay(trace, makeScheduler);
+    expect(result.differences, report(result).join('\n')).toEqual([]);
+    expect(result.unsupported).toEqual([]);
+    expect(result.steps).toBe(trace.steps.length);
+    expect(result.comparisons).toBeGreaterThan(COMPARISONS_PER_STEP * result.steps);
+  });
+
+  it.each(Object.entries(BACK).filter(([, back]) => back !== null))(
+    'not without the rule %s',
+    (rule, back) => {
+      const make = (options: SubjectOptions): Subject =>
+        new Scheduler({ ...options, ...back } as unknown as SchedulerOptions) as unknown as Subject;
+      expect(replay(readFixture(`a_rule_${rule}`), make).differences.length).toBeGreaterThan(0);
+    },
+  );
+});

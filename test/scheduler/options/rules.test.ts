@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest';
+import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import { resolveOptions } from '../../../src/scheduler/options/resolve-options.js';
+import { RULES, type VersionRules } from '../../../src/scheduler/options/rules.js';
+import { Scheduler } from '../../../src/scheduler/scheduler.js';
+import { codeOf } from '../../support/core-bench.js';
+
+const resolve = (options: Partial<SchedulerOptions> = {}) => resolveOptions({ numBlocks: 8, ...options });
+const rulesOf = (config: ReturnType<typeof resolve>) =>
+  Object.fromEntries(RULES.map((name) => [name, config[name]])) as unknown as VersionRules;
+
+describe('like', () => {
+  it('by default has of August what makes hits and spares preemptions, and else is May', () => {
+    const { freeOrder, admissionLookahead, loadReservation, ...others } = rulesOf(resolve());
+    expect({ freeOrder, admissionLookahead, loadReservation }).toEqual({
+      ...{ freeOrder: 'unhashedFirst', admissionLookahead: false, loadReservation: true },
+    });
+    expect(rulesOf(resolve({ like: null }))).toEqual(rulesOf(resolve()));
+    expect(rulesOf(resolve({ numSpeculativeTokens: 2 })).admissionLookahead).toBe(true);
+    const may = rulesOf(resolve({ like: '28be48fa' }));
+    expect(may).toEqual({
+      ...others,
+      ...{ freeOrder: 'tail', admissionLookahead: false, loadReservation: false },
+    });
+    expect(may.watermark).toBe(0);
+  });
+
+  it('August follows from the drafter and the connector, and single rules override it', () => {
+    const like = '017e9f444';
+    expect(resolve({ like })).toMatchObject({
+      freeOrder: 'unhashedFirst',
+      padDecode: false,
+      fenceFrees: false,
+    });
+    const drafting = { like, numSpeculativeTokens: 2, speculativeMethod: 'draft_model' } as const;
+    expect(resolve(drafting)).toMatchObject({ padDecode: true, draftSlots: 1, preemptedOutputs: 'await' });
+    expect(resolve({ ...drafting, draftSlots: 0, freeOrder: 'tail' })).toMatchObject({
+      ...{ draftSlots: 0, freeOrder: 'tail', admissionLookahead: true },
+    });
+  });
+
+  it('keeps on what August has mended, where all deviations are off', () => {
+    const { deviations } = resolve({ like: '017e9f444', deviations: false });
+    expect(Object.entries(deviations).flatMap(([name, on]) => (on ? name : []))).toEqual([
+      'clipHandOver',
+      'priorityCursor',
+    ]);
+    expect(Object.values(resolve({ deviations: false }).deviations)).not.toContain(true);
+  });
+});
+
+it('where the GPU decides, the defaults of admissions are those it knows', () => {
+  const device = { backend: 'cuda', authority: 'device', numSpeculativeTokens: 2 } as const;
+  const { freeOrder, admissionLookahead, loadReservation } = resolve(device);
+  expect({ freeOrder, admissionLookahead, loadReservation }).toEqual({
+    ...{ freeOrder: 'unhashedFirst', admissionLookahead: false, loadReservation: false },
+  });
+});
+
+it('where the GPU decides, rules of admissions are refused by name', () => {
+  for (const rule of [
+    { watermark: 0.1 },
+    { padDecode: true },
+    { draftSlots: 1 },
+    { admissionLookahead: true },
+    { loadReservation: true },
+  ]) {
+    const make = () => resolve({ backend: 'cuda', authority: 'device', ...rule });
+    expect(codeOf(make)).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect(make).toThrow(Object.keys(rule)[0]);
+  }
+});
+
+describe('freeOrder', () => {
+  /** The free queue behind a request of five tokens in blocks of two, of which two are full. */
+  function queueBehind(freeOrder: 'tail' | 'unhashedFirst', enablePrefixCaching = true): number[] {
+    const options = { numBlocks: 8, blockSize: 2, maxModelLen: 16, enablePrefixCaching, freeOrder };
+    using scheduler = new Scheduler(options);
+    scheduler.add({ id: 'a', prompt: [1, 2, 3, 4, 5], maxTokens: 1 });
+    const plan = scheduler.schedule();
+    scheduler.update(plan, { tokens: Int32Array.of(6), counts: Int32Array.of(1) });
+    scheduler.schedule();
+    return [...scheduler.core.freeQueue()];
+  }
+
+  it('tail: all blocks go to the end, the last one first', () => {
+    expect(queueBehind('tail')).toEqual([4, 5, 6, 7, 3, 2, 1]);
+  });
+
+  it('unhashedFirst: what nobody can find goes to the front', () => {
+    expect(queueBehind('unhashedFirst')).toEqual([3, 4, 5, 6, 7, 2, 1]);
+    expect(queueBehind('unhashedFirst', false)).toEqual([3, 2, 1, 4, 5, 6, 7]);
+  });
+});
+
+describe('watermark', () => {
+  it('leaves blocks free while others run, and none where nobody does', () => {
+    using scheduler = new Scheduler({ numBlocks: 11, blockSize: 2, maxModelLen: 16, watermark: 0.5 });
+    scheduler.add({ id: 'a', prompt: [1, 2, 3, 4, 5, 6, 7, 8], maxTokens: 4 });
+    scheduler.add({ id: 'b', prompt: [9, 10, 11], maxTokens: 4 });
+    // Ten blocks: `a` takes four, and `b` would take two of the other six, of which five are to stay.
+    const plan = scheduler.schedule();
+    expect(plan.requests.slice(0, plan.numRequests).map(({ id }) => id)).toEqual(['a']);
+    scheduler.abort('a');
+    scheduler.update(plan, { tokens: Int32Array.of(6), counts: Int32Array.of(1) });
+    const next = scheduler.schedule();
+    expect(next.requests.slice(0, next.numRequests).map(({ id }) => id)).toEqual(['b']);
+  });
+});

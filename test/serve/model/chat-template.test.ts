@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest';
+import type { Chat, ChatMessage } from '../../../src/serve/index.js';
+import { openChatTemplate } from '../../../src/serve/index.js';
+import { CHAT_TEMPLATE } from '../../support/gguf/random-model.js';
+
+const say = (role: ChatMessage['role'], content: string): ChatMessage => ({ role, content, name: undefined });
+const chat = (messages: readonly ChatMessage[], rest: Partial<Chat> = {}): Chat => ({
+  messages,
+  tools: null,
+  beginsAnswer: true,
+  templateArguments: {},
+  ...rest,
+});
+const render = async (source: string | null, asked: Chat): Promise<string> =>
+  (await openChatTemplate(source, { beginText: '<s>', endText: '</s>' })).render(asked);
+
+describe('a chat template', () => {
+  it('writes messages of all roles, and begins the answer', async () => {
+    const messages = [
+      say('system', 'Be brief.'),
+      say('user', 'Hi'),
+      say('assistant', 'Ho'),
+      say('user', 'So?'),
+    ];
+    expect(await render(CHAT_TEMPLATE, chat(messages))).toBe(
+      '<s><|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHo<|im_end|>\n<|im_start|>user\nSo?<|im_end|>\n<|im_start|>assistant\n',
+    );
+    expect(await render(CHAT_TEMPLATE, chat([say('user', 'Hi')], { beginsAnswer: false }))).toBe(
+      '<s><|im_start|>user\nHi<|im_end|>\n',
+    );
+  });
+
+  it('writes tools, their calls with arguments as an object, and their answers', async () => {
+    const tools = [{ type: 'function' as const, function: { name: 'add', parameters: { type: 'object' } } }];
+    const messages: ChatMessage[] = [
+      say('user', '1 + 2?'),
+      { ...say('assistant', ''), toolCalls: [{ id: 'c1', name: 'add', arguments: { a: 1, b: 2 } }] },
+      { ...say('tool', '3'), name: 'add', toolCallId: 'c1' },
+    ];
+    const text = await render(CHAT_TEMPLATE, chat(messages, { tools }));
+    expect(text).toContain(
+      'Tools: [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]',
+    );
+    expect(text).toContain('<call>{"name": "add", "arguments": {"a": 1, "b": 2}}</call><|im_end|>');
+    expect(text).toContain('<|im_start|>tool\n3<|im_end|>');
+    const ids = '{% for m in messages %}{{ m.role }}:{{ m.name }}:{{ m.tool_call_id }};{% endfor %}';
+    expect(await render(ids, chat(messages))).toBe('user::;assistant::;tool:add:c1;');
+  });
+
+  it('is given no tools where there are none', async () => {
+    expect(await render('{{ tools is none }}{{ tools is defined }}', chat([]))).toBe('truetrue');
+  });
+
+  it('is given the arguments of the client, which replace nothing of the chat', async () => {
+    const source = '{{ enable_thinking }} {{ messages | length }} {{ bos_token }} {{ eos_token }}';
+    const templateArguments = { enable_thinking: false, messages: 'mine', bos_token: 'mine' };
+    expect(await render(source, chat([say('user', 'a')], { templateArguments }))).toBe('false 1 <s> </s>');
+  });
+
+  it('has developers speak for the system, unless it knows them', async () => {
+    const roles = '{% for m in messages %}{{ m.role }}{% endfor %}';
+    expect(await render(roles, chat([say('developer', '')]))).toBe('system');
+    expect(await render(`${roles}{# a developer #}`, chat([say('developer', '')]))).toBe('developer');
+  });
+
+  it('may use what templates of models use', async () => {
+    const source = `{%- set ns = namespace(last='') -%}
+{%- macro line(m) -%}[{{ m['role'] | upper }}] {{ m.content.strip() }}{%- endmacro -%}
+{%- for m in messages if m.role != 'system' -%}
+{{ line(m) }}{% if not loop.last %}|{% endif %}{% set ns.last = m.role %}
+{%- endfor -%}({{ ns.last }}, {{ messages[0].content.split(' ')[-1] | trim }}, {{ strftime_now('%Y') | length }})`;
+    const messages = [say('system', 'the end'), say('user', ' a '), say('assistant', 'b')];
+    expect(await render(source, chat(messages))).toBe('[USER] a|[ASSISTANT] b(assistant, end, 4)');
+  });
+
+  it('says why it cannot write a chat', async () => {
+    const template = await openChatTemplate("{{ raise_exception('only users may speak') }}");
+    expect(() => template.render(chat([say('user', 'a')]))).toThrow('only users may speak');
+  });
+
+  it.each([
+    [null, /^it has none; send the whole prompt to \/v1\/completions$/],
+    ['{% for m in messages %}', /^it cannot be read \(.+\); send the whole prompt/],
+    ['{{ messages | nonsense }}', /nonsense/],
+  ])('refuses every chat where it cannot be used: %j', async (source, says) => {
+    const template = await openChatTemplate(source);
+    expect(() => template.render(chat([say('user', 'a')]))).toThrow(says);
+  });
+});

@@ -1,0 +1,148 @@
+import { describe, expect, it } from 'vitest';
+import { openChatTemplate } from '../../../src/serve/index.js';
+import { CHAT_TEMPLATE } from '../../support/gguf/random-model.js';
+import { answerOf, MODEL, serve } from '../support/served.js';
+import { BYTES, Sayer } from './small-model.js';
+
+const USER = { role: 'user', content: 'what?' };
+const TOOL = { type: 'function', function: { name: 'add', description: 'adds', parameters: {} } };
+const CALL = { id: 'c1', type: 'function', function: { name: 'add', arguments: '{"a": 1}' } };
+const CALLING = { role: 'assistant', content: null, tool_calls: [CALL] };
+
+async function served(source: string | null = CHAT_TEMPLATE) {
+  const chatTemplate = await openChatTemplate(source, { beginText: '<s>' });
+  const executor = new Sayer([104, 105, 258]);
+  const model = { id: MODEL, vocabulary: BYTES, chatTemplate };
+  const { post } = await serve({ engine: { executor }, serve: { model } });
+  const promptOf = async (body: object): Promise<string> => {
+    const { tokens } = await answerOf(post('/tokenize', body));
+    return tokens.map((token) => BYTES.specialText(token)).join('');
+  };
+  return { post, promptOf, executor };
+}
+
+describe('a chat with a model that has a template', () => {
+  it('is written by it, with one begin token, and ends with the message', async () => {
+    const { post, promptOf, executor } = await served();
+    const prompt = await promptOf({ messages: [USER] });
+    expect(prompt).toBe('<s><|im_start|>user\nwhat?<|im_end|>\n<|im_start|>assistant\n');
+    const body = await answerOf(post('/v1/chat/completions', { messages: [USER], max_tokens: 9 }));
+    expect(body.choices[0]).toMatchObject({
+      message: { role: 'assistant', content: 'hi' },
+      finish_reason: 'stop',
+      stop_reason: 258,
+    });
+    // The begin token is one of 259, and not three letters.
+    expect(executor.prompts).toEqual([prompt.length - 2]);
+    const unfinished = await promptOf({ messages: [USER], add_generation_prompt: false });
+    expect(unfinished).toBe('<s><|im_start|>user\nwhat?<|im_end|>\n');
+  });
+
+  it('goes on behind the end of a message, if the client ignores it', async () => {
+    const { post } = await served();
+    const ignoring = { messages: [USER], max_tokens: 7, ignore_eos: true };
+    const body = await answerOf(post('/v1/chat/completions', ignoring));
+    expect(body.choices[0]).toMatchObject({ message: { content: 'hihih' }, finish_reason: 'length' });
+  });
+
+  it('may have tools, their calls and their answers', async () => {
+    const { promptOf } = await served();
+    const answer = { role: 'tool', content: '3', tool_call_id: 'c1' };
+    const text = await promptOf({ messages: [USER, CALLING, answer], tools: [TOOL] });
+    expect(text).toContain('"name": "add", "description": "adds"');
+    expect(text).toContain('<call>{"name": "add", "arguments": {"a": 1}}</call>');
+    expect(text).toContain('<|im_start|>tool\n3<|im_end|>');
+  });
+
+  it('takes tools that it may not call for none', async () => {
+    const { post } = await served();
+    const say = async (body: object) => {
+      const { status } = await post('/v1/chat/completions', { messages: [USER], max_tokens: 2, ...body });
+      return status;
+    };
+    expect(await say({ tools: [TOOL], tool_choice: 'none' })).toBe(200);
+    expect(await say({ tools: [TOOL], tool_choice: 'auto', parallel_tool_calls: true })).toBe(200);
+    expect(await say({ chat_template_kwargs: { enable_thinking: false } })).toBe(200);
+  });
+
+  it.each<[string, object, string]>([
+    ['no messages', {}, 'messages'],
+    [
+      'a part without a type',
+      { messages: [{ role: 'user', content: [{ text: 'a' }] }] },
+      'messages[0].content[0].type',
+    ],
+    ['tools that are none', { messages: [USER], tools: ['add'] }, 'tools[0]'],
+    ['a tool without a name', { messages: [USER], tools: [{ type: 'function', function: {} }] }, 'tools[0]'],
+    ['a tool of another kind', { messages: [USER], tools: [{ ...TOOL, type: 'retrieval' }] }, 'tools[0]'],
+    [
+      'a tool that must be called',
+      { messages: [USER], tools: [TOOL], tool_choice: 'required' },
+      'tool_choice',
+    ],
+    ['arguments for nothing', { messages: [USER], chat_template_kwargs: 5 }, 'chat_template_kwargs'],
+    ['a user who calls', { messages: [{ ...USER, tool_calls: [CALL] }] }, 'messages[0].tool_calls'],
+    [
+      'a call without a function',
+      { messages: [{ ...CALLING, tool_calls: [{ id: 'x' }] }] },
+      'messages[0].tool_calls[0].function',
+    ],
+    [
+      'arguments that are no JSON',
+      { messages: [{ ...CALLING, tool_calls: [{ function: { name: 'add', arguments: '{' } }] }] },
+      'messages[0].tool_calls[0].function.arguments',
+    ],
+    ['an assistant who says nothing', { messages: [{ role: 'assistant' }] }, 'messages[0].content'],
+    ['a function of old', { messages: [{ role: 'function', content: '' }] }, 'messages[0].role'],
+  ])('is refused with %s', async (_, body, param) => {
+    const { post } = await served();
+    const response = await post('/v1/chat/completions', body);
+    expect([response.status, (await answerOf(response)).error.param]).toEqual([400, param]);
+  });
+
+  it.each([
+    ["{{ raise_exception('roles must alternate') }}", /refuses: roles must alternate$/],
+    [null, /refuses: it has none; send the whole prompt to \/v1\/completions$/],
+    ['{% if', /refuses: it cannot be read/],
+  ])('is refused with the words of its template: %j', async (source, says) => {
+    const { post } = await served(source);
+    const response = await post('/v1/chat/completions', { messages: [USER] });
+    const { error } = await answerOf(response);
+    expect(response.status).toBe(400);
+    expect(error).toMatchObject({ param: 'messages', code: 'chat_template' });
+    expect(error.message).toMatch(says);
+    // Completions need no template, and a begin token alone is no prompt.
+    const { error: empty } = await answerOf(post('/v1/completions', { prompt: '' }));
+    expect([empty.param, empty.code]).toEqual(['prompt', 'invalid_value']);
+    expect((await post('/v1/completions', { prompt: 'a', max_tokens: 2 })).status).toBe(200);
+  });
+});
+
+describe('a chat with a model that has none', () => {
+  it.each<[object, string]>([
+    [{ messages: [USER], tools: [TOOL] }, 'tools'],
+    [{ messages: [USER], chat_template_kwargs: { a: 1 } }, 'chat_template_kwargs'],
+    [{ messages: [USER, CALLING] }, 'messages[1].tool_calls'],
+    [{ messages: [{ role: 'tool', content: '3' }] }, 'messages[0].role'],
+  ])('has no tools: %j', async (body, param) => {
+    const { post } = await serve();
+    const response = await post('/v1/chat/completions', body);
+    const { error } = await answerOf(response);
+    expect([response.status, error.param, error.code]).toEqual([400, param, 'unsupported_parameter']);
+  });
+});
+
+describe('routes of other APIs', () => {
+  it('are refused by name', async () => {
+    const { post } = await serve();
+    for (const path of ['/v1/embeddings', '/v1/rerank', '/v1/responses']) {
+      const response = await post(path, { input: 'a' });
+      expect(response.status).toBe(404);
+      const { error } = await answerOf(response);
+      expect(error).toMatchObject({ code: 'unsupported_route' });
+      expect(error.message).toBe(
+        `${path} is not served: the model generates text, and nothing else is had of it`,
+      );
+    }
+  });
+});

@@ -1,0 +1,57 @@
+import { type GroupRule, keepsTokens } from '../audit/group-rules.js';
+
+/** What no text leaves anywhere. */
+export const GARBAGE = -1;
+
+/** Block ids of a request, by group; a place that holds nothing is 0. */
+export type Rows = readonly (readonly number[])[];
+
+/** The simulated KV memory, one plane a rank. A group of states keeps one state in a block. */
+export class Kv {
+  readonly groups: readonly GroupRule[];
+  /** Tokens of a block of the first group. */
+  readonly blockSize: number;
+  readonly planes: Int32Array[];
+  /** Values of a block, in the group with the most. */
+  readonly #span: number;
+
+  constructor(numBlocks: number, groups: readonly GroupRule[], numRanks: number) {
+    this.groups = groups;
+    this.blockSize = groups[0].size;
+    this.#span = Math.max(...groups.map((group) => (keepsTokens(group) ? group.size : 1)));
+    const size = numBlocks * this.#span;
+    this.planes = Array.from({ length: numRanks }, () => new Int32Array(size).fill(GARBAGE));
+  }
+
+  /** The block of a position; 0 = none. */
+  block(g: number, rows: Rows, position: number): number {
+    return rows[g][Math.floor(position / this.groups[g].size)] ?? 0;
+  }
+
+  /** Where the KV of a position stands in a plane; of a group of states: the state behind it, if it is the last one in its block. */
+  at(g: number, rows: Rows, position: number): number {
+    const group = this.groups[g];
+    const offset = keepsTokens(group) ? position % group.size : 0;
+    return this.block(g, rows, position) * this.#span + offset;
+  }
+
+  /** A copy of a block on one rank. */
+  read(rank: number, block: number): Int32Array {
+    const from = block * this.#span;
+    return this.planes[rank].slice(from, from + this.#span);
+  }
+
+  write(rank: number, block: number, contents: Int32Array): void {
+    this.planes[rank].set(contents, block * this.#span);
+  }
+
+  /** Zeroes blocks, as a plan asks for it: whatever stands there is gone. */
+  zero(blocks: Iterable<number>): void {
+    for (const block of blocks)
+      for (const plane of this.planes) plane.fill(GARBAGE, block * this.#span, (block + 1) * this.#span);
+  }
+
+  forget(): void {
+    for (const plane of this.planes) plane.fill(GARBAGE);
+  }
+}

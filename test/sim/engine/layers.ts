@@ -1,0 +1,121 @@
+import { firstNeeded, type GroupRule, keepsTokens } from '../audit/group-rules.js';
+import { mix } from '../shared/text.js';
+import type { EngineSetup } from './setup.js';
+
+/** What a run's KV cache groups follow from. */
+export type GroupSizes = Pick<
+  EngineSetup['engine'],
+  'kvGroups' | 'blockSize' | 'maxModelLen' | 'numSpeculativeTokens'
+>;
+
+/** The KV cache groups of a run; without any: one of full attention. */
+export function groupsOf({
+  kvGroups,
+  blockSize = 16,
+  maxModelLen = 0,
+  numSpeculativeTokens = 0,
+}: GroupSizes): readonly GroupRule[] {
+  const plain = {
+    type: 'full',
+    size: blockSize,
+    window: 0,
+    chunk: 0,
+    mode: null,
+    sinks: 0,
+    spare: 0,
+  } as const;
+  if (kvGroups === undefined || kvGroups === null) return [plain];
+  return kvGroups.map((group): GroupRule => {
+    const { type, blockSize: size = type === 'mamba' ? maxModelLen : blockSize } = group;
+    const {
+      window = 0,
+      chunk = 0,
+      mode = null,
+      sinkTokens = 0,
+    } = group as Partial<GroupRule> & {
+      sinkTokens?: number;
+    };
+    const known = type === 'mla' ? 'full' : type;
+    return {
+      type: known,
+      size,
+      window,
+      chunk,
+      mode,
+      sinks: sinkTokens / size,
+      spare: type === 'mamba' ? numSpeculativeTokens : 0,
+    };
+  });
+}
+
+/** Tokens for which a window keeps more places: drafts that a step asks places for, and those in flight that may be rejected, with a last token. */
+export function draftPlaces({
+  numSpeculativeTokens = 0,
+  speculativeMethod,
+  pipelineDepth = 1,
+}: EngineSetup['engine']): number {
+  const inFlight = (pipelineDepth - 1) * numSpeculativeTokens;
+  return (speculativeMethod === 'ngram' ? 0 : numSpeculativeTokens) + (inFlight > 0 ? inFlight + 1 : 0);
+}
+
+/** What the KV of a position holds: all of the text before it as it was read, and its token. */
+export function contentOf(before: number, token: number): number {
+  return mix(before, token);
+}
+
+/** What was read up to and including a position. */
+function absorb(before: number, content: number): number {
+  return mix(before + 1, content);
+}
+
+/**
+ * What the layers of all groups read in front of positions, each as much as its group shows it. Positions that follow each other are read in one
+ * go where nothing is ever out of sight.
+ */
+export class Reading {
+  readonly #groups: readonly GroupRule[];
+  readonly #root: number;
+  readonly #content: (group: number, position: number) => number;
+  /** Of each group: what was read in front of `#end`. */
+  readonly #reads: number[];
+  #end = 0;
+
+  /** @param content what stands at a position, or of a group of states: the state behind it */
+  constructor(
+    groups: readonly GroupRule[],
+    root: number,
+    content: (group: number, position: number) => number,
+  ) {
+    this.#groups = groups;
+    this.#root = root;
+    this.#content = content;
+    this.#reads = groups.map(() => root);
+  }
+
+  /** What a token at this position sees of those before it; never asked for an earlier one than before. */
+  before(position: number): number {
+    let all = 0;
+    for (const [g, group] of this.#groups.entries()) {
+      const read = this.#readGroup(g, group, position);
+      all = g === 0 ? read : mix(all, read);
+    }
+    this.#end = position;
+    return all;
+  }
+
+  /** What the layers of a group keep of a position whose token is `token`. @param before what was read in front of it */
+  kept(g: number, position: number, before: number, token: number): number {
+    const content = contentOf(before, token);
+    if (keepsTokens(this.#groups[g])) return g === 0 ? content : mix(content, g);
+    return mix(position === 0 ? this.#root : this.#content(g, position - 1), content);
+  }
+
+  #readGroup(g: number, group: GroupRule, position: number): number {
+    const isAll = group.type === 'full' || group.type === 'sink';
+    let read = isAll ? this.#reads[g] : this.#root;
+    for (let p = isAll ? this.#end : firstNeeded(group, position); p < position; p++)
+      read = absorb(read, this.#content(g, p));
+    this.#reads[g] = read;
+    return read;
+  }
+}

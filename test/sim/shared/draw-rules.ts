@@ -1,0 +1,42 @@
+import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { Rng } from './rng.js';
+
+/** The options that say in what versions of vLLM differ. */
+export type DrawnRules = Pick<
+  SchedulerOptions,
+  | 'like'
+  | 'freeOrder'
+  | 'admissionLookahead'
+  | 'watermark'
+  | 'loadReservation'
+  | 'draftSlots'
+  | 'padDecode'
+  | 'fenceFrees'
+  | 'sessionSeats'
+  | 'preemptedOutputs'
+  | 'preemptedIds'
+  | 'grammarFailures'
+  | 'speculativeMethod'
+  | 'kvGroups'
+>;
+
+/** One run in three has the defaults, one the rules of a version, and one single rules; each may have more. */
+export function drawRules(options: DrawnRules, rng: Rng): void {
+  const mayBeEagle = options.kvGroups?.some(({ type }) => type === 'chunked') !== true;
+  options.speculativeMethod = rng.pick(['ngram', mayBeEagle ? 'eagle' : 'ngram', 'draft_model'] as const);
+  const kind = rng.below(3);
+  if (kind === 0) return;
+  if (kind === 1) options.like = rng.pick(['28be48fa', '017e9f444', '017e9f444'] as const);
+  const isDrawn = () => rng.chance(kind === 1 ? 0.1 : 0.5);
+  if (isDrawn()) options.freeOrder = rng.pick(['tail', 'unhashedFirst'] as const);
+  if (isDrawn()) options.admissionLookahead = rng.chance(0.7);
+  if (isDrawn()) options.watermark = rng.pick([0.05, 0.1, 0.3]);
+  if (isDrawn()) options.loadReservation = rng.chance(0.7);
+  if (isDrawn()) options.draftSlots = rng.below(3);
+  if (isDrawn()) options.padDecode = rng.chance(0.7);
+  if (isDrawn()) options.fenceFrees = rng.chance(0.7);
+  if (isDrawn()) options.sessionSeats = rng.pick(['running', 'withIdle'] as const);
+  if (isDrawn()) options.preemptedOutputs = rng.pick(['deliver', 'await', 'discard'] as const);
+  if (isDrawn()) options.preemptedIds = rng.pick(['step', 'sinceLast'] as const);
+  if (isDrawn()) options.grammarFailures = rng.pick(['schedule', 'update'] as const);
+}

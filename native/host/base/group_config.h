@@ -29,7 +29,6 @@ enum GroupFix : u32 {
   kCutAllFull = 1u << 0,   // all groups of full attention are cut to the hit, not only those of the first spec
   kShiftMasks = 1u << 1,   // with a drafter, the places that the lookup accepts are published, not those in front of them
   kChunkHits = 1u << 2,    // a hit of chunks that ends inside a chunk has that chunk's blocks, also where it was shortened into the chunk
-  kWholeStates = 1u << 3,  // in mode align a state is published if a step ended behind it, at the end of its block
 };
 
 }  // namespace blockstep

@@ -235,7 +235,7 @@ std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
   grow(slot, to, opens);
   rows_.refresh(slot);
   if (asked.publishes) {
-    rows_.publish(slot, to.computed, std::min(to.main, slot.num_tokens));
+    rows_.publish(slot, std::min(to.main, slot.num_tokens));
     facts_.commit();
     rows_.refresh(slot);
   }

@@ -136,17 +136,8 @@ bool GroupRows::is_masked(u32 g, u32 place) const {
   return place % segment < segment - tail && !matched;
 }
 
-void GroupRows::pass_state(GroupPart& part, const GroupConfig& group, u32 computed, u32 tokens) const {
-  if (group.type != GroupType::kMambaAlign || !(config_.group_fixes & kWholeStates)) return;
-  const u32 place = computed / group.block_size;
-  if (computed % group.block_size == 0 || tokens <= (place + 1) * group.block_size) return;
-  // Places before it end where no hit of all groups can end, or are published.
-  part.settled = std::max(part.settled, place + 1);
-}
-
-void GroupRows::publish(Slot& slot, u32 computed, u32 tokens) {
+void GroupRows::publish(Slot& slot, u32 tokens) {
   if (!config_.caching || slot.row == kNone || tokens < slot.publish_at) return;
-  for (u32 g = 0; g < num_groups_; ++g) pass_state(part(index_of(slot), g), config_.groups[g], computed, tokens);
   const u32 done = num_groups_ > 1 ? tokens / alignment_ * alignment_ : tokens;
   const u32 index = index_of(slot);
   slots_.table().extend_hashes(slot, done / config_.block_size);

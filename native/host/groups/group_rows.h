@@ -97,11 +97,9 @@ class GroupRows {
   /// Brings the part up to date with a growth that was applied.
   void grow(GroupPart& part, u32 g, const Growth& growth);
 
-  /// Publishes the full blocks of the first `tokens` tokens in all groups (vLLM cache_blocks), of which the step finds `computed`.
+  /// Publishes the full blocks of the first `tokens` tokens in all groups (vLLM cache_blocks).
   /// @throws std::bad_alloc
-  void publish(Slot& slot, u32 computed, u32 tokens);
-  /// Never publishes the state that a step from `computed` to `tokens` leaves in the middle of a block, past whose end it goes on.
-  void pass_state(GroupPart& part, const GroupConfig& group, u32 computed, u32 tokens) const;
+  void publish(Slot& slot, u32 tokens);
   /// Computes `room` and `publish_at` of the slot: thresholds below which no group needs or fills a block.
   void refresh(Slot& slot);
   /// Logs the release of all rows of the slot, if it has any.

@@ -109,7 +109,7 @@ void GroupRunning::carry_out(const Frame& frame) {
     slot.mark = 0;
     if (work.entry != kNone) {
       const u32 main = static_cast<u32>(frame.computed[work.entry]) + static_cast<u32>(frame.scheduled[work.entry]);
-      rows_.publish(slot, static_cast<u32>(frame.computed[work.entry]), std::min(main, slot.num_tokens));
+      rows_.publish(slot, std::min(main, slot.num_tokens));
     }
     rows_.refresh(slot);
   }

@@ -45,7 +45,7 @@ void Pending::drain(u32 count) {
 
 void Pending::publish(Slot& slot, u32 tokens) {
   if (groups_) {
-    groups_->rows.publish(slot, tokens, tokens);
+    groups_->rows.publish(slot, tokens);
     groups_->rows.refresh(slot);
     return;
   }

@@ -19,7 +19,7 @@ export interface NativeGroupConfig {
   groups?: readonly NativeGroup[];
   /** Blocks that are taken out of the pool for good, from id 1 on. Default 0. */
   keptBlocks?: number;
-  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in, 8 = states are published at ends of blocks alone. Default 0. */
+  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in. Default 0. */
   groupFixes?: number;
 }
 

@@ -57,10 +57,9 @@ export function coreConfig(
 const CUT_ALL_FULL = 1;
 const SHIFT_MASKS = 2;
 const CHUNK_HITS = 4;
-const WHOLE_STATES = 8;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, chunkHits, wholeStates } = config.deviations;
+  const { cutAllHits, publishMatchable, chunkHits } = config.deviations;
   const { zeroAttention, capDrafts, capStates } = config.deviations;
   const context = { ...config, hasConnector: false };
   const unsettled = numUnsettledTokens(config);
@@ -83,10 +82,7 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
     })),
     keptBlocks: numSinkBlocks(groups),
     groupFixes:
-      (cutAllHits ? CUT_ALL_FULL : 0) |
-      (publishMatchable ? SHIFT_MASKS : 0) |
-      (chunkHits ? CHUNK_HITS : 0) |
-      (wholeStates ? WHOLE_STATES : 0),
+      (cutAllHits ? CUT_ALL_FULL : 0) | (publishMatchable ? SHIFT_MASKS : 0) | (chunkHits ? CHUNK_HITS : 0),
   };
 }
 

@@ -149,8 +149,8 @@ export interface Deviations {
    */
   chunkHits: boolean;
   /**
-   * In mode `align` a state can be found if a step ended behind it, at the end of its block. With a drafter of type eagle the last blocks of a prompt are
-   * computed in steps that end anywhere. Where one goes past the end of a block in whose middle the one before ended, vLLM publishes what that one left.
+   * In mode `align` a step of a prompt that begins inside a block ends where its block ends. With a drafter of type eagle vLLM's steps end anywhere in the
+   * last two blocks of a prompt. Where one begins inside a block and goes past its end, what the step before it left there is published for the end.
    */
   wholeStates: boolean;
   /**

@@ -54,9 +54,10 @@ export function noteGroups({ core: { control } }: SchedulerState, plan: Plan, at
 export function alignedTokens(s: SchedulerState, request: Request, computed: number, numNew: number): number {
   const { numTokens, numPromptTokens, session } = request;
   if (computed >= Math.max(numPromptTokens, numTokens - 1)) return numNew;
-  const { blockSize } = s.config;
-  // The next chunk of a session begins anywhere. Its first step must end where its block ends, or there is no state to keep there.
-  if (session !== null && computed % blockSize > 0)
+  const { blockSize, deviations } = s.config;
+  // A step that begins inside a block ends where its block ends, or there is a wrong state to find there, or none. The next chunk of a session
+  // begins anywhere; with a drafter so does what a token budget has left of the last two blocks.
+  if ((session !== null || deviations.wholeStates) && computed % blockSize > 0)
     return Math.min(numNew, blockSize - (computed % blockSize));
   const wholeBlocks = numTokens - (numTokens % blockSize);
   // The last block of a drafter's prefix hit is computed again.

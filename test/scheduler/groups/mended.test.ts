@@ -171,25 +171,28 @@ describe('drafts beside states', () => {
 });
 
 describe('a state in the middle of a block that the next step goes past', () => {
-  it.each([true, false])('is found for the end of the block without wholeStates alone: %s', (wholeStates) => {
-    const scheduler = schedulerOf([{ type: 'full' }, { type: 'mamba', mode: 'align' }], {
-      ...{ numSpeculativeTokens: 1, speculativeMethod: 'eagle', maxNumBatchedTokens: 7 },
-      deviations: { wholeStates },
-    });
-    // Beside the other request the first step has room for three tokens of this one.
-    scheduler.add({ id: 'other', prompt: prompt(4).map((token) => token + 900), maxTokens: 2 });
-    scheduler.add({ id: 'a', prompt: prompt(7), maxTokens: 4 });
-    const first = scheduler.schedule();
-    expect([...first.numScheduledTokens.subarray(0, 2)]).toEqual([4, 3]);
-    bring(scheduler, first, 7);
-    const second = scheduler.schedule();
-    expect(second.numScheduledTokens[1]).toBe(4);
-    bring(scheduler, second, 7);
-    while (scheduler.hasWork()) bring(scheduler, scheduler.schedule(), 7);
-    // A drafter's hit is one block shorter than what is there.
-    scheduler.add({ id: 'b', prompt: Int32Array.of(...prompt(7), 7, 7, 7, 7), maxTokens: 1 });
-    const third = scheduler.schedule();
-    expect(third.requests[third.numRequests - 1]?.numCachedTokens).toBe(wholeStates ? 0 : 4);
-    scheduler.failStep(third);
-  });
+  it.each([true, false])(
+    'would be found for its end, so the step ends there with wholeStates: %s',
+    (wholeStates) => {
+      const scheduler = schedulerOf([{ type: 'full' }, { type: 'mamba', mode: 'align' }], {
+        ...{ numSpeculativeTokens: 1, speculativeMethod: 'eagle', maxNumBatchedTokens: 7 },
+        deviations: { wholeStates },
+      });
+      // Beside the other request the first step has room for three tokens of this one.
+      scheduler.add({ id: 'other', prompt: prompt(4).map((token) => token + 900), maxTokens: 2 });
+      scheduler.add({ id: 'a', prompt: prompt(7), maxTokens: 4 });
+      const first = scheduler.schedule();
+      expect([...first.numScheduledTokens.subarray(0, 2)]).toEqual([4, 3]);
+      bring(scheduler, first, 7);
+      const second = scheduler.schedule();
+      expect(second.numScheduledTokens[1]).toBe(wholeStates ? 1 : 4);
+      bring(scheduler, second, 7);
+      while (scheduler.hasWork()) bring(scheduler, scheduler.schedule(), 7);
+      // A drafter's hit is one block shorter than what is there. Without wholeStates its state is that of three tokens.
+      scheduler.add({ id: 'b', prompt: Int32Array.of(...prompt(7), 7, 7, 7, 7), maxTokens: 1 });
+      const third = scheduler.schedule();
+      expect(third.requests[third.numRequests - 1]?.numCachedTokens).toBe(4);
+      scheduler.failStep(third);
+    },
+  );
 });

@@ -170,7 +170,10 @@ export class BlockArena {
     return this.native.arrivals(block);
   }
 
-  /** Gives the memory back as soon as no lane and no ArrayBuffer uses it. Idempotent. */
+  /**
+   * Gives the memory back as soon as no lane and no ArrayBuffer uses it. Nothing is waited for, and pinned memory and memory of a GPU is used again at
+   * once: what streams of your own do with it must be over. Idempotent.
+   */
   dispose(): void {
     this.#buffer = undefined;
     this.native.dispose();

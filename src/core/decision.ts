@@ -4,8 +4,11 @@
  * has the same names.
  */
 
-/** Words in the head of a request, and of an answer. Words without a name are 0. */
-export const DECISION_HEAD = 8;
+/** Words in the head of a request. Words without a name are 0. */
+export const ASK_HEAD = 12;
+
+/** Words in the head of an answer. Words without a name are 0. */
+export const ANSWER_HEAD = 8;
 
 /** Indexes into the head of a request. */
 export const Ask = {
@@ -20,6 +23,14 @@ export const Ask = {
   /** Most tokens that one request, running or admitted, can ever have KV slots for; 1 to maxModelLen. */
   slotLimit: 4,
   numAdmissions: 5,
+  /** Tokens of the budget that each admission costs on top of its own, unless it loads first (`draftSlots`). */
+  draftSlots: 6,
+  /** Tokens that an admission of one token gets on top, if it has `AdmissionFlag.pads`: drafts that nobody made (`padDecode`). */
+  padding: 7,
+  /** Blocks that every admission leaves free while other requests run (`watermark`). */
+  spareBlocks: 8,
+  /** Blocks that must be free beside those of an admission that loads first (`loadReservation`). */
+  keptBlocks: 9,
 } as const;
 
 /** Bits of `Ask.flags`. */
@@ -33,6 +44,10 @@ export const AskFlag = {
    * (`Admission.numHits`).
    */
   dropLastHit: 4,
+  /** Every admission gets slots for drafts, unless it loads first (`admissionLookahead`). Otherwise only those with computed tokens do. */
+  aheadAlways: 8,
+  /** Requests run before anything is admitted, so that `Ask.spareBlocks` stay free from the first admission on. */
+  othersRun: 16,
 } as const;
 
 /** Words of the record of one admission in a request. Admissions stand in order, the best one first. */
@@ -61,6 +76,8 @@ export const AdmissionFlag = {
    * this step, and counts against neither the request budget nor the token budget.
    */
   loadsFirst: 1,
+  /** If one token is left to compute, the admission gets `Ask.padding` tokens on top. It stops with `budget` if they do not fit. */
+  pads: 2,
 } as const;
 
 /** Indexes into the head of an answer. */
@@ -84,7 +101,7 @@ export const Admitted = {
   row: 0,
   /** Cached blocks that the admission got, or, if it was not admitted, that were found for it. */
   numHits: 1,
-  /** Tokens to compute in this step. */
+  /** Tokens to compute in this step, padding included. */
   numTokens: 2,
   /** Blocks in its row. */
   numBlocks: 3,
@@ -100,7 +117,7 @@ export const DecisionStop = {
   none: 0,
   /** The free blocks do not suffice for the next entry of the frame. No admission was looked at. */
   running: 1,
-  /** No token of the budget is left, or too few for the next admission while prefills are not chunked. */
+  /** No token of the budget is left, or too few for the next admission: prefills are not chunked, or it is padded. */
   budget: 2,
   /** As many admissions were admitted as may enter `running`. */
   requests: 3,

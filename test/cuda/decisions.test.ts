@@ -5,11 +5,12 @@ import {
   Admission,
   AdmissionFlag,
   Admitted,
+  ANSWER_HEAD,
   ANSWER_WORDS,
   Answer,
+  ASK_HEAD,
   Ask,
   AskFlag,
-  DECISION_HEAD,
   DecisionStop,
 } from '../../src/core/decision.js';
 import { TABLE_NAMES } from '../../src/core/device-tables.js';
@@ -33,23 +34,23 @@ type Asked = Partial<Record<keyof typeof Admission, number>>;
 
 /** A request with every budget large. */
 function requestOf(admissions: Asked[], head: Partial<Record<keyof typeof Ask, number>> = {}): Int32Array {
-  const request = new Int32Array(DECISION_HEAD + admissions.length * ADMISSION_WORDS);
+  const request = new Int32Array(ASK_HEAD + admissions.length * ADMISSION_WORDS);
   const usual = { tokenBudget: 1000, requestBudget: 100, flags: AskFlag.chunkedPrefill, slotLimit: 64 };
   const words = { ...usual, numAdmissions: admissions.length, ...head };
   for (const [name, value] of Object.entries(words)) request[Ask[name as keyof typeof Ask]] = value;
   admissions.forEach((asked, i) => {
-    const at = DECISION_HEAD + i * ADMISSION_WORDS;
+    const at = ASK_HEAD + i * ADMISSION_WORDS;
     request[at + Admission.numHits] = -1;
     for (const [name, value] of Object.entries(asked)) request[at + Admission[name as keyof Asked]] = value;
   });
   return request;
 }
 
-const answerFor = (count: number) => new Int32Array(DECISION_HEAD + count * ANSWER_WORDS);
+const answerFor = (count: number) => new Int32Array(ANSWER_HEAD + count * ANSWER_WORDS);
 
 /** What came of an admission, by name. */
 function answerAt(answer: Int32Array, index: number): Record<keyof typeof Admitted, number> {
-  const at = DECISION_HEAD + index * ANSWER_WORDS;
+  const at = ANSWER_HEAD + index * ANSWER_WORDS;
   const entries = Object.entries(Admitted).map(([name, word]) => [name, answer[at + word]]);
   return Object.fromEntries(entries) as Record<keyof typeof Admitted, number>;
 }
@@ -206,7 +207,7 @@ describe('a core whose GPU decides', () => {
       [0, 0, 9, good],
       [0, 0, 0, good.subarray(0, 7)],
       [0, 0, 0, requestOf([{ slot }], { numAdmissions: 2 })],
-      [0, 0, 0, requestOf([{ slot }], { flags: 8 })],
+      [0, 0, 0, requestOf([{ slot }], { flags: 32 })],
       [0, 0, 0, requestOf([{ slot, numComputedTokens: 9 }])],
     ];
     for (const args of bad) {

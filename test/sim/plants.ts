@@ -220,8 +220,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'F56',
     why: 'what drains takes places of what runs',
     file: 'src/scheduler/schedule/line.ts',
-    text: 'seatsTaken(s) < config.maxNumSeqs',
-    replacement: 'seatsTaken(s) + s.draining.size < config.maxNumSeqs',
+    text: 'freeSeats(s) > 0',
+    replacement: 'freeSeats(s) - s.draining.size > 0',
   },
   {
     name: 'F39',

@@ -35,10 +35,10 @@ BLOCKSTEP_HD inline u32 keys_to_find(const BatchHeader& header, const Admission&
 
 /// Computes what an admission gets, without changing the state. Returns kNotStopped, or why the admission does not fit.
 /// Writes `answer`, and the hits to `hits`, which has room for `most` ids. `free_row` is the row for a request that
-/// holds none, or kNone if no row is free. `budget` is at least 1 token.
+/// holds none, or kNone if no row is free. `budget` is at least 1 token. `spare` blocks stay free.
 template <Team T>
 BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& header, const Admission& admission,
-                            const u32* keys, u32 free_row, u32 budget, u32* hits, u32 most, AdmissionAnswer& answer) {
+                            const u32* keys, u32 free_row, u32 budget, u32 spare, u32* hits, u32 most, AdmissionAnswer& answer) {
   u32 num_hits = most == 0 ? 0 : lookup(team, state, KeyList{keys}, most, hits);
   const bool drops = admission.num_hits == kNone && (header.flags & kDropLastHit) != 0;
   if (num_hits != 0 && drops) num_hits -= 1;
@@ -48,20 +48,26 @@ BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& head
   const bool opens = admission.row == kNone;
   const bool fresh = admission.num_computed == 0;
   const u32 computed = computed_tokens(header.block_size, admission, num_hits);
-  u32 chunk = admission.flags & kLoadsFirst ? 0 : admission.num_tokens - computed;
+  const bool loads = (admission.flags & kLoadsFirst) != 0;
+  const u32 missing = admission.num_tokens - computed;
+  const u32 padding = padding_of(header.padding, admission, missing);
+  if (padding != 0 && (padding >= budget || u64{admission.num_tokens} + padding > header.model_limit)) return kStopBudget;
+  u32 chunk = loads ? 0 : missing + padding;
   if (header.prefill_limit != 0) chunk = lesser(chunk, header.prefill_limit);
   if (chunk > budget) {
     if (!(header.flags & kChunkedPrefill)) return kStopBudget;
     chunk = budget;
   }
   const auto blocks_for = [&](u32 tokens) { return (tokens + header.block_size - 1) / header.block_size; };
-  const u32 needed = lesser(computed + chunk + (fresh ? 0 : header.lookahead), header.slot_limit);
+  const bool ahead = header.flags & kAheadAlways ? !loads : !fresh;
+  const u32 needed = lesser(computed + chunk + (ahead ? header.lookahead : 0), header.slot_limit);
   const u32 held = opens ? num_hits : state.rows[admission.row].num_blocks;
   const u32 total = greater(blocks_for(needed), held);
   const u32 reserve = header.flags & kReserveAll ? greater(blocks_for(admission.num_tokens), total) : total;
+  const u64 beside = u64{total} + (loads ? header.kept_blocks : 0);
   // Hits that are free leave the queue too.
   const u32 hit_free = num_hits == 0 ? 0 : count_free(team, state, hits, num_hits);
-  if (u64{reserve} - held + hit_free > state.num_free) return kStopBlocks;
+  if ((beside > reserve ? beside : reserve) - held + hit_free + spare > state.num_free) return kStopBlocks;
   const u32 row = opens ? free_row : admission.row;
   if (row == kNone) return kStopRows;
 
@@ -107,13 +113,14 @@ BLOCKSTEP_HD inline void grant(T& team, State& state, const BatchHeader& header,
 /// state.fault.
 template <Team T>
 BLOCKSTEP_HD inline u32 admit(T& team, State& state, const BatchHeader& header, const Admission& admission,
-                              const u32* keys, u32 free_row, u32 budget, Draft& draft, AdmissionAnswer& answer) {
+                              const u32* keys, u32 free_row, u32 budget, u32 spare, Draft& draft,
+                              AdmissionAnswer& answer) {
   answer = {kNone, 0, 0, 0, 0, 0};
   const u32 most = keys_to_find(header, admission);
   u32* open_payload = next_payload(state, draft, most + 1);
   if (!open_payload) return kNotStopped;
   const u32 stop =
-      fit(team, state, header, admission, keys, free_row, budget, open_payload + 1, most, answer);
+      fit(team, state, header, admission, keys, free_row, budget, spare, open_payload + 1, most, answer);
   if (stop != kNotStopped) return stop;
   answer.first_id = draft.num_ids;
   grant(team, state, header, admission, keys, open_payload, answer, draft);

@@ -26,7 +26,7 @@
 namespace blockstep {
 
 /// Versions of the words of a batch and of a decision.
-constexpr u32 kBatchVersion = 1;
+constexpr u32 kBatchVersion = 2;
 constexpr u32 kDecisionVersion = 1;
 
 /// Bits of BatchHeader::flags.
@@ -34,6 +34,8 @@ enum BatchFlag : u32 {
   kChunkedPrefill = 1u << 0,  // an admission with more tokens than the budget has left gets what is left
   kReserveAll = 1u << 1,      // an admission needs free blocks for all its tokens, not only for the first chunk
   kDropLastHit = 1u << 2,     // the last block of every hit is computed again (EAGLE)
+  kAheadAlways = 1u << 3,     // lookahead is for every admission but those that load first, whatever they have computed
+  kOthersRun = 1u << 4,       // requests run before anything is admitted, so spare_blocks stay free from the start
 };
 
 /// The head of a batch. Token counts are below 2^31, block_size and lookahead at most 2^16.
@@ -50,11 +52,16 @@ struct BatchHeader {
   u32 request_budget;  // how many may be admitted, not counting those that load first (kLoadsFirst)
   u32 block_size;
   u32 prefill_limit;   // most tokens that one admission gets (longPrefillTokenThreshold); 0: no such limit
-  u32 lookahead;       // tokens to have room for behind the chunk, if num_computed is not 0
+  u32 lookahead;       // tokens to have room for behind the chunk, if num_computed is not 0 (or kAheadAlways)
   u32 slot_limit;      // most tokens that one request can have room for
-  u32 reserved[2];     // 0
+  u32 draft_slots;     // tokens of the budget that an admission costs on top of its own, unless it loads first
+  u32 padding;         // tokens that an admission of one token gets on top (kPads): drafts that nobody made
+  u32 model_limit;     // most tokens that such an admission may come to
+  u32 spare_blocks;    // blocks that every admission leaves free while others run
+  u32 kept_blocks;     // blocks that must be free beside those of an admission that loads first
+  u32 reserved;        // 0
 };
-static_assert(sizeof(BatchHeader) == 64);
+static_assert(sizeof(BatchHeader) == 80);
 
 /// A running request's share of the batch.
 struct RunningEntry {
@@ -80,13 +87,14 @@ static_assert(sizeof(Admission) == 32);
 /// Bits of Admission::flags.
 enum AdmissionFlag : u32 {
   kLoadsFirst = 1u << 0,  // external tokens are still to be loaded: gets blocks, computes and publishes nothing
+  kPads = 1u << 1,        // if one token is left to compute, `padding` tokens are added to it
 };
 
 /// Whether the fields of an admission fit together: tokens are left to compute or to load, and an admission with
 /// external tokens names its number of hits.
 BLOCKSTEP_HD inline bool makes_sense(u32 block_size, const Admission& admission) {
   const bool loads = (admission.flags & kLoadsFirst) != 0;
-  if (admission.num_computed >= admission.num_tokens) return false;
+  if (admission.num_computed >= admission.num_tokens || (loads && (admission.flags & kPads) != 0)) return false;
   if (admission.num_hits == kNone) return admission.num_external == 0 && !loads;
   if (admission.num_computed != 0) return admission.num_hits == 0 && admission.num_external == 0 && !loads;
   const u64 known = u64{admission.num_hits} * block_size + admission.num_external;
@@ -99,11 +107,16 @@ BLOCKSTEP_HD inline u32 computed_tokens(u32 block_size, const Admission& admissi
   return num_hits * block_size + admission.num_external;
 }
 
+/// Tokens that an admission gets on top of its own, of which `missing` are not computed.
+BLOCKSTEP_HD inline u32 padding_of(u32 padding, const Admission& admission, u32 missing) {
+  return missing == 1 && (admission.flags & kPads) != 0 ? padding : 0;
+}
+
 /// Why a decision ends before the end of its batch. The entries and admissions before that point stand.
 enum Stop : u32 {
   kNotStopped = 0,
   kStopRunning,   // the free blocks do not suffice for running entry num_run; no admission was looked at
-  kStopBudget,    // no token is left, or too few for the admission while prefills are not chunked
+  kStopBudget,    // no token is left, or too few for the admission: prefills are not chunked, or it is padded
   kStopRequests,  // request_budget requests were admitted
   kStopBlocks,    // the free blocks do not suffice for the admission
   kStopRows,      // the free blocks suffice, but no row is free
@@ -133,7 +146,7 @@ static_assert(sizeof(DecisionHeader) == 64);
 struct AdmissionAnswer {
   u32 row;
   u32 num_hits;    // cached blocks at the front of the row
-  u32 num_tokens;  // tokens to compute in this step
+  u32 num_tokens;  // tokens to compute in this step, padding included
   u32 num_blocks;  // blocks of its row
   u32 num_new;     // how many of these blocks were taken from the queue; they are the last ones
   u32 first_id;    // index of the first block taken, among the ids of the decision

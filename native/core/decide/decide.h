@@ -94,15 +94,17 @@ BLOCKSTEP_HD inline u32 decide_admissions(T& team, State& state, const Batch& ba
 
     const u32 free_row = num_opened < header.num_rows ? batch.rows[num_opened] : kNone;
     AdmissionAnswer answer;
-    const u32 stop = admit(team, state, header, admission, keys, free_row, budget, draft, answer);
+    const u32 spare = num_started != 0 || (header.flags & kOthersRun) != 0 ? header.spare_blocks : 0;
+    const u32 stop = admit(team, state, header, admission, keys, free_row, budget, spare, draft, answer);
     if (state.fault != kNoFault) return kNotStopped;
     if (team.rank() == 0) record_at<AdmissionAnswer>(answers + i * kWordsOf<AdmissionAnswer>) = answer;
     decision.num_answers = i + 1;
     if (stop != kNotStopped) return stop;
     decision.num_admitted = i + 1;
     num_opened += admission.row == kNone;
-    num_started += (admission.flags & kLoadsFirst) == 0;
-    budget -= answer.num_tokens;
+    const bool starts = (admission.flags & kLoadsFirst) == 0;
+    num_started += starts;
+    budget -= lesser(budget, answer.num_tokens + (starts ? header.draft_slots : 0));
   }
   return kNotStopped;
 }

@@ -17,6 +17,11 @@ struct BatchLimits {
   u32 prefill_limit;
   u32 lookahead;
   u32 slot_limit;
+  u32 draft_slots = 0;
+  u32 padding = 0;
+  u32 model_limit = 0;
+  u32 spare_blocks = 0;
+  u32 kept_blocks = 0;
 };
 
 class BatchWriter {
@@ -78,7 +83,9 @@ class BatchWriter {
         limits.token_budget, limits.request_budget,
         limits.block_size,   limits.prefill_limit,
         limits.lookahead,    limits.slot_limit,
-        {0, 0}};
+        limits.draft_slots,  limits.padding,
+        limits.model_limit,  limits.spare_blocks,
+        limits.kept_blocks,  0};
     return words_;
   }
 

@@ -14,7 +14,11 @@ enum RequestWord : u32 {
   kAskPrefillLimit,   // most tokens that one admission gets; 0: no such limit
   kAskSlotLimit,      // most tokens that one request can have room for; 1 .. max_model_len
   kAskAdmissions,     // number of admissions
-  kRequestHead = 8    // words; the others are 0
+  kAskDraftSlots,     // tokens that each admission costs on top of its own, unless it loads first
+  kAskPadding,        // tokens that an admission of one token gets on top (kPads)
+  kAskSpareBlocks,    // blocks that every admission leaves free while others run
+  kAskKeptBlocks,     // blocks that must be free beside those of an admission that loads first
+  kRequestHead = 12   // words; the others are 0
 };
 
 /// An admission of a request.

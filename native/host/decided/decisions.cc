@@ -6,6 +6,9 @@
 namespace blockstep {
 namespace {
 
+/// Most slots and padding of an admission: no sum of tokens overflows.
+constexpr u32 kMostExtraTokens = 1u << 16;
+
 RequestAdmission admission_at(Span<const std::int32_t> request, u32 index) {
   RequestAdmission admission;
   std::copy_n(request.data + kRequestHead + std::size_t{index} * kRequestAdmission, kRequestAdmission,
@@ -36,8 +39,9 @@ void Decisions::submit(u32 frame_index, u32 from, u32 to, Span<const std::int32_
   const bool whole = write_running() && write_admissions();
   const auto word = [&](RequestWord at) { return static_cast<u32>(request.data[at]); };
   const BatchLimits limits = {word(kAskFlags),        word(kAskTokens),  word(kAskRequests), config_.block_size,
-                              word(kAskPrefillLimit), config_.lookahead, slot_limit};
-  asked_ = {frame_index, from, to, whole};
+                              word(kAskPrefillLimit), config_.lookahead, slot_limit, word(kAskDraftSlots),
+                              word(kAskPadding), config_.max_model_len, word(kAskSpareBlocks), word(kAskKeptBlocks)};
+  asked_ = {frame_index, from, to, limits.padding, whole};
   condition_.ask_mirror([&] { decider_.give(batch_, limits); });
   condition_.set_deciding(true);
 }
@@ -51,13 +55,20 @@ void Decisions::check_request(Span<const std::int32_t> request) const {
   const auto refuse = [](const char* what, const std::string& expected, std::int64_t value) {
     throw Error{kBadArg, std::string(what) + " must be " + expected + ", got " + std::to_string(value)};
   };
-  if (request.size < kRequestHead) refuse("request", "at least 8 words long", request.size);
+  if (request.size < kRequestHead) refuse("request", "at least " + std::to_string(kRequestHead) + " words long", request.size);
   const std::int32_t* head = request.data;
   if (head[kAskTokens] < 0) refuse("tokenBudget", "at least 0", head[kAskTokens]);
   if (head[kAskRequests] < 0) refuse("requestBudget", "at least 0", head[kAskRequests]);
   if (head[kAskPrefillLimit] < 0) refuse("prefillLimit", "at least 0", head[kAskPrefillLimit]);
-  constexpr std::int32_t kFlags = kChunkedPrefill | kReserveAll | kDropLastHit;
-  if (head[kAskFlags] & ~kFlags) refuse("flags", "of the bits 1, 2 and 4", head[kAskFlags]);
+  constexpr std::int32_t kFlags = kChunkedPrefill | kReserveAll | kDropLastHit | kAheadAlways | kOthersRun;
+  if (head[kAskFlags] & ~kFlags) refuse("flags", "of the bits 1, 2, 4, 8 and 16", head[kAskFlags]);
+  const auto up_to = [&](const char* what, RequestWord word, u32 most) {
+    if (head[word] < 0 || static_cast<u32>(head[word]) > most) refuse(what, "from 0 to " + std::to_string(most), head[word]);
+  };
+  up_to("draftSlots", kAskDraftSlots, kMostExtraTokens);
+  up_to("padding", kAskPadding, kMostExtraTokens);
+  up_to("spareBlocks", kAskSpareBlocks, config_.pool.num_blocks);
+  up_to("keptBlocks", kAskKeptBlocks, config_.pool.num_blocks);
   const std::int32_t limit = head[kAskSlotLimit];
   if (limit < 1 || static_cast<u32>(limit) > config_.max_model_len) {
     refuse("slotLimit", "from 1 to maxModelLen (" + std::to_string(config_.max_model_len) + ")", limit);
@@ -90,7 +101,7 @@ void Decisions::read_admissions(const Frame& frame, u32 from, u32 to, Span<const
     const Admission admission = {slot.num_tokens, static_cast<u32>(asked.num_computed), slot.row, slot.num_published, 0,
                                  num_hits, static_cast<u32>(asked.num_external), static_cast<u32>(asked.flags)};
     const bool in_range = asked.num_computed >= 0 && asked.num_external >= 0 && asked.num_hits >= -1 &&
-                          (asked.flags & ~std::int32_t{kLoadsFirst}) == 0;
+                          (asked.flags & ~std::int32_t{kLoadsFirst | kPads}) == 0;
     const bool holds_hits = slot.row != kNone && num_hits != kNone && num_hits != 0;
     if (!in_range || holds_hits || !makes_sense(config_.block_size, admission)) {
       throw Error{kBadArg, "numComputedTokens, numExternalTokens, numHits and flags" + where + ", of " +

@@ -58,6 +58,7 @@ class Decisions {
     u32 frame;
     u32 from;
     u32 to;
+    u32 padding;
     bool whole;  // the batch has all entries and admissions
   };
 

@@ -103,8 +103,9 @@ AnswerAdmission Decisions::take_answer(const Asked& asked, const AdmissionAnswer
   const bool opens = slot.row == kNone;
   const u32 computed = computed_tokens(config_.block_size, admission, answer.num_hits);
   const u32 row = opens ? slots_.free_rows().lowest() : slot.row;
+  const u32 missing = slot.num_tokens - computed;  // not read if more are computed than there are
   const bool possible = answer.row == row && computed <= slot.num_tokens &&
-                        answer.num_tokens <= slot.num_tokens - computed &&
+                        answer.num_tokens <= missing + padding_of(asked_.padding, admission, missing) &&
                         u64{answer.num_hits} + slot.num_blocks + answer.num_new == answer.num_blocks;
   if (!possible) {
     condition_.poison("the device admitted slot " + std::to_string(asked.slot) + " as it cannot be admitted", kMirror);
@@ -118,7 +119,7 @@ AnswerAdmission Decisions::take_answer(const Asked& asked, const AdmissionAnswer
   }
   const bool publishes = config_.caching && !(admission.flags & kLoadsFirst);
   const u32 published = opens ? answer.num_hits : slot.num_published;
-  const u32 full = publishes ? (computed + answer.num_tokens) / config_.block_size : 0;
+  const u32 full = publishes ? std::min(computed + answer.num_tokens, slot.num_tokens) / config_.block_size : 0;
   if (opens) slots_.free_rows().take(row);
   slots_.set_row(slot, row, answer.num_blocks, std::max(published, std::min(full, answer.num_blocks)));
   const auto word = [](u32 value) { return static_cast<std::int32_t>(value); };

@@ -59,6 +59,9 @@ static std::vector<BrokenBatch> broken_batches() {
       {"everything computed", kBadCommand, [=](auto& words, auto&) { words[admission + 1] = 9; }},
       {"tokens brought behind any hits", kBadCommand, [=](auto& words, auto&) { words[admission + 6] = 1; }},
       {"a load behind any hits", kBadCommand, [=](auto& words, auto&) { words[admission + 7] = kLoadsFirst; }},
+      {"padding of a load", kBadCommand, [=](auto& words, auto&) {
+         words[admission + 5] = 1, words[admission + 6] = 1, words[admission + 7] = kLoadsFirst | kPads;
+       }},
       {"everything brought", kBadCommand, [=](auto& words, auto&) {
          words[admission + 5] = 1, words[admission + 6] = 5;
        }},

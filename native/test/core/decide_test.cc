@@ -131,6 +131,10 @@ static std::vector<MixShape> shapes() {
       {{50, 10, 12, 0}, 4, 8, 32, 0, 0, kUsual, false, 3},
       {{8, 3, 6, 0}, 2, 3, 8, 0, 0, kUsual, true, 2},
       {{400, 40, 40, kForceBits + 3}, 4, 30, 400, 0, 0, kUsual, true, 6},
+      // rules: draft slots, padding, blocks that stay free, blocks that must be free beside a load
+      {{60, 16, 12, 0}, 4, 12, 64, 0, 3, kUsual | kAheadAlways, true, 4, {1, 3, 0, 0}},
+      {{60, 16, 12, 0}, 2, 12, 30, 3, 2, kUsual, true, 3, {2, 4, 6, 9}},
+      {{90, 16, 12, kForceBits + 2}, 4, 12, 64, 0, 3, kReserveAll | kDropLastHit | kAheadAlways, true, 3, {0, 2, 9, 20}},
   };
 }
 
@@ -193,6 +197,31 @@ static void run_known(u32 size) {
   EXPECT(header.log_words == 3 && op_of(log[0]) == Op::kExtend, "%u members: %u words", size, header.log_words);
 }
 
+/// Blocks stay free for those that run: for the first admission if any ran before, for the next ones always.
+static void run_spared(u32 size) {
+  for (const bool others_run : {false, true}) {
+    Machine machine({40, 4, 8, 0});
+    BatchWriter writer;
+    writer.clear();
+    const Key keys[] = {{3, 3}, {4, 4}};
+    for (u32 row = 0; row < 2; ++row) {
+      writer.free_row(row);
+      writer.admission({9, 0, kNone, 0, 2, kNone, 0, 0}, keys);
+    }
+    BatchLimits limits = {kUsual | (others_run ? u32{kOthersRun} : 0u), 100, 4, 4, 0, 0, 32};
+    limits.spare_blocks = 37;  // of 39, and an admission takes 3
+    const std::vector<u32> batch = writer.words(limits);
+    std::vector<u32> ids(40), log(80), decision(200);
+    const Workspace workspace{ids.data(), 40, log.data(), 80};
+    test::launch(size, [&](ThreadTeam& team) {
+      decide(team, machine.state, batch.data(), static_cast<u32>(batch.size()), workspace, decision.data());
+    });
+    const DecisionHeader& header = record_at<DecisionHeader>(decision.data());
+    EXPECT(header.stop == kStopBlocks && header.num_admitted == (others_run ? 0u : 1u), "%u members: %u admitted, stop %u", size,
+           header.num_admitted, header.stop);
+  }
+}
+
 int main(int argc, char** argv) {
   const u64 steps = argument(argc, argv, 1, 400);
   std::vector<u32> sizes;
@@ -204,12 +233,15 @@ int main(int argc, char** argv) {
     for (const MixShape& shape : shapes()) run(shape, size, seed++, steps, all);
     run_broken(size);
     run_known(size);
+    run_spared(size);
   }
   for (u32 stop = kNotStopped; stop <= kStopHits; ++stop) EXPECT(all.stops[stop], "no decision ended with %u", stop);
   EXPECT(all.partly_run && all.hits && all.dropped_hits && all.free_hits && all.partial_chunks && all.limited_chunks,
          "a path was never taken");
   EXPECT(all.held_rows && all.longer_rows && all.external && all.contested && all.known && all.evictions && all.facts,
          "a path was never taken");
+  EXPECT(all.padded && all.not_padded && all.spared && all.kept && all.ahead, "%llu %llu %llu %llu %llu", wide(all.padded),
+         wide(all.not_padded), wide(all.spared), wide(all.kept), wide(all.ahead));
   EXPECT(all.told && all.brought && all.loads, "%llu %llu %llu", wide(all.told), wide(all.brought), wide(all.loads));
   std::printf("decide: %llu entries run, %llu hits, %llu publications (%llu contested, %llu known already), stops "
               "%llu %llu %llu %llu %llu %llu %llu; as the host core\n",

@@ -45,7 +45,7 @@ struct Bench {
 
   static std::vector<std::int32_t> request(const std::vector<RequestAdmission>& admissions) {
     std::vector<std::int32_t> words = {1000, 100, static_cast<std::int32_t>(kUsual), 0, 64,
-                                       static_cast<std::int32_t>(admissions.size()), 0, 0};
+                                       static_cast<std::int32_t>(admissions.size()), 0, 0, 0, 0, 0, 0};
     for (const RequestAdmission& a : admissions) {
       words.insert(words.end(), {a.slot, a.num_computed, a.num_external, a.num_hits, a.flags});
     }

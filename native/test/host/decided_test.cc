@@ -114,11 +114,15 @@ static void test_refusals() {
   };
   const u32 first = kRequestHead;
   const Case cases[] = {
-      {std::vector<std::int32_t>(kRequestHead - 1), kBadArg, "request must be at least 8 words long, got 7"},
+      {std::vector<std::int32_t>(kRequestHead - 1), kBadArg, "request must be at least 12 words long, got 11"},
       {with(kAskTokens, -1), kBadArg, "tokenBudget must be at least 0, got -1"},
       {with(kAskRequests, -2), kBadArg, "requestBudget must be at least 0, got -2"},
-      {with(kAskFlags, 8), kBadArg, "flags must be of the bits 1, 2 and 4, got 8"},
+      {with(kAskFlags, 32), kBadArg, "flags must be of the bits 1, 2, 4, 8 and 16, got 32"},
       {with(kAskPrefillLimit, -3), kBadArg, "prefillLimit must be at least 0, got -3"},
+      {with(kAskDraftSlots, -1), kBadArg, "draftSlots must be from 0 to 65536, got -1"},
+      {with(kAskPadding, 65537), kBadArg, "padding must be from 0 to 65536, got 65537"},
+      {with(kAskSpareBlocks, 61), kBadArg, "spareBlocks must be from 0 to 60, got 61"},
+      {with(kAskKeptBlocks, -2), kBadArg, "keptBlocks must be from 0 to 60, got -2"},
       {with(kAskSlotLimit, 0), kBadArg, "slotLimit must be from 1 to maxModelLen (64), got 0"},
       {with(kAskSlotLimit, 65), kBadArg, "slotLimit must be from 1 to maxModelLen (64), got 65"},
       {with(kAskAdmissions, 2), kBadArg, "numAdmissions must be from 0 to the 1 that are there, got 2"},
@@ -131,7 +135,7 @@ static void test_refusals() {
       {with(first + 2, 3), kBadArg, "make no sense: 0, 3"},
       {with(first + 2, -3), kBadArg, "make no sense: 0, -3"},
       {with(first + 3, -2), kBadArg, "make no sense: 0, 0, -2"},
-      {with(first + 4, 2), kBadArg, "make no sense: 0, 0, -1 and 2"},
+      {with(first + 4, 4), kBadArg, "make no sense: 0, 0, -1 and 4"},
       {with(first + 4, 1), kBadArg, "make no sense: 0, 0, -1 and 1"},
       {Bench::request({{slot, 0, 0, -1, 0}, {slot, 0, 0, -1, 0}}), kBadArg, "is asked for twice"},
       {Bench::request({{other, 0, 0, 1, 0}}), kBadArg, "make no sense: 0, 0, 1 and 0"},

@@ -19,7 +19,7 @@ CHECKED = ['-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all']
 RACES = ['-O1', '-g', '-fsanitize=thread']
 SHIM = ['-Wno-unknown-pragmas', '-Itest/gpu_shim/include']
 # Kernels on threads: each thread of a thread block is one.
-THREADS = SHIM + ['-DGPU_SHIM_THREADS']
+THREADS = SHIM + ['-DGPU_SHIM_THREADS'] + sources('test/gpu_shim')
 HOST = sources('transfer') + sources('host')
 LANE = sources('transfer')
 # The CUDA back end on the emulated GPU.

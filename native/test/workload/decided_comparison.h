@@ -22,13 +22,16 @@ constexpr u32 kUsual = kChunkedPrefill | kReserveAll;
 inline const DecidedSetup kDecidedSetups[] = {
     // {pool {blocks, rows, blocks a row, bits}, block size, running, budget, prefill limit, lookahead, flags, caching,
     // documents}
-    {"tiny pool, one bucket", {{24, 8, 8, kForceBits}, 2, 6, 16, 7, 0, kUsual, true, 2}, 200, 1},
-    {"few rows", {{40, 5, 10, 0}, 4, 12, 64, 0, 0, kChunkedPrefill, true, 3}, 150, 1},
+    {"tiny pool, one bucket", {{24, 8, 8, kForceBits}, 2, 6, 16, 7, 0, kUsual, true, 2}, 150, 1},
+    {"few rows", {{40, 5, 10, 0}, 4, 12, 64, 0, 0, kChunkedPrefill, true, 3}, 100, 1},
     {"prefills in chunks, lookahead",
      {{60, 16, 12, kForceBits + 2}, 4, 12, 48, 20, 3, kUsual | kDropLastHit, true, 4}, 200, 1},
     {"prefills whole", {{60, 16, 12, 0}, 3, 12, 64, 0, 5, kReserveAll, true, 4}, 100, 1},
     {"no prefix caching", {{50, 10, 12, 0}, 4, 8, 32, 0, 0, kUsual, false, 3}, 100, 1},
     {"60 running", {{400, 70, 40, kForceBits + 3}, 4, 60, 400, 0, 0, kUsual, true, 6}, 145, 1},
+    {"rules: slots, padding, blocks that stay free",
+     {{60, 16, 12, 0}, 2, 12, 30, 3, 2, kUsual, true, 3, {2, 4, 6, 9}}, 60, 1},
+    {"rules: lookahead for all", {{60, 16, 12, 0}, 4, 12, 64, 0, 3, kUsual | kAheadAlways, true, 4, {1, 3, 0, 0}}, 40, 1},
     {"10,000 blocks", {{10000, 256, 128, 0}, 16, 256, 8192, 0, 0, kUsual, true, 40}, 100, 4},
     {"rows of 16,000 blocks", {{100000, 24, 16000, 0}, 1, 16, 24000, 5000, 0, kUsual, true, 5}, 5, 8},
 };

@@ -8,6 +8,14 @@
 
 namespace blockstep::test {
 
+/// Rules of admissions, as in BatchHeader.
+struct MixRules {
+  u32 draft_slots = 0;
+  u32 padding = 0;
+  u32 spare_blocks = 0;
+  u32 kept_blocks = 0;
+};
+
 struct MixShape {
   Config pool;
   u32 block_size;
@@ -18,6 +26,7 @@ struct MixShape {
   u32 flags;
   bool caching;
   u32 num_docs;  // requests begin with one of so many documents
+  MixRules rules{};
 };
 
 /// A scheduler's requests, in small. What is not decided by a step happens in between: happen().

@@ -15,6 +15,7 @@ namespace blockstep::test {
 struct DecideCoverage {
   u64 stops[8] = {};  // by Stop
   u64 run = 0, partly_run = 0, hits = 0, dropped_hits = 0, free_hits = 0, partial_chunks = 0, limited_chunks = 0;
+  u64 padded = 0, not_padded = 0, spared = 0, kept = 0, ahead = 0;
   u64 held_rows = 0, longer_rows = 0, external = 0, told = 0, brought = 0, loads = 0;
   u64 published = 0, contested = 0, known = 0, evictions = 0, facts = 0;
 };
@@ -65,8 +66,11 @@ class SchedulingMix : public RequestMix {
 
   BatchLimits limits() const {
     const u32 room = shape_.max_running - static_cast<u32>(running_.size());
-    return {shape_.flags,         budget_ - scheduled_ - given_, room,       shape_.block_size,
-            shape_.prefill_limit, shape_.lookahead,              max_tokens_};
+    const auto& [draft_slots, padding, spare_blocks, kept_blocks] = shape_.rules;
+    const u32 flags = shape_.flags | (running_.empty() ? 0u : u32{kOthersRun});
+    const u32 left = budget_ - scheduled_ - std::min(given_, budget_ - scheduled_);
+    return {flags,       left,    room,        shape_.block_size, shape_.prefill_limit, shape_.lookahead, max_tokens_,
+            draft_slots, padding, max_tokens_, spare_blocks,      kept_blocks};
   }
 
   /// Entries from `from` on, and `num_asked` admissions if all of them fit: as the scheduler's passes do it.
@@ -90,6 +94,10 @@ class SchedulingMix : public RequestMix {
     request[kAskFlags] = word(all.flags);
     request[kAskPrefillLimit] = word(all.prefill_limit);
     request[kAskSlotLimit] = word(all.slot_limit);
+    request[kAskDraftSlots] = word(all.draft_slots);
+    request[kAskPadding] = word(all.padding);
+    request[kAskSpareBlocks] = word(all.spare_blocks);
+    request[kAskKeptBlocks] = word(all.kept_blocks);
     request[kAskAdmissions] = word(num_asked);
     for (u32 i = 0; i < num_asked; ++i) {
       const Brought& brought = brought_[i];
@@ -170,7 +178,10 @@ class SchedulingMix : public RequestMix {
   void plan_admissions() {
     const u32 count = random.one_in(4) ? random.below(waiting_.size() + 1) : static_cast<u32>(waiting_.size());
     brought_.clear();
-    for (u32 i = 0; i < count; ++i) brought_.push_back(bring(waiting_[i]));
+    for (u32 i = 0; i < count; ++i) {
+      brought_.push_back(bring(waiting_[i]));
+      if (shape_.rules.padding != 0 && brought_[i].flags == 0 && !random.one_in(3)) brought_[i].flags = kPads;
+    }
   }
 
   /// By what is cached now, which another may have evicted when its turn comes.
@@ -195,17 +206,24 @@ class SchedulingMix : public RequestMix {
       if (budget == 0) return kStopBudget;
       if (started == all.request_budget) return kStopRequests;
       AnswerAdmission answer = {-1, 0, 0, 0, 0, 0};
-      const u32 stop = admit_one(waiting_[i], brought_[i], budget, answer);
+      const u32 spare = started != 0 || !running_.empty() ? all.spare_blocks : 0;
+      const u32 stop = admit_one(waiting_[i], brought_[i], budget, spare, answer);
       answers.push_back(answer);
       if (stop != kNotStopped) return stop;
-      budget -= static_cast<u32>(answer.num_tokens);
-      started += (brought_[i].flags & kLoadsFirst) == 0;
+      const bool starts = (brought_[i].flags & kLoadsFirst) == 0;
+      budget -= std::min(budget, cost_of(answer, starts));
+      started += starts;
     }
     return kNotStopped;
   }
 
+  /// Tokens of the budget that an admission costs.
+  u32 cost_of(const AnswerAdmission& answer, bool starts) const {
+    return static_cast<u32>(answer.num_tokens) + (starts ? shape_.rules.draft_slots : 0);
+  }
+
   /// As the scheduler's waiting pass admits.
-  u32 admit_one(const Request& request, const Brought& brought, u32 budget, AnswerAdmission& answer) {
+  u32 admit_one(const Request& request, const Brought& brought, u32 budget, u32 spare, AnswerAdmission& answer) {
     const bool fresh = request.computed == 0;
     const bool looks = fresh && request.row == kNone;
     const u32 most = std::min((request.num_tokens - 1) / shape_.block_size, brought.num_hits);
@@ -218,20 +236,36 @@ class SchedulingMix : public RequestMix {
     if (told && hits != brought.num_hits) return kStopHits;
     const bool loads = brought.flags & kLoadsFirst;
     const u32 computed = fresh ? hits * shape_.block_size + brought.num_external : request.computed;
-    u32 chunk = loads ? 0 : limit_chunk(request.num_tokens - computed);
-    coverage_.limited_chunks += !loads && chunk < request.num_tokens - computed;
+    const u32 missing = request.num_tokens - computed;
+    const u32 padding = missing == 1 && (brought.flags & kPads) ? shape_.rules.padding : 0;
+    if (padding != 0 && (1 + padding > budget || request.num_tokens + padding > max_tokens_)) {
+      coverage_.not_padded += 1;
+      return kStopBudget;
+    }
+    u32 chunk = loads ? 0 : limit_chunk(missing + padding);
+    coverage_.limited_chunks += !loads && chunk < missing + padding;
     if (chunk > budget) {
       if (!(shape_.flags & kChunkedPrefill)) return kStopBudget;
       chunk = budget;
       coverage_.partial_chunks += 1;
     }
-    const u32 needed = std::min(computed + chunk + (fresh ? 0 : shape_.lookahead), max_tokens_);
+    const bool ahead = shape_.flags & kAheadAlways ? !loads : !fresh;
+    const u32 needed = std::min(computed + chunk + (ahead ? shape_.lookahead : 0), max_tokens_);
     const u32 reserve = shape_.flags & kReserveAll ? request.num_tokens : 0;
     const u32 publish = shape_.caching && !loads ? computed + chunk : 0;
     const u32 held = request.row == kNone ? hits : request.num_blocks;
-    const std::int32_t row = core_.admit(request.slot, hits, reserve, needed, publish);
-    if (row == kNotEnoughBlocks) return kStopBlocks;
+    const u32 kept = loads ? shape_.rules.kept_blocks : 0;
+    const std::int32_t row = core_.admit(request.slot, hits, reserve, needed, publish, spare, kept);
+    if (row == kNotEnoughBlocks) {
+      const u32 wanted = blocks_for(std::max(needed, reserve)) - std::min(held, blocks_for(std::max(needed, reserve)));
+      const bool fits = wanted + hits <= static_cast<u32>(exchange_.control(kFreeBlocks));
+      coverage_.spared += fits && spare != 0 && kept == 0;
+      coverage_.kept += fits && kept != 0;
+      return kStopBlocks;
+    }
     if (row == kNoFreeRow) return kStopRows;
+    coverage_.padded += padding != 0;
+    coverage_.ahead += ahead && fresh && shape_.lookahead != 0;
     coverage_.hits += hits;
     coverage_.dropped_hits += drops;
     coverage_.held_rows += request.row != kNone;
@@ -250,12 +284,13 @@ class SchedulingMix : public RequestMix {
   void take_admitted(const AnswerAdmission& answer, const Brought& brought) {
     Request request = waiting_.front();
     waiting_.pop_front();
-    given_ += static_cast<u32>(answer.num_tokens);
     const bool loads = brought.flags & kLoadsFirst;
+    given_ += cost_of(answer, !loads);
     const u32 before = request.row == kNone ? static_cast<u32>(answer.num_hits) : request.num_published;
     request.row = static_cast<u32>(answer.row);
     request.num_blocks = static_cast<u32>(answer.num_blocks);
-    request.computed = static_cast<u32>(answer.num_computed + answer.num_tokens);
+    // What an admission was padded with is rejected.
+    request.computed = std::min(static_cast<u32>(answer.num_computed + answer.num_tokens), request.num_tokens);
     const u32 full = shape_.caching && !loads ? request.computed / shape_.block_size : 0;
     request.num_published = std::max(before, std::min(full, request.num_blocks));
     if (!loads) return running_.push_back(request);

@@ -4,8 +4,9 @@ import { NO_MATCH } from '../connector/connector-answers.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { isBlocked } from '../request/status.js';
-import type { Prefix } from '../schedule/admission.js';
-import { nextInLine, outgrows } from '../schedule/line.js';
+import { computedAtAdmission, type Prefix } from '../schedule/admission.js';
+import { awaitsOutputs, freeSeats, nextInLine, outgrows } from '../schedule/line.js';
+import { draftsToPad, padEntry } from '../schedule/padding.js';
 import { ITSELF, indexBehind, planAgain, planRun, takeFromOthers } from '../schedule/running-pass.js';
 import { beginSchedule, endSchedule, mayAdmit, tokenBudget } from '../schedule/schedule.js';
 import { tokensLeft } from '../schedule/token-budget.js';
@@ -106,14 +107,13 @@ function* waitingPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budg
  */
 function enterAdmitted(s: SchedulerState, plan: Plan, question: GpuQuestion): void {
   for (let i = 0; i < question.numAdmitted; i++) {
-    enter(
-      s,
-      plan,
-      s.queues.nextQueue() as RequestQueue,
-      question.admissions[i],
-      question.numTokens(i),
-      question.numBlocks(i),
-    );
+    const prefix = question.admissions[i];
+    const { request } = prefix;
+    const missing = request.numTokens - computedAtAdmission(s, prefix);
+    const numDrafts = missing === 1 && !prefix.external.async ? draftsToPad(s, plan, request) : 0;
+    const queue = s.queues.nextQueue() as RequestQueue;
+    enter(s, plan, queue, prefix, question.numTokens(i), question.numBlocks(i));
+    if (numDrafts > 0) padEntry(s, plan, request, numDrafts);
   }
   if (question.stop !== DecisionStop.hits) return;
   const { request, numHits } = question.admissions[question.numAdmitted];
@@ -151,16 +151,17 @@ function addFromLine(s: SchedulerState, plan: Plan, question: GpuQuestion, budge
   if (s.connector !== null) return;
   const { admissions } = question;
   const threshold = s.config.longPrefillTokenThreshold || budget;
-  let tokens = budget - plan.totalTokens;
+  const { draftSlots } = s.config;
+  let tokens = tokensLeft(s, plan, budget);
   for (const { request } of admissions)
-    tokens -= Math.min(threshold, request.numTokens - request.numComputedTokens);
-  const places = s.config.maxNumSeqs - s.queues.running.length;
+    tokens -= Math.min(threshold, request.numTokens - request.numComputedTokens) + draftSlots;
+  const places = freeSeats(s);
   const first = admissions.length === 0 ? null : admissions[0].request;
   for (const request of s.queues.line()) {
     if (request === first) continue;
     if (tokens <= 0 || admissions.length >= places || !isPlain(s, request)) return;
     admissions.push(unknownPrefix(request));
-    tokens -= Math.min(threshold, request.numTokens - request.numComputedTokens);
+    tokens -= Math.min(threshold, request.numTokens - request.numComputedTokens) + draftSlots;
   }
 }
 
@@ -173,6 +174,7 @@ function isPlain(s: SchedulerState, request: Request): boolean {
   return (
     isLive(s.requests, request) &&
     !isBlocked(request.status) &&
+    !awaitsOutputs(s, request) &&
     (maxLoras === 0 || request.adapter === '') &&
     !outgrows(s, request)
   );

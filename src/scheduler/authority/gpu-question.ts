@@ -4,15 +4,20 @@ import {
   Admission,
   AdmissionFlag,
   Admitted,
+  ANSWER_HEAD,
   ANSWER_WORDS,
   Answer,
+  ASK_HEAD,
   Ask,
   AskFlag,
-  DECISION_HEAD,
   DecisionStop,
 } from '../../core/decision.js';
 import type { Plan } from '../plan/plan.js';
 import type { Prefix } from '../schedule/admission.js';
+import { freeSeats } from '../schedule/line.js';
+import { draftsToPad } from '../schedule/padding.js';
+import { reservedBlocks } from '../schedule/reserved-blocks.js';
+import { tokensLeft } from '../schedule/token-budget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
@@ -39,22 +44,23 @@ export class GpuQuestion {
   readonly admissions: Prefix[] = [];
   readonly #s: SchedulerState;
   readonly #flags: number;
-  #ask = new Int32Array(DECISION_HEAD + 8 * ADMISSION_WORDS);
-  #answer = new Int32Array(DECISION_HEAD + 8 * ANSWER_WORDS);
+  #ask = new Int32Array(ASK_HEAD + 8 * ADMISSION_WORDS);
+  #answer = new Int32Array(ANSWER_HEAD + 8 * ANSWER_WORDS);
 
   constructor(s: SchedulerState) {
-    const { enableChunkedPrefill, reserveFullIsl } = s.config;
+    const { enableChunkedPrefill, reserveFullIsl, admissionLookahead } = s.config;
     this.#s = s;
     this.#flags =
       (enableChunkedPrefill ? AskFlag.chunkedPrefill : 0) |
       (reserveFullIsl ? AskFlag.reserveAll : 0) |
+      (admissionLookahead ? AskFlag.aheadAlways : 0) |
       (s.dropLastHit ? AskFlag.dropLastHit : 0);
   }
 
   /** Forgets the admissions and the answer. */
   clear(): void {
     this.admissions.length = 0;
-    this.#answer.fill(0, 0, DECISION_HEAD);
+    this.#answer.fill(0, 0, ANSWER_HEAD);
   }
 
   /**
@@ -65,7 +71,7 @@ export class GpuQuestion {
    */
   *decide(plan: Plan, from: number, tokenBudget: number): Deciding<number> {
     const { native } = this.#s.core;
-    this.#write(tokenBudget - plan.totalTokens);
+    this.#write(plan, tokenBudget);
     for (let at = from; ; ) {
       native.submitDecision(plan.frame, at, plan.numRequests, this.#ask);
       yield* this.#answered();
@@ -103,29 +109,37 @@ export class GpuQuestion {
       : null;
   }
 
-  #write(tokenBudget: number): void {
-    const { queues, config, slotLimit } = this.#s;
+  #write(plan: Plan, tokenBudget: number): void {
+    const s = this.#s;
+    const { queues, config, slotLimit, watermarkBlocks, maxDrafts } = s;
     const { admissions } = this;
     const count = admissions.length;
     if (this.#answer.length < answerAt(count)) {
-      this.#ask = new Int32Array(DECISION_HEAD + 2 * count * ADMISSION_WORDS);
+      this.#ask = new Int32Array(ASK_HEAD + 2 * count * ADMISSION_WORDS);
       this.#answer = new Int32Array(answerAt(2 * count));
     }
     const ask = this.#ask;
-    ask[Ask.tokenBudget] = tokenBudget;
-    ask[Ask.requestBudget] = config.maxNumSeqs - queues.running.length;
-    ask[Ask.flags] = this.#flags;
+    ask[Ask.tokenBudget] = Math.max(0, tokensLeft(s, plan, tokenBudget));
+    ask[Ask.requestBudget] = Math.max(0, freeSeats(s));
+    ask[Ask.flags] = this.#flags | (queues.running.length > 0 ? AskFlag.othersRun : 0);
     ask[Ask.prefillLimit] = config.longPrefillTokenThreshold;
     ask[Ask.slotLimit] = slotLimit;
     ask[Ask.numAdmissions] = count;
+    ask[Ask.draftSlots] = config.draftSlots;
+    ask[Ask.padding] = maxDrafts;
+    ask[Ask.spareBlocks] = watermarkBlocks;
+    ask[Ask.keptBlocks] = 0;
     for (let i = 0; i < count; i++) {
       const { request, fresh, numHits, external } = admissions[i];
-      const at = DECISION_HEAD + i * ADMISSION_WORDS;
+      const at = ASK_HEAD + i * ADMISSION_WORDS;
       ask[at + Admission.slot] = request.slot;
       ask[at + Admission.numComputedTokens] = request.numComputedTokens;
       ask[at + Admission.numExternalTokens] = external.numTokens ?? 0;
       ask[at + Admission.numHits] = fresh ? numHits : LOOK_UP;
-      ask[at + Admission.flags] = external.async ? AdmissionFlag.loadsFirst : 0;
+      const pads = !external.async && draftsToPad(s, plan, request) > 0;
+      ask[at + Admission.flags] = external.async ? AdmissionFlag.loadsFirst : pads ? AdmissionFlag.pads : 0;
+      // Where there is a connector, each admission is a question of its own.
+      if (external.async && config.loadReservation) ask[Ask.keptBlocks] = reservedBlocks(s, request);
     }
   }
 
@@ -156,5 +170,5 @@ export class GpuQuestion {
 
 /** Index in the answer buffer at which the answer to admission i begins. */
 function answerAt(i: number): number {
-  return DECISION_HEAD + i * ANSWER_WORDS;
+  return ANSWER_HEAD + i * ANSWER_WORDS;
 }

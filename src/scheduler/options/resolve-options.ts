@@ -87,10 +87,9 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   };
   const context = { ...limits, hasConnector: limits.connector !== null };
   const requiresDelivery = limits.connector?.requiresKvDelivery !== undefined;
-  const decidesOnDevice = limits.placement.authority === 'device';
   const config: SchedulerConfig = {
     ...limits,
-    ...takeRules(o, rulesOf(like, { ...context, requiresDelivery, decidesOnDevice })),
+    ...takeRules(o, rulesOf(like, { ...context, requiresDelivery })),
     kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, context),
   };
   if (!config.enableChunkedPrefill && config.maxNumBatchedTokens < config.maxModelLen) {
@@ -111,7 +110,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
       config.log,
       'none with a borrower: a log does not hold what a borrowing adapter does',
     );
-  if (decidesOnDevice) checkDecidable(config);
+  if (limits.placement.authority === 'device') checkDecidable(config);
   return Object.freeze(config);
 }
 

@@ -1,6 +1,5 @@
 import { badArg, checkBoolean, checkOneOf } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
-import { RULES_OF_DEVICE } from '../authority/limits/device-limits.js';
 import type { Deviations } from './deviations.js';
 
 /**
@@ -76,8 +75,6 @@ export interface RuleContext {
   readonly hasConnector: boolean;
   /** The connector says of each request whether its KV must be delivered. */
   readonly requiresDelivery: boolean;
-  /** `authority: 'device'` */
-  readonly decidesOnDevice: boolean;
 }
 
 /** The deviations that a version of vLLM has mended itself: with its rules they are on even where all others are off. */
@@ -115,7 +112,6 @@ export function rulesOf(like: VllmVersion | null, context: RuleContext): Version
       freeOrder: 'unhashedFirst',
       admissionLookahead: drafts,
       loadReservation: true,
-      ...(context.decidesOnDevice ? RULES_OF_DEVICE : {}),
     };
   return {
     freeOrder: 'unhashedFirst',

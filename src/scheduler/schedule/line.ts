@@ -15,8 +15,8 @@ import { tokensLeft } from './token-budget.js';
  * @returns the queue whose head that request is; null if this step admits no more requests
  */
 export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): RequestQueue | null {
-  const { queues, config } = s;
-  while (tokensLeft(s, plan, tokenBudget) > 0 && seatsTaken(s) < config.maxNumSeqs - queues.numLentRunning) {
+  const { queues } = s;
+  while (tokensLeft(s, plan, tokenBudget) > 0 && freeSeats(s) > 0) {
     const queue = queues.nextQueue();
     const request = queue?.peek();
     if (queue == null || request == null) return null;
@@ -25,7 +25,7 @@ export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): 
       if (!request.isFinished) queues.passOver(queue, request);
       continue;
     }
-    if (config.preemptedOutputs === 'await' && isAwaited(s, request)) {
+    if (awaitsOutputs(s, request)) {
       queues.passOver(queue, request);
       continue;
     }
@@ -40,14 +40,17 @@ export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): 
   return null;
 }
 
-/** Seats of `maxNumSeqs` that are taken; see the rule `sessionSeats`. */
-function seatsTaken({ queues, config }: SchedulerState): number {
-  return queues.running.length + (config.sessionSeats === 'withIdle' ? queues.idle.size : 0);
+/** Requests that may still be admitted by `maxNumSeqs`; see the rule `sessionSeats`. */
+export function freeSeats({ queues, config }: SchedulerState): number {
+  const idle = config.sessionSeats === 'withIdle' ? queues.idle.size : 0;
+  return config.maxNumSeqs - queues.numLentRunning - queues.running.length - idle;
 }
 
-/** Whether steps in flight still bring outputs for a request that was preempted since they were scheduled. */
-function isAwaited({ inFlight }: SchedulerState, request: Request): boolean {
-  if (request.numPreemptions === 0) return false;
+/**
+ * Whether a request must wait for outputs that steps in flight still bring: it was preempted since they were scheduled (`preemptedOutputs`).
+ */
+export function awaitsOutputs({ inFlight, config }: SchedulerState, request: Request): boolean {
+  if (config.preemptedOutputs !== 'await' || request.numPreemptions === 0) return false;
   return inFlight.some((plan) => {
     const at = plan.indexOf(request);
     return at >= 0 && plan.dropped[at] === 0;

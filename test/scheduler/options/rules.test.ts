@@ -3,7 +3,6 @@ import type { SchedulerOptions } from '../../../src/scheduler/options/options.js
 import { resolveOptions } from '../../../src/scheduler/options/resolve-options.js';
 import { RULES, type VersionRules } from '../../../src/scheduler/options/rules.js';
 import { Scheduler } from '../../../src/scheduler/scheduler.js';
-import { codeOf } from '../../support/core-bench.js';
 
 const resolve = (options: Partial<SchedulerOptions> = {}) => resolveOptions({ numBlocks: 8, ...options });
 const rulesOf = (config: ReturnType<typeof resolve>) =>
@@ -49,26 +48,18 @@ describe('like', () => {
   });
 });
 
-it('where the GPU decides, the defaults of admissions are those it knows', () => {
+it('where the GPU decides, the rules are the same, and any can be chosen', () => {
   const device = { backend: 'cuda', authority: 'device', numSpeculativeTokens: 2 } as const;
-  const { freeOrder, admissionLookahead, loadReservation } = resolve(device);
-  expect({ freeOrder, admissionLookahead, loadReservation }).toEqual({
-    ...{ freeOrder: 'unhashedFirst', admissionLookahead: false, loadReservation: false },
-  });
-});
-
-it('where the GPU decides, rules of admissions are refused by name', () => {
-  for (const rule of [
-    { watermark: 0.1 },
-    { padDecode: true },
-    { draftSlots: 1 },
-    { admissionLookahead: true },
-    { loadReservation: true },
-  ]) {
-    const make = () => resolve({ backend: 'cuda', authority: 'device', ...rule });
-    expect(codeOf(make)).toBe('ERR_BLOCKSTEP_BAD_ARG');
-    expect(make).toThrow(Object.keys(rule)[0]);
-  }
+  const rules = {
+    watermark: 0.1,
+    padDecode: true,
+    draftSlots: 1,
+    admissionLookahead: false,
+    loadReservation: false,
+  };
+  const rulesOf = (options: object) => RULES.map((name) => resolve(options)[name]);
+  expect(rulesOf(device)).toEqual(rulesOf({ numSpeculativeTokens: 2 }));
+  expect(rulesOf({ ...device, ...rules })).toEqual(rulesOf({ numSpeculativeTokens: 2, ...rules }));
 });
 
 describe('freeOrder', () => {

@@ -416,6 +416,13 @@ export const PLANTS: readonly Plant[] = [
     replacement: "    freeOrder: 'tail',",
   },
   {
+    name: 'rule-admissionLookahead',
+    why: 'a new request gets no slots for its drafts',
+    file: 'src/scheduler/schedule/admission.ts',
+    text: '(config.admissionLookahead ? external.async : fresh)',
+    replacement: '(config.admissionLookahead ? external.async || fresh : fresh)',
+  },
+  {
     name: 'rule-watermark',
     why: 'an admission leaves nothing to those that run',
     file: 'src/scheduler/schedule/admission.ts',

@@ -6,8 +6,10 @@
 namespace blockstep::cuda {
 
 /// A calibration starts no measurement after so many milliseconds.
-#if defined(GPU_SHIM)
-constexpr double kMaxCalibrationMs = 2000;  // the emulated GPU is a thread that may not be running
+#if defined(GPU_SHIM_THREADS)
+constexpr double kMaxCalibrationMs = 2000;  // each thread of a kernel is one of the host, beside other work
+#elif defined(GPU_SHIM)
+constexpr double kMaxCalibrationMs = 100;  // the emulated GPU is a thread that may not be running
 #else
 constexpr double kMaxCalibrationMs = 20;
 #endif

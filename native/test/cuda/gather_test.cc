@@ -65,6 +65,7 @@ class KernelTables final : public DeviceTables {
     carried[2] += 1;
   }
   void read(Table which, void* out) override {
+    join();  // tables are read in the order of the stream: the word of a gather says nothing of them
     const blockstep_array& array = array_of(descriptor_, which);
     std::memcpy(out, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(array.data)), bytes_of(array));
   }

@@ -10,7 +10,7 @@ import { runSeed, type SchedulerFailure } from './run.js';
 import { FAULTS, type Fault } from './setup.js';
 import { Simulation } from './simulation.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 55);
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 36);
 const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [

@@ -7,7 +7,7 @@ import type { Trace } from '../../trace.js';
 import { generateDeepTrace, generateGroupTrace, generateTrace } from '../recorder.js';
 import type { Choice } from './draw-rules.js';
 
-const TRACES = 12;
+const TRACES = 10;
 const SEEDS = Array.from({ length: TRACES }, (_, i) => 5000 + i);
 
 /** Workloads in which scheduler and reference once differed: loads that failed over what others read, or behind a step from before a preemption. */

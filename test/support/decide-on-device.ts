@@ -2,13 +2,17 @@ import { vi } from 'vitest';
 import { HostAuthority } from '../../src/scheduler/authority/host-authority.js';
 import './gpu.js';
 
-// A setup file (BLOCKSTEP_TEST_AUTHORITY=device): whatever scheduler a suite makes, the GPU decides. Neither the suite nor an
-// engine notices, since schedule() waits in place.
+// A setup file (BLOCKSTEP_TEST_AUTHORITY=device): whatever scheduler a suite makes, the GPU decides, unless its options are those that only
+// a host knows. Neither the suite nor an engine notices, since schedule() waits in place.
+const OF_HOST = ['kvGroups', 'borrower', 'kvEvents'] as const;
+
 vi.mock('../../src/scheduler/scheduler.js', async (importOriginal) => {
   const original = await importOriginal<typeof import('../../src/scheduler/scheduler.js')>();
   class DecidedScheduler extends original.Scheduler {
     constructor(options: ConstructorParameters<typeof original.Scheduler>[0]) {
-      super({ ...options, authority: 'device' });
+      const isOfHost = OF_HOST.some((name) => options[name] != null);
+      // An engine's options stand partly behind the object itself.
+      super(isOfHost ? options : Object.create(options, { authority: { value: 'device' } }));
     }
 
     override get config(): InstanceType<typeof original.Scheduler>['config'] {

@@ -1,7 +1,7 @@
 import { BlockstepError } from '../../src/base/errors.js';
 import type { ConnectorOutput } from '../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
-import type { Plan } from '../../src/scheduler/plan/plan.js';
+import { EntryKind, type Plan } from '../../src/scheduler/plan/plan.js';
 import type { StepOutputs } from '../../src/scheduler/plan/step-outputs.js';
 import type { Request, RequestInput } from '../../src/scheduler/request/request.js';
 import type { ChunkInput } from '../../src/scheduler/request/session.js';
@@ -301,6 +301,7 @@ export function describePlan(plan: Plan, scheduler?: Scheduler): string {
     const numbers = [plan.kinds, plan.numScheduledTokens, plan.numComputedTokens, plan.numBlocks];
     const rest = [plan.numNewBlocks, plan.numDraftTokens, plan.needsAllTokens];
     const columns = [...numbers, ...rest].map((column) => column[i]);
+    if (plan.kinds[i] !== EntryKind.running) columns.push(plan.numHitBlocks[i]);
     const blocks = scheduler?.core.blocks(plan.slots[i]).join(',') ?? '';
     return `${plan.requests[i].id} ${columns.join(',')} ${blocks}`;
   });

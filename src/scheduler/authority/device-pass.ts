@@ -131,15 +131,16 @@ function nextPrefix(s: SchedulerState, plan: Plan, budget: number): Prefix | nul
     const queue = nextInLine(s, plan, budget);
     if (queue === null) return null;
     const request = queue.peek() as Request;
-    const prefix = asksConnector(s, request) ? findPrefix(s, queue) : unknownPrefix(request);
+    const prefix = asksConnector(s, request) ? findPrefix(s, queue) : unknownPrefix(s, request);
     if (prefix !== null) return prefix;
   }
 }
 
 /** A prefix whose hits the GPU looks up. */
-function unknownPrefix(request: Request): Prefix {
+function unknownPrefix(s: SchedulerState, request: Request): Prefix {
   const fresh = request.numComputedTokens === 0;
-  return { request, fresh, numHits: LOOK_UP, numHeld: 0, external: NO_MATCH };
+  const numHeld = fresh ? 0 : s.core.blocks(request.slot).length;
+  return { request, fresh, numHits: LOOK_UP, numHeld, external: NO_MATCH };
 }
 
 /**
@@ -160,7 +161,7 @@ function addFromLine(s: SchedulerState, plan: Plan, question: GpuQuestion, budge
   for (const request of s.queues.line()) {
     if (request === first) continue;
     if (tokens <= 0 || admissions.length >= places || !isPlain(s, request)) return;
-    admissions.push(unknownPrefix(request));
+    admissions.push(unknownPrefix(s, request));
     tokens -= Math.min(threshold, request.numTokens - request.numComputedTokens) + draftSlots;
   }
 }

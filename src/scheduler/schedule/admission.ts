@@ -64,17 +64,23 @@ export function tokensToCompute(config: SchedulerConfig, missing: number, budget
  * @param computed tokens of the request that are computed once the step was executed
  */
 export function tokensToHold(s: SchedulerState, prefix: LookaheadCase, computed: number): number {
-  return Math.min(computed + lookaheadAtAdmission(s, prefix), s.slotLimit);
+  return Math.min(computed + lookaheadAtAdmission(s, prefix, computed), s.slotLimit);
 }
 
 type LookaheadCase = Pick<Prefix, 'fresh' | 'external'>;
 
-/** Slots for drafts that an admission takes beyond the tokens of the step; see the rule `admissionLookahead`. */
+/**
+ * Slots for drafts that an admission takes beyond the tokens of the step; see the rule `admissionLookahead`. Fewer where the pool can never
+ * hold more: otherwise a lone request that just fits would wait for ever.
+ * @param computed tokens of the request that are computed once the step was executed
+ */
 export function lookaheadAtAdmission(
-  { config, lookahead }: SchedulerState,
+  { config, lookahead, slotLimit }: SchedulerState,
   { fresh, external }: LookaheadCase,
+  computed: number,
 ): number {
-  return (config.admissionLookahead ? external.async : fresh) ? 0 : lookahead;
+  if (config.admissionLookahead ? external.async : fresh) return 0;
+  return Math.min(lookahead, Math.max(slotLimit - computed, 0));
 }
 
 /** Blocks that an admission leaves free for those that run; see the rule `watermark`. */
@@ -109,10 +115,10 @@ export function freeBlocksToAdmit(s: SchedulerState, request: Request): ArrayLik
   if (config.kvGroups !== null) {
     const hit = numHits * config.kvGroups.hashBlockSize;
     const before = fresh ? 0 : request.numComputedTokens;
-    const more = tokensToCompute(config, numTokens - before - hit, maxNumBatchedTokens);
+    const more = Math.max(tokensToCompute(config, numTokens - before - hit, maxNumBatchedTokens), 0);
     const reserve = tokensToReserve(s, request);
-    const lookahead = lookaheadAtAdmission(s, { fresh, external: NO_MATCH });
-    return core.native.neededGroups(slot, hit, 0, before, Math.max(more, 0), lookahead, reserve);
+    const lookahead = lookaheadAtAdmission(s, { fresh, external: NO_MATCH }, before + hit + more);
+    return core.native.neededGroups(slot, hit, 0, before, more, lookahead, reserve);
   }
   // `matchPrefix` may have dropped the last hit, but `Control.hitFree` counts the hits of the last lookup. So the
   // lookup is repeated for the hits that count.

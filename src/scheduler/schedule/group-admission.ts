@@ -3,7 +3,7 @@ import { keepDropped } from '../life/preempt.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { hashedTokens, lookaheadAtAdmission, type Prefix } from './admission.js';
+import { computedAtAdmission, hashedTokens, lookaheadAtAdmission, type Prefix } from './admission.js';
 
 /**
  * Takes the rows of a request in all KV cache groups, and their blocks.
@@ -15,12 +15,13 @@ import { hashedTokens, lookaheadAtAdmission, type Prefix } from './admission.js'
  */
 export function takeGroups(
   s: SchedulerState,
-  { request, fresh, numHits, external }: Prefix,
+  prefix: Prefix,
   numNew: number,
   reserved: number,
   spare: number,
   kept: number,
 ): number {
+  const { request, fresh, numHits, external } = prefix;
   if (!fresh) keepDropped(s, request, request.numComputedTokens);
   return s.core.native.admitGroups(
     request.slot,
@@ -28,7 +29,7 @@ export function takeGroups(
     external.numTokens ?? 0,
     fresh ? 0 : request.numComputedTokens,
     numNew,
-    lookaheadAtAdmission(s, { fresh, external }),
+    lookaheadAtAdmission(s, prefix, computedAtAdmission(s, prefix) + numNew),
     reserved,
     !external.async,
     spare,

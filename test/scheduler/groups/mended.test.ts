@@ -63,6 +63,20 @@ describe('with steps in flight', () => {
   });
 });
 
+it.each([15, 16, 17, 18])(
+  'a prompt of %i tokens that just fits the pool is admitted with slots for drafts',
+  (length) => {
+    const scheduler = schedulerOf([{ type: 'full' }, { type: 'sliding', window: 12 }], {
+      ...{ blockSize: 2, numBlocks: 20, maxNumBatchedTokens: 16 },
+      ...{ numSpeculativeTokens: 4, speculativeMethod: 'draft_model' },
+    });
+    expect(poolTokens(scheduler.config)).toBe(18);
+    scheduler.add({ id: 'a', prompt: prompt(length), maxTokens: 8 });
+    expect(scheduler.freeBlocksToAdmit(scheduler.get('a')!)).toEqual(Float64Array.of(9, 9));
+    expect(scheduler.schedule().totalTokens).toBe(Math.min(length, 16));
+  },
+);
+
 it('the next chunk of a session ends a step where a block ends, so that there is a state to keep', () => {
   const scheduler = schedulerOf([{ type: 'full' }, { type: 'mamba', mode: 'align' }], { pipelineDepth: 1 });
   scheduler.add({ id: 'a', prompt: prompt(5), maxTokens: 1, resumable: true });

@@ -11,7 +11,6 @@ interface Group {
 /** And of the other options. */
 interface Context {
   readonly blockSize: number;
-  readonly maxNumBatchedTokens: number;
   readonly longPrefillTokenThreshold: number;
   readonly enableChunkedPrefill: boolean;
   readonly numSpeculativeTokens: number;
@@ -36,13 +35,7 @@ export function checkTogether(groups: readonly Group[], alignment: number, conte
   }
   if (modes.size > 0) checkDraftStates(groups, context);
   if (!modes.has('align')) return;
-  const { blockSize, maxNumBatchedTokens, longPrefillTokenThreshold, enableChunkedPrefill } = context;
-  if (blockSize > maxNumBatchedTokens)
-    throw badArg(
-      'maxNumBatchedTokens',
-      maxNumBatchedTokens,
-      `at least blockSize (${blockSize}) with Mamba in mode align`,
-    );
+  const { blockSize, longPrefillTokenThreshold, enableChunkedPrefill } = context;
   if (longPrefillTokenThreshold > 0 && longPrefillTokenThreshold < blockSize) {
     const why = `0, or at least blockSize (${blockSize}) with Mamba in mode align`;
     throw badArg('longPrefillTokenThreshold', longPrefillTokenThreshold, why);

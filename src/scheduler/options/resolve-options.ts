@@ -92,13 +92,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     ...takeRules(o, rulesOf(like, { ...context, requiresDelivery })),
     kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, context),
   };
-  if (!config.enableChunkedPrefill && config.maxNumBatchedTokens < config.maxModelLen) {
-    throw badArg(
-      'maxNumBatchedTokens',
-      config.maxNumBatchedTokens,
-      `at least maxModelLen (${config.maxModelLen}) when enableChunkedPrefill is false`,
-    );
-  }
+  checkBudget(config);
   const smallest = Math.min(...(config.kvGroups?.list ?? [config]).map(({ blockSize }) => blockSize));
   if (config.maxModelLen > (MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS) * smallest) {
     const most = `at most ${MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS} blocks of blockSize (${smallest})`;
@@ -112,6 +106,22 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     );
   if (limits.placement.authority === 'device') checkDecidable(config);
   return Object.freeze(config);
+}
+
+/** Refuses a token budget by which some request could never be scheduled. */
+function checkBudget(config: SchedulerConfig): void {
+  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen, kvGroups, blockSize } = config;
+  const slots = draftSlots > 0 ? ` and draftSlots (${draftSlots})` : '';
+  const refuse = (least: string): Error => badArg('maxNumBatchedTokens', maxNumBatchedTokens, least);
+  if (!enableChunkedPrefill && maxNumBatchedTokens < maxModelLen)
+    throw refuse(`at least maxModelLen (${maxModelLen}) when enableChunkedPrefill is false`);
+  const forOne = maxNumBatchedTokens - draftSlots;
+  if (forOne < 1) throw refuse(`more than draftSlots (${draftSlots})`);
+  // The last token of a text is never computed.
+  if (!enableChunkedPrefill && forOne < maxModelLen - 1)
+    throw refuse(`at least maxModelLen - 1 (${maxModelLen - 1})${slots} when enableChunkedPrefill is false`);
+  if (kvGroups?.alignsSteps === true && forOne < blockSize)
+    throw refuse(`at least blockSize (${blockSize})${slots} with Mamba in mode align`);
 }
 
 function takeLike(value: unknown): VllmVersion | null {

@@ -62,6 +62,29 @@ it('where the GPU decides, the rules are the same, and any can be chosen', () =>
   expect(rulesOf({ ...device, ...rules })).toEqual(rulesOf({ numSpeculativeTokens: 2, ...rules }));
 });
 
+describe('draftSlots', () => {
+  const align = { kvGroups: [{ type: 'full' }, { type: 'mamba', mode: 'align' }] } as const;
+  const refused: [string, Partial<SchedulerOptions>][] = [
+    ['more than draftSlots (8), got 8', { maxNumBatchedTokens: 8, draftSlots: 8 }],
+    [
+      'at least maxModelLen - 1 (31) and draftSlots (2) when enableChunkedPrefill is false, got 32',
+      { maxNumBatchedTokens: 32, maxModelLen: 32, draftSlots: 2, enableChunkedPrefill: false },
+    ],
+    [
+      'at least blockSize (4) and draftSlots (1) with Mamba in mode align, got 4',
+      { ...align, blockSize: 4, maxNumBatchedTokens: 4, draftSlots: 1 },
+    ],
+  ];
+
+  it.each(refused)(
+    'a token budget by which nothing could ever be scheduled is refused: %s',
+    (words, options) => {
+      expect(() => resolve(options)).toThrow(`maxNumBatchedTokens must be ${words}`);
+      expect(() => resolve({ ...options, draftSlots: options.draftSlots! - 1 })).not.toThrow();
+    },
+  );
+});
+
 describe('freeOrder', () => {
   /** The free queue behind a request of five tokens in blocks of two, of which two are full. */
   function queueBehind(freeOrder: 'tail' | 'unhashedFirst', enablePrefixCaching = true): number[] {

@@ -1,5 +1,6 @@
 import { checkBoolean } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
+import { bindMethods } from '../../base/foreign/foreign-method.js';
 import { checkNames, knownNames, type NamesOf } from '../../base/known-names.js';
 import type { WorkerConnector } from '../../scheduler/connector/connector.js';
 import { OPTION_WORDS, SCHEDULER_OPTION_NAMES } from '../../scheduler/options/option-names.js';
@@ -78,7 +79,7 @@ export interface EngineConfig extends QueueBounds {
   readonly execute: (plan: ExecutorPlan, tables: PlanTables | null) => unknown;
   readonly disposeExecutor: (() => unknown) | null;
   readonly requestsFinished: ((handles: readonly number[]) => unknown) | null;
-  readonly checkRequest: ((request: SubmittedRequest) => void) | null;
+  readonly checkRequest: ((request: SubmittedRequest) => unknown) | null;
   readonly limits: ExecutorLimits;
   readonly watchesBlocks: boolean;
   readonly usesTables: boolean;
@@ -152,14 +153,7 @@ function takeExecutor(
   const expected = 'an object with a function execute';
   if (typeof executor !== 'object' || executor === null)
     throw badArgument('executor', show(executor), expected);
-  const {
-    execute,
-    dispose,
-    requestsFinished,
-    checkRequest,
-    limits,
-    usesTables = true,
-  } = executor as DeviceExecutor;
+  const { execute, dispose, requestsFinished, limits, usesTables = true } = executor as DeviceExecutor;
   const { watchesBlocks = false, device, stream } = executor as DeviceExecutor;
   if (typeof execute !== 'function') throw badArgument('executor.execute', show(execute), 'a function');
   if (dispose !== undefined && typeof dispose !== 'function') {
@@ -167,8 +161,6 @@ function takeExecutor(
   }
   if (requestsFinished !== undefined && typeof requestsFinished !== 'function')
     throw badArgument('executor.requestsFinished', show(requestsFinished), 'a function');
-  if (checkRequest !== undefined && typeof checkRequest !== 'function')
-    throw badArgument('executor.checkRequest', show(checkRequest), 'a function');
   if (typeof usesTables !== 'boolean')
     throw badArgument('executor.usesTables', show(usesTables), 'a boolean');
   return {
@@ -178,12 +170,7 @@ function takeExecutor(
       requestsFinished === undefined
         ? null
         : (handles) => Reflect.apply(requestsFinished, executor, [handles]) as unknown,
-    checkRequest:
-      checkRequest === undefined
-        ? null
-        : (request) => {
-            Reflect.apply(checkRequest, executor, [request]);
-          },
+    checkRequest: bindMethods('executor', executor, [], ['checkRequest']).checkRequest ?? null,
     limits: takeLimits(limits),
     watchesBlocks: checkBoolean('executor.watchesBlocks', watchesBlocks),
     usesTables,

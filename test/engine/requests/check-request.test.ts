@@ -62,6 +62,30 @@ describe('what the executor refuses', () => {
     expect((await stream.result()).tokens).toHaveLength(4);
   });
 
+  it('is said at once: a promise refuses the request, and its rejection is heard', async () => {
+    const executor = { ...executorOf(() => {}), checkRequest: () => Promise.reject(new Error('late')) };
+    using engine = new Engine({ numBlocks: 16, executor: executor as unknown as Executor });
+    expect(() => engine.submit({ prompt: [1], maxTokens: 2 })).toThrow(
+      /the executor refuses the request: .*answered an object \(Promise\), which comes later/,
+    );
+    // An unheard rejection fails this test.
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(engine.numUnfinished).toBe(0);
+  });
+
+  it('is named where it calls back', () => {
+    const executor = executorOf(() => void engine.step());
+    using engine = new Engine({ numBlocks: 16, executor: executorOf(() => {}) });
+    engine.submit({ prompt: [1], maxTokens: 2 });
+    using other: Engine = new Engine({
+      numBlocks: 16,
+      executor: { ...executor, checkRequest: () => void other.resetPrefixCache() },
+    });
+    expect(() => other.submit({ prompt: [1], maxTokens: 2 })).toThrow(
+      /from inside executor\.checkRequest\(\)/,
+    );
+  });
+
   it('must be a function, if it is there', () => {
     const executor = { ...executorOf(() => {}), checkRequest: 3 } as unknown as Executor;
     expect(() => new Engine({ numBlocks: 16, executor })).toThrow(

@@ -21,6 +21,7 @@ import type { SchedulerConfig } from './options/options.js';
 import type { Request, TakenRequest } from './request/request.js';
 import type { Chunk } from './request/session.js';
 import { blocksToSpare, freeBlocksToAdmit } from './schedule/admission.js';
+import { awaitsOutputs, freeSeats } from './schedule/line.js';
 import type { Backlog } from './state/backlog.js';
 import type { SchedulerState } from './state/scheduler-state.js';
 
@@ -183,6 +184,16 @@ export class SchedulerReader {
   /** @internal Blocks that an admission leaves free beside those, because others run (`watermark`). */
   blocksToSpare(): number {
     return blocksToSpare(this.#s);
+  }
+
+  /** @internal Requests that `maxNumSeqs` lets in beside those that have a seat (`sessionSeats`). */
+  get freeSeats(): number {
+    return freeSeats(this.#s);
+  }
+
+  /** @internal Whether a request is not admitted before steps in flight have brought its outputs (`preemptedOutputs`). */
+  awaitsOutputs(request: Request): boolean {
+    return awaitsOutputs(this.#s, request);
   }
 
   /** @internal The finished request with this id whose blocks are still in use. Looks at all such requests. */

@@ -4,6 +4,7 @@ import { nameOfGroup } from '../../scheduler/options/group-name.js';
 import { isUsed } from '../../scheduler/request/outstanding.js';
 import type { Request } from '../../scheduler/request/request.js';
 import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/request/wait.js';
+import type { SchedulerReader } from '../../scheduler/scheduler-reader.js';
 import type { EngineState } from '../state/engine-state.js';
 
 /**
@@ -130,15 +131,16 @@ function waiting(e: EngineState, request: Request, isDriven: boolean): string {
 /** The first obstacle to a request's admission, in the order of the scheduler's checks. */
 function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine, isDriven: boolean): string {
   const { scheduler } = e;
-  const { config, core, numRunning } = scheduler;
+  const { config, core } = scheduler;
   if (e.pauseMode === 'all') return 'everything is paused';
   if (e.pauseMode === 'new') return 'admission is paused';
   const stream = e.streams.of(request);
   if (stream !== undefined && stream.submittedRound === e.rounds) return nextStep(e, isDriven);
-  if (numRunning >= config.maxNumSeqs) return `${numRunning} requests run, the most that maxNumSeqs allows`;
+  if (scheduler.freeSeats <= 0) return `${seated(scheduler)}, the most that maxNumSeqs allows`;
   if (e.disposed || e.poison !== null) return 'no step will be made';
   if (request.waitsForAdapter) return `${config.maxLoras} other adapters run, the most that maxLoras allows`;
   if (core.rowsInUse >= config.numRows) return `all ${config.numRows} rows of the KV slot table are in use`;
+  if (scheduler.awaitsOutputs(request)) return 'steps from before its preemption still bring its outputs';
   const lack = lackOf(e, head);
   if (lack !== null)
     return `${head === request ? 'it' : `${name(head.id)} at the head of the queue`} ${lack}`;
@@ -147,6 +149,13 @@ function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine,
     return `the last step used its whole budget of ${config.maxNumBatchedTokens} tokens`;
   }
   return nextStep(e, isDriven);
+}
+
+/** Who has the seats of `maxNumSeqs`. */
+function seated({ numRunning, freeSeats, config }: SchedulerReader): string {
+  const numIdle = config.maxNumSeqs - freeSeats - numRunning;
+  const run = `${numRunning} requests run`;
+  return numIdle > 0 ? `${run} and ${numIdle} sessions wait for input` : run;
 }
 
 /** Why a request in line could not be given blocks, by KV cache group where there are several; null: it could. */

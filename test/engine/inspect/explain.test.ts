@@ -110,6 +110,31 @@ describe('explain', () => {
     );
   });
 
+  it('the seats that sessions keep while they wait for input', () => {
+    const bench = new EngineBench({ maxNumSeqs: 1, sessionSeats: 'withIdle' });
+    bench.submit({ id: 'session', maxTokens: 1, resumable: true });
+    for (let i = 0; i < 3; i++) bench.engine.step();
+    bench.submit({ id: 'a', prompt: prompt(6, 1) });
+    bench.engine.step();
+    expect(bench.engine.explain('a')).toMatch(
+      /; 0 requests run and 1 sessions wait for input, the most that maxNumSeqs allows$/,
+    );
+  });
+
+  it('the outputs that steps in flight bring for a preempted request', async () => {
+    const options = { numBlocks: 7, pipelineDepth: 3, preemptedOutputs: 'await' } as const;
+    const bench = new EngineBench(options, true);
+    bench.submit({ id: 'b', prompt: prompt(6, 1), maxTokens: 16 });
+    bench.submit({ id: 'a', maxTokens: 16 });
+    while (!bench.engine.explain('a').includes('preempted')) {
+      if (bench.engine.step().stepsInFlight === 3) await bench.executor.deliver(1);
+    }
+    await bench.executor.deliver(1);
+    bench.engine.step();
+    expect(bench.engine.explain('a')).toMatch(/; steps from before its preemption still bring its outputs$/);
+    await bench.finish();
+  });
+
   it('the rows', () => {
     const connector = new ScriptedConnector({
       held: { ext: 4, async: true },

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <vector>
 
+#include "../base/bounded.h"
 #include "../memory/memory.h"
 #include "../kernels/copy.h"
 #include "../kernels/gather.h"
@@ -44,7 +45,6 @@ std::string why_no_device(cudaError_t error) {
          ", this build needs one for CUDA " + version(runtime / 1000 * 1000) + " or newer (" + oldest_driver(runtime) + ")";
 }
 
-/// Loads all kernels now. CUDA would load a kernel at its first use, and might wait there for other work on the GPU.
 void load_kernels() {
   const Kernels& all = kernels();
   const GatherKernels& gather = gather_kernels(false);
@@ -57,6 +57,14 @@ void load_kernels() {
     cudaFuncAttributes attributes;
     require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
   }
+}
+
+/// Loads all kernels now. CUDA would load a kernel at its first use. It may wait there for all work of this process on the GPU,
+/// such as a kernel of an executor that never ends.
+void load_in_time(u32 device) {
+  if (returns_in_time(static_cast<int>(device), load_kernels)) return;
+  throw Error{kCuda, "the kernels could not be loaded within " + std::to_string(kPatience.count()) +
+                         " ms: the GPU is busy with something else"};
 }
 
 /// Memory, a stream and the kernel of one self-test. If the kernel has not ended when the test has, it may write to the memory
@@ -125,7 +133,7 @@ std::string check_all(u32 device) {
   require(cudaDeviceGetAttribute(&can_map, cudaDevAttrCanMapHostMemory, static_cast<int>(device)),
           "cudaDeviceGetAttribute");
   if (!can_map) throw Error{kCuda, "the GPU cannot map host memory"};
-  load_kernels();
+  load_in_time(device);
   if (trusted) return name_of(device) + ", mapped memory not tested";
   const MailboxVerdict verdict = test_mapped_memory();
   if (verdict.wrong) throw Error{kCuda, std::string("mapped memory self-test failed: ") + verdict.wrong};

@@ -17,7 +17,7 @@ __device__ void decide_batch(Home* home, u32 number, const u32* batch, u32 words
   const Desk& desk = home->desk;
   const Workspace workspace{home->ids, home->state.config.num_blocks, desk.log, desk.max_log};
   decide(team, home->state, batch, words, workspace, desk.decision);
-  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault, home->state.rolling_digest);
+  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault);
 }
 
 /// A decision has no slot of its own, so the slot in the letter is not read.

@@ -53,12 +53,17 @@ MailboxVerdict self_test(Mailbox& mailbox, const Start& start, const Ended& ende
   constexpr const char* kUnseen =
       "the kernel did not see a host write within 100 ms (as on WSL2, or under confidential computing)";
   constexpr const char* kOther = "the kernel read something else than the host had written";
+  constexpr const char* kBlocking =
+      "the launch returned when its kernel had ended: launches wait for their kernels, as with CUDA_LAUNCH_BLOCKING=1 or "
+      "under a debugger";
   mailbox.ask.store(kFirstAsk, std::memory_order_release);
+  const auto launched = Clock::now();
   start();
+  const bool blocking = Clock::now() - launched >= kMailboxPatience && ended();
   u64 answer = wait(0, start_patience);
   if (answer == 0 && !ended()) return {"the kernel did not start in time: the GPU is busy with something else", false, {}};
   if (answer == 0) return {"the host did not see what the kernel wrote", true, {}};
-  if (answer == kMailboxGaveUp) return {kUnseen, true, {}};
+  if (answer == kMailboxGaveUp) return {blocking ? kBlocking : kUnseen, true, {}};
   if (answer != mailbox_reply(kFirstAsk)) return {kOther, true, {}};
   MailboxVerdict verdict;
   verdict.round_trip = std::chrono::nanoseconds::max();

@@ -15,9 +15,11 @@ namespace {
 
 /// What a word may take to the device and back: tens of times what a bus takes, and less than any emulation of mapped memory.
 #if defined(GPU_SHIM)
-constexpr std::chrono::nanoseconds kMostRoundTrip{1000000000};  // the emulated GPU is a thread that may not be running
+constexpr std::chrono::nanoseconds kMostRoundTrip{3000000000};  // the emulated GPU is a thread that may not be running
+constexpr std::chrono::milliseconds kAnswerPatience{3000};
 #else
 constexpr std::chrono::nanoseconds kMostRoundTrip{100000};
+constexpr std::chrono::milliseconds kAnswerPatience = kMailboxPatience;
 #endif
 
 /// A version of CUDA in words: 13020 is 13.2.
@@ -79,13 +81,14 @@ MailboxVerdict try_mapped_memory() {
   auto test = std::make_unique<SelfTest>();
   auto& mailbox = *reinterpret_cast<Mailbox*>(test->memory.base());
   Mailbox* argument = test->memory.on_device(&mailbox);
+  u64 nanoseconds = u64{kAnswerPatience.count()} * 1000000;
   const auto start = [&] {
-    void* arguments[] = {&argument};
+    void* arguments[] = {&argument, &nanoseconds};
     require(cudaLaunchKernel(kernels().answer_mailbox, dim3(1), dim3(1), arguments, 0, test->stream.get()),
             "launch of the self-test");
   };
   const auto ended = [&] { return query(test->stream.get()) != cudaErrorNotReady; };
-  const MailboxVerdict verdict = self_test(mailbox, start, ended, kPatience);
+  const MailboxVerdict verdict = self_test(mailbox, start, ended, kPatience, kAnswerPatience);
   // It ends by itself, but for one that has not begun.
   const auto patience = verdict.began ? kPatience : std::chrono::milliseconds(0);
   if (!wait_for(test->stream.get(), "the self-test", patience)) {

@@ -24,8 +24,9 @@ __device__ void decide_batch(Home* home, u32 number, const u32* batch, u32 words
 template <u32 Words>
 __global__ void __launch_bounds__(kThreads, 1) decide_value(const __grid_constant__ Letter<Words> letter) {
   alignas(16) __shared__ u32 batch[Words];
-  foresee_queue(letter.site);
+  const u64 head = queue_head(letter.site);
   stage(batch, letter.log, letter.words);
+  foresee_queue(letter.site, head);
   decide_batch(letter.site.home, letter.number, batch, letter.words);
 }
 

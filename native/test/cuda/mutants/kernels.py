@@ -36,7 +36,7 @@ MUTANTS = [
         ('the sum stays', 'sum.exchange(0, ::cuda::memory_order_relaxed)', 'sum.load(::cuda::memory_order_relaxed)'),
         ('the parts stay', '  parts.store(0, ::cuda::memory_order_relaxed);\n', ''),
         ('the first part answers', '!= kParts - 1) return;', '!= 0) return;'),
-        ('the later questions are not awaited', 'question == before && now() - start < kPatienceNanoseconds', 'false'),
+        ('the later questions are not awaited', 'question == before && now() - start < patience', 'false'),
         ('only one question is answered', '; i < kLaterAsks; ++i) {', '; i < 1; ++i) {'),
     ]),
     ('kernels', 'cuda/kernels/launch.cuh', [

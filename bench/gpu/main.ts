@@ -33,17 +33,27 @@ async function main(options: RunOptions): Promise<number> {
     return EXIT_BAD_OPTIONS;
   }
   const { minutes, steps, only } = options;
-  const record = new GpuRecord(options.out, {
-    emulated,
-    date: new Date().toISOString(),
-    build: readBuild(),
-    host,
-    options: { minutes, steps, only },
-  });
+  let record: GpuRecord;
+  try {
+    record = new GpuRecord(options.out, {
+      emulated,
+      date: new Date().toISOString(),
+      build: readBuild(),
+      host,
+      options: { minutes, steps, only },
+    });
+  } catch (error) {
+    console.error(`--out must be a folder that can be written, got ${options.out}: ${wordsOf(error)}`);
+    return EXIT_BAD_OPTIONS;
+  }
   console.log(`${emulated ? 'the emulated GPU' : host.gpu?.name}, results in ${record.file}`);
   await runAll(options, record, emulated ? EMULATED_ADDON : null);
   record.finish();
   return record.exitCode;
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -57,7 +67,7 @@ let options: RunOptions | null = null;
 try {
   options = readRunOptions(process.argv.slice(2));
 } catch (error) {
-  console.error(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
+  console.error(`${wordsOf(error)}\n${USAGE}`);
   process.exitCode = EXIT_BAD_OPTIONS;
 }
 if (options !== null) process.exitCode = await main(options);

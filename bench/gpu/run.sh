@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks and measures blockstep on a GPU host: `run --help` says how. Needs bash, python3, cmake, a C++ compiler and nvcc; no
-# network and no Node. Unpacks this bundle into a temporary folder, which is removed at the end; this one is only read. With
-# BLOCKSTEP_TREE=DIR it unpacks there and leaves it, so that the next call need not build the programs anew.
+# Checks and measures blockstep on a GPU host: `run --help` says how. Needs bash, python3 (or tar and xz), cmake, a C++ compiler
+# and nvcc; no network and no Node. Unpacks this bundle into a temporary folder, below TMPDIR if that is set, which is removed at
+# the end; this one is only read. With BLOCKSTEP_TREE=DIR it unpacks there and leaves it, so that the next call need not build the
+# programs anew.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [ -n "${BLOCKSTEP_TREE:-}" ]; then
@@ -12,8 +13,10 @@ else
   trap 'rm -rf "$tree"' EXIT
 fi
 
-# Python needs no xz for this.
-[ -e "$tree/unpacked" ] || python3 - "$here" "$tree" <<'PY' || { echo 'run: python3 could not unpack the bundle' >&2; exit 1; }
+# A Python may lack lzma, and a host xz.
+unpack() {
+  if python3 -c 'import lzma, tarfile' 2>/dev/null; then
+    python3 - "$here" "$tree" <<'PY'
 import pathlib
 import sys
 import tarfile
@@ -22,7 +25,28 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob('*.tar.xz')):
     with tarfile.open(path, 'r:xz') as archive:
         archive.extractall(sys.argv[2])
 PY
-touch "$tree/unpacked"
+  elif command -v tar >/dev/null && command -v xz >/dev/null; then
+    local archive
+    for archive in "$here"/*.tar.xz; do xz -dc "$archive" | tar -xf - -C "$tree" || return; done
+  else
+    echo 'run: unpacking needs python3 with its module lzma, or tar and xz' >&2
+    return 1
+  fi
+}
+
+# What lies in the folder already is of this very bundle.
+contents=$(<"$here/contents.txt")
+if ! [ -e "$tree/unpacked" ]; then
+  unpack || { echo "run: the bundle could not be unpacked to $tree" >&2; exit 1; }
+  printf '%s\n' "$contents" >"$tree/unpacked"
+elif [ "$(<"$tree/unpacked")" != "$contents" ]; then
+  echo "run: $tree has another bundle: give BLOCKSTEP_TREE an empty folder" >&2
+  exit 3
+fi
+"$tree/node" --version >/dev/null || {
+  echo "run: programs cannot be run in $tree: TMPDIR chooses another place, if it is mounted noexec" >&2
+  exit 1
+}
 # All files are equally old. The addon on the emulated GPU must be newer than its sources, or the suites build it anew.
 touch "$tree/native/build-emulated/Release/blockstep.node"
 

@@ -6,6 +6,7 @@ set(BLOCKSTEP_KERNEL_SOURCES
   kernels/kernels.cu
   reference/reference.cu)
 set(BLOCKSTEP_CUDA_SOURCES
+  base/bounded.cc
   base/driver.cc
   base/gpu.cc
   memory/memory.cc

@@ -139,7 +139,7 @@ make_tests "$(
   done
   echo cuda/gpu_test races
   for kind in optimised races; do echo cuda/pinned_slabs_test $kind; done
-  echo cuda/neighbours_test optimised
+  echo cuda/neighbours/neighbours_test optimised
   for source in cuda/gpu_test host/comparison_test gpu/tables_test core/churn_test core/bench_core; do echo "$source optimised"; done
 )"
 
@@ -177,7 +177,7 @@ runs() {
   echo cuda/cuda_lane_test optimised $((40 * times))
   echo cuda/gpu_test races 0
   for kind in optimised races; do echo cuda/pinned_slabs_test $kind; done
-  echo cuda/neighbours_test optimised
+  echo cuda/neighbours/neighbours_test optimised
   echo cuda/gpu_test optimised $((200 * times))
   for kind in "${long[@]}"; do
     echo cuda/device_reference_test $kind 30

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { newestGlibc } from '../../bench/gpu/bundle/glibc.js';
+import { configuration } from '../../bench/gpu/checks/native-build.js';
 import { sanitizerArguments } from '../../bench/gpu/checks/sanitizers.js';
 import { MOST_WORKERS } from '../../bench/gpu/checks/suites.js';
 import { gpuOfReason } from '../../bench/gpu/host/host.js';
@@ -67,6 +68,15 @@ describe('the plan of a run on a GPU host', () => {
     const suites = all.findIndex((name) => name.startsWith('suite'));
     expect(all.indexOf('figures')).toBeLessThan(suites);
     expect(MOST_WORKERS).toBe(3);
+  });
+});
+
+describe('the native programs', () => {
+  it('are built for the GPU that is there alone, and a warning ends nothing', () => {
+    const args = configuration('90', '/some/folder');
+    expect(args).toContain('-DCMAKE_CUDA_ARCHITECTURES=90');
+    expect(args).toContain('-DBLOCKSTEP_WERROR=OFF');
+    expect(configuration(null, '/some/folder')).toContain('-DBLOCKSTEP_EMULATED=ON');
   });
 });
 

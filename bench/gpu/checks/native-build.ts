@@ -31,12 +31,7 @@ export async function buildNative(
   const folder = join(TREE, 'native', architecture === null ? 'build-gpu-emulated' : 'build-gpu');
   const cmake = findProgram('cmake');
   if (cmake === null) return { verdict: 'failed', seconds: 0, detail: 'there is no cmake', programs: null };
-  const generator = findProgram('ninja') === null ? [] : ['-G', 'Ninja'];
-  const kind =
-    architecture === null ? ['-DBLOCKSTEP_EMULATED=ON'] : [`-DCMAKE_CUDA_ARCHITECTURES=${architecture}`];
-  // A new warning of a compiler that nobody has tried must not cost the whole run.
-  const lenient = '-DBLOCKSTEP_WERROR=OFF';
-  const configure = ['-S', join(TREE, 'native', 'test', 'gpu'), '-B', folder, ...generator, ...kind, lenient];
+  const configure = configuration(architecture, folder);
   const build = ['--build', folder, '--parallel', String(availableParallelism()), '--target', ...targets];
   let seconds = 0;
   for (const args of [configure, build]) {
@@ -60,6 +55,16 @@ export async function buildNative(
     first: program('first_checks'),
   };
   return { verdict: 'passed', seconds, detail, programs };
+}
+
+/** Arguments of CMake that configure the programs. */
+export function configuration(architecture: string | null, folder: string): string[] {
+  const generator = findProgram('ninja') === null ? [] : ['-G', 'Ninja'];
+  const kind =
+    architecture === null ? ['-DBLOCKSTEP_EMULATED=ON'] : [`-DCMAKE_CUDA_ARCHITECTURES=${architecture}`];
+  // A new warning of a compiler that nobody has tried must not cost the whole run.
+  const lenient = '-DBLOCKSTEP_WERROR=OFF';
+  return ['-S', join(TREE, 'native', 'test', 'gpu'), '-B', folder, ...generator, ...kind, lenient];
 }
 
 /** What a program said in the end: its errors, or else its output. */

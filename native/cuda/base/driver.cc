@@ -39,6 +39,7 @@ const Driver& driver() {
       need<PFN_cuCtxGetCurrent_v4000>("cuCtxGetCurrent"),
       need<PFN_cuCtxPushCurrent_v4000>("cuCtxPushCurrent"),
       need<PFN_cuCtxPopCurrent_v4000>("cuCtxPopCurrent"),
+      need<PFN_cuCtxGetDevice_v2000>("cuCtxGetDevice"),
       need<PFN_cuStreamQuery_v2000>("cuStreamQuery"),
       need<PFN_cuEventQuery_v2000>("cuEventQuery"),
       look_up<PFN_cuDeviceGetAttribute_v2000>("cuDeviceGetAttribute"),

@@ -11,6 +11,7 @@ struct Driver {
   PFN_cuCtxGetCurrent_v4000 current;
   PFN_cuCtxPushCurrent_v4000 push;
   PFN_cuCtxPopCurrent_v4000 pop;
+  PFN_cuCtxGetDevice_v2000 device;
   // The runtime's questions put "not ready" in the place of an error of somebody else that is still to be read.
   PFN_cuStreamQuery_v2000 query_stream;
   PFN_cuEventQuery_v2000 query_event;

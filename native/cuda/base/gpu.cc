@@ -81,6 +81,12 @@ const Gpu& find(int device) {
 
 }  // namespace
 
+int current_gpu() {
+  CUdevice device = 0;
+  require(static_cast<cudaError_t>(driver().device(&device)), "cuCtxGetDevice");
+  return device;
+}
+
 OnDevice::OnDevice(int device) : gpu_(find(device)), pushed_(push(gpu_.context)) {
   const cudaError_t error = cudaThreadExchangeStreamCaptureMode(&before_);
   if (error == cudaSuccess) return;

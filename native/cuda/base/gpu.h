@@ -32,4 +32,8 @@ class OnDevice {
   cudaStreamCaptureMode before_ = cudaStreamCaptureModeRelaxed;
 };
 
+/// The GPU whose context is the current one of this thread. cudaGetDevice() may say which one cudaSetDevice() has named.
+/// @throws Error kCuda
+int current_gpu();
+
 }  // namespace blockstep::cuda

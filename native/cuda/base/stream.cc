@@ -16,12 +16,6 @@ cudaError_t answer(CUresult result) {
   return static_cast<cudaError_t>(number);  // the runtime has the driver's numbers
 }
 
-int current_device() {
-  int device = 0;
-  require(cudaGetDevice(&device), "cudaGetDevice");
-  return device;
-}
-
 /// Gives something back, on its GPU. An error has nobody to be told to.
 template <class Call>
 void give_back(int device, const Call& call) {
@@ -74,7 +68,7 @@ void refuse_capture(cudaStream_t stream, const char* name) {
                            std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + ", which is"};
 }
 
-Stream::Stream(Priority priority) : device_(current_device()) {
+Stream::Stream(Priority priority) : device_(current_gpu()) {
   int lowest = 0;
   int highest = 0;
   require(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
@@ -86,7 +80,7 @@ Stream::~Stream() {
   give_back(device_, [&] { return cudaStreamDestroy(stream_); });
 }
 
-Event::Event() : device_(current_device()) {
+Event::Event() : device_(current_gpu()) {
   require(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
 }
 

@@ -1,9 +1,7 @@
 #include "block_memory.h"
 
-#include <future>
-#include <thread>
-
 #include "../base/backend.h"
+#include "../base/bounded.h"
 #include "../device/probe.h"
 
 namespace blockstep::cuda {
@@ -25,21 +23,10 @@ void DeviceBlocks::write(u64 to, const void* from, u64 bytes) {
   copy(base() + to, from, bytes, cudaMemcpyHostToDevice);
 }
 
-/// Waits for all work of all streams of the current GPU, because it is not known here which work uses a block. CUDA has no such
-/// wait that ends, so another thread waits, for ever if need be.
+/// Waits for all work of all streams of a GPU, because it is not known here which work uses a block. CUDA refuses it while
+/// any stream there is being captured, whatever the mode, and the capture is lost.
 static void wait_for_all_work(int device) {
-  auto done = std::make_shared<std::promise<cudaError_t>>();
-  std::future<cudaError_t> result = done->get_future();
-  std::thread([=] {
-    try {
-      const OnDevice on(device);
-      done->set_value(cudaDeviceSynchronize());
-    } catch (const Error&) {
-      done->set_value(cudaErrorUnknown);
-    }
-  }).detach();
-  if (result.wait_for(kPatience) != std::future_status::ready) give_up("work on the GPU", 0);
-  require(result.get(), "work on the GPU");
+  if (!returns_in_time(device, [] { require(cudaDeviceSynchronize(), "work on the GPU"); })) give_up("work on the GPU", 0);
 }
 
 /// Copies behind all work of all streams. For debugging and tests.

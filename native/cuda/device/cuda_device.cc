@@ -74,7 +74,10 @@ void CudaDevice::initialise(const Config& pool) {
   const auto zeroed = static_cast<std::size_t>(reinterpret_cast<u8*>(home.state.row_blocks) - memory_.base());
   try {
     require(cudaMemsetAsync(memory_.base(), 0, zeroed, stream), "cudaMemsetAsync");
-    require(cudaMemcpyAsync(home_, &home, sizeof home, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+    // From pinned memory: for a copy of other memory CUDA may wait until all before it in the stream is done. No slot is in use.
+    static_assert(sizeof home <= u64{kSlotWords} * 4);
+    std::memcpy(slots_, &home, sizeof home);
+    require(cudaMemcpyAsync(home_, slots_, sizeof home, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
     void* arguments[] = {&home_};
     require(cudaLaunchKernel(kernels().initialise, dim3(kParts), dim3(kThreads), arguments, 0, stream),
             "launch of initialise");
@@ -131,10 +134,12 @@ bool CudaDevice::finish() {
 
 /// Whether a launch is under way. Reads the completions, without a CUDA call.
 bool CudaDevice::at_work() const {
+  // The words come in any order: memory to which one is still on its way must not be given back.
   const auto done = [](const Completion& completion, u32 number) {
     return static_cast<u32>(completion.word.load(std::memory_order_acquire) >> 32) == number;
   };
-  return !done(completions_[last_job_.slot], last_job_.number) || !done(digest_completion(), last_digest_) ||
+  const auto all_come = [&](const Completion& completion, u32 number) { return done(completion, number) && has_digest(completion, number); };
+  return !all_come(completions_[last_job_.slot], last_job_.number) || !all_come(digest_completion(), last_digest_) ||
          !done(decision_completion(), last_decision_) || (tables_ && tables_->at_work());
 }
 
@@ -159,14 +164,19 @@ void CudaDevice::apply_value(Job job, Carrier, const u32* log, u32 words) {
   write_letter(job, log, words);
   void* arguments[] = {&letter_};
   launch(apply_kernel(log, words), 1, arguments, "launch of apply");
-  last_job_ = job;
+  note_log(job);
 }
 
 void CudaDevice::apply_slot(Job job, u32 words) {
   const u32* mapped_log = mapped_.on_device(slot(job.slot));
   void* arguments[] = {&home_, &job.number, &job.slot, &words, &mapped_log};
   launch(kernels().apply_slot, 1, arguments, "launch of apply");
+  note_log(job);
+}
+
+void CudaDevice::note_log(Job job) {
   last_job_ = job;
+  if (tables_) tables_->log_is_queued();
 }
 
 void CudaDevice::start_digest(u32 number) {

@@ -46,6 +46,7 @@ class CudaDevice final : public Device {
   void warm_up(cudaStream_t stream);
   void abandon();
   void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
+  void note_log(Job job);
   void write_letter(Job job, const u32* words, u32 count);
   bool at_work() const;
   bool finish();

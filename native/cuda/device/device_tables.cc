@@ -74,10 +74,10 @@ CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_s
                        cudaStream_t stream, bool is_own)
     : device_(device),
       stream_(stream),
-      is_capturable_(!is_own),
-      begins_early_(can_begin_early(device)),
+      is_own_(is_own),
+      can_begin_early_(can_begin_early(device)),
       slot_words_(slot_stride(shape)),
-      mapped_(sizeof(Completion) + num_slots * slot_words_ * 4),
+      mapped_(sizeof(Completion) + num_slots * slot_words_ * 4 + sizeof(Layout::groups)),
       memory_(lay_out_site(shape, nullptr).bytes),
       completion_(reinterpret_cast<Completion*>(mapped_.base())),
       slots_(reinterpret_cast<u32*>(completion_ + 1)),
@@ -98,8 +98,10 @@ CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_s
   try {
     pad(layout.groups);
     if (shape.num_groups == 0) return;
-    // Pageable memory is read before the call returns.
-    require(cudaMemcpyAsync(layout.groups_there, layout.groups, shape.num_groups * sizeof(GroupSite), cudaMemcpyHostToDevice, stream_),
+    // From pinned memory: for a copy of other memory CUDA may wait until all before it in the stream is done.
+    u8* const here = mapped_.base() + mapped_.bytes() - sizeof layout.groups;
+    std::memcpy(here, layout.groups, sizeof layout.groups);
+    require(cudaMemcpyAsync(layout.groups_there, here, shape.num_groups * sizeof(GroupSite), cudaMemcpyHostToDevice, stream_),
             "cudaMemcpyAsync");
   } catch (...) {
     if (!is_over(stream_)) abandon();  // some of it may be queued
@@ -129,6 +131,7 @@ void CudaTables::gather_value(const GatherHead& head, Carrier carrier, const u32
   void* arguments[] = {&site_, &letter_};
   const GatherKernels& kernels = gather_kernels(site_.num_groups != 0);
   launch_early(carrier == Carrier::kSmall ? kernels.small : kernels.large, gather_blocks(head, site_.max_entries, num_lists_), arguments);
+  behind_log_ = false;
   last_number_ = head.number;
 }
 
@@ -141,22 +144,27 @@ void CudaTables::gather_slot(const GatherHead& head, u32 index, u32 count) {
   GatherHead of_gather = head;
   void* arguments[] = {&site_, &of_gather, &staging_};
   launch(kernels.staged, gather_blocks(head, site_.max_entries, num_lists_), arguments, "launch of gather");
+  behind_log_ = false;
   last_number_ = head.number;
 }
 
 void CudaTables::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
   const OnDevice on(device_);
-  if (is_capturable_) refuse_capture(stream_, "the stream of a core");
+  if (!is_own_) refuse_capture(stream_, "the stream of a core");
   require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
 }
 
 /// Launches a gather that may begin while the kernel before it, which applies the step's log, is still running: it waits for that
 /// kernel by itself. So its launch costs no time. GPUs before compute capability 9.0 cannot do that. What was queued between the
 /// two kernels, an order with another stream for example, makes the gather begin behind it as usual.
+///
+/// It would wait for the one kernel in front of it alone. A log comes behind all before it. A kernel of the executor need not: it
+/// may have been launched so too, and not wait for those that still read the tables. So behind such a one the gather is launched
+/// as usual.
 void CudaTables::launch_early(const void* kernel, u32 blocks, void** arguments) {
-  if (!begins_early_) return launch(kernel, blocks, arguments, "launch of gather");
+  if (!can_begin_early_ || !(is_own_ || behind_log_)) return launch(kernel, blocks, arguments, "launch of gather");
   const OnDevice on(device_);
-  if (is_capturable_) refuse_capture(stream_, "the stream of a core");
+  if (!is_own_) refuse_capture(stream_, "the stream of a core");
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

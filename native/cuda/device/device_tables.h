@@ -25,6 +25,8 @@ class CudaTables final : public DeviceTables {
   u64 device_bytes() const override { return memory_.bytes(); }
   u64 pinned_bytes() const override { return mapped_.bytes(); }
 
+  /// The core has queued a log in the stream.
+  void log_is_queued() { behind_log_ = true; }
   /// Work may use the memory for ever: it is never freed.
   void abandon();
   /// Whether a gather is under way. Reads the gather's completion, without a CUDA call.
@@ -37,8 +39,9 @@ class CudaTables final : public DeviceTables {
 
   int device_;
   cudaStream_t stream_;
-  bool is_capturable_;  // the stream is the executor's
-  bool begins_early_;   // a gather by value is launched early
+  bool is_own_;           // the stream is the core's own, otherwise the executor's
+  bool can_begin_early_;  // the GPU can begin a gather early
+  bool behind_log_ = false;  // what was queued last in the stream is a log, as far as the core knows
   u64 slot_words_;       // whole lines of 64 bytes, so that the GPU can read a message 16 bytes at a time
   MappedMemory mapped_;  // the completion, the slots
   DeviceMemory memory_;  // the tables, a count of thread blocks, what the rows hold, a message from a slot

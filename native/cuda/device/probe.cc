@@ -3,6 +3,7 @@
 #include <mutex>
 #include <vector>
 
+#include "../base/bounded.h"
 #include "../memory/memory.h"
 #include "../kernels/copy.h"
 #include "../kernels/gather.h"
@@ -14,9 +15,11 @@ namespace {
 
 /// What a word may take to the device and back: tens of times what a bus takes, and less than any emulation of mapped memory.
 #if defined(GPU_SHIM)
-constexpr std::chrono::nanoseconds kMostRoundTrip{1000000000};  // the emulated GPU is a thread that may not be running
+constexpr std::chrono::nanoseconds kMostRoundTrip{3000000000};  // the emulated GPU is a thread that may not be running
+constexpr std::chrono::milliseconds kAnswerPatience{3000};
 #else
 constexpr std::chrono::nanoseconds kMostRoundTrip{100000};
+constexpr std::chrono::milliseconds kAnswerPatience = kMailboxPatience;
 #endif
 
 /// A version of CUDA in words: 13020 is 13.2.
@@ -44,7 +47,6 @@ std::string why_no_device(cudaError_t error) {
          ", this build needs one for CUDA " + version(runtime / 1000 * 1000) + " or newer (" + oldest_driver(runtime) + ")";
 }
 
-/// Loads all kernels now. CUDA would load a kernel at its first use, and might wait there for other work on the GPU.
 void load_kernels() {
   const Kernels& all = kernels();
   const GatherKernels& gather = gather_kernels(false);
@@ -59,6 +61,14 @@ void load_kernels() {
   }
 }
 
+/// Loads all kernels now. CUDA would load a kernel at its first use. It may wait there for all work of this process on the GPU,
+/// such as a kernel of an executor that never ends.
+void load_in_time(u32 device) {
+  if (returns_in_time(static_cast<int>(device), load_kernels)) return;
+  throw Error{kCuda, "the kernels could not be loaded within " + std::to_string(kPatience.count()) +
+                         " ms: the GPU is busy with something else"};
+}
+
 /// Memory, a stream and the kernel of one self-test. If the kernel has not ended when the test has, it may write to the memory
 /// at any time: then nothing of this is freed.
 struct SelfTest {
@@ -71,13 +81,14 @@ MailboxVerdict try_mapped_memory() {
   auto test = std::make_unique<SelfTest>();
   auto& mailbox = *reinterpret_cast<Mailbox*>(test->memory.base());
   Mailbox* argument = test->memory.on_device(&mailbox);
+  u64 nanoseconds = u64{kAnswerPatience.count()} * 1000000;
   const auto start = [&] {
-    void* arguments[] = {&argument};
+    void* arguments[] = {&argument, &nanoseconds};
     require(cudaLaunchKernel(kernels().answer_mailbox, dim3(1), dim3(1), arguments, 0, test->stream.get()),
             "launch of the self-test");
   };
   const auto ended = [&] { return query(test->stream.get()) != cudaErrorNotReady; };
-  const MailboxVerdict verdict = self_test(mailbox, start, ended, kPatience);
+  const MailboxVerdict verdict = self_test(mailbox, start, ended, kPatience, kAnswerPatience);
   // It ends by itself, but for one that has not begun.
   const auto patience = verdict.began ? kPatience : std::chrono::milliseconds(0);
   if (!wait_for(test->stream.get(), "the self-test", patience)) {
@@ -125,7 +136,7 @@ std::string check_all(u32 device) {
   require(cudaDeviceGetAttribute(&can_map, cudaDevAttrCanMapHostMemory, static_cast<int>(device)),
           "cudaDeviceGetAttribute");
   if (!can_map) throw Error{kCuda, "the GPU cannot map host memory"};
-  load_kernels();
+  load_in_time(device);
   if (trusted) return name_of(device) + ", mapped memory not tested";
   const MailboxVerdict verdict = test_mapped_memory();
   if (verdict.wrong) throw Error{kCuda, std::string("mapped memory self-test failed: ") + verdict.wrong};

@@ -17,15 +17,16 @@ __device__ void decide_batch(Home* home, u32 number, const u32* batch, u32 words
   const Desk& desk = home->desk;
   const Workspace workspace{home->ids, home->state.config.num_blocks, desk.log, desk.max_log};
   decide(team, home->state, batch, words, workspace, desk.decision);
-  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault, home->state.rolling_digest);
+  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault);
 }
 
 /// A decision has no slot of its own, so the slot in the letter is not read.
 template <u32 Words>
 __global__ void __launch_bounds__(kThreads, 1) decide_value(const __grid_constant__ Letter<Words> letter) {
   alignas(16) __shared__ u32 batch[Words];
-  foresee_queue(letter.site);
+  const u64 head = queue_head(letter.site);
   stage(batch, letter.log, letter.words);
+  foresee_queue(letter.site, head);
   decide_batch(letter.site.home, letter.number, batch, letter.words);
 }
 

@@ -13,11 +13,12 @@ constexpr u32 kWarpsOfBlock = kThreads / 32;
 __device__ u32 thread_of_grid() { return blockIdx.x * kThreads + threadIdx.x; }
 __device__ u32 threads_of_grid() { return gridDim.x * kThreads; }
 
-/// The parts of a message. host/device/device_tables.h describes them.
+/// The parts of a message. host/device/device_tables.h describes them. Where each lane of a warp reads another word, a parameter
+/// is read through memory, which serves a line at a time; where all read the same, through the port for constants.
 struct Message {
   __device__ Message(const GatherHead& its_head, const u32* words)
-      : head(its_head), rows(words), computed(rows + head.num_entries), starts(computed + head.num_entries),
-        ids(starts + (head.uniform ? 0 : head.num_entries)) {}
+      : head(its_head), rows_of_warps(words), rows(through_memory(words)), computed(rows + head.num_entries),
+        starts(computed + head.num_entries), ids(starts + (head.uniform ? 0 : head.num_entries)) {}
 
   /// Index of the first token of an entry. For entry num_entries it is the number of tokens.
   __device__ u32 start(u32 entry) const {
@@ -38,6 +39,7 @@ struct Message {
   }
 
   const GatherHead& head;
+  const u32* rows_of_warps;
   const u32* rows;
   const u32* computed;
   const u32* starts;
@@ -159,7 +161,7 @@ __device__ void write_blocks(const GatherSite& site, const Message& message) {
     RowContent now{0, 0};
     const u32* blocks = nullptr;
     if (entry < head.num_entries) {
-      const u32 row = list.row(message.rows[entry]);
+      const u32 row = list.row(message.rows_of_warps[entry]);
       now = {u64{row} << 32 | site.rows[row].generation, site.rows[row].num_blocks};
       blocks = site.row_blocks + u64{row} * site.max_blocks_per_row;
     }

@@ -12,8 +12,6 @@
 namespace blockstep::cuda {
 namespace {
 
-constexpr u64 kPatienceNanoseconds = u64{kMailboxPatience.count()} * 1000000;
-
 template <Order kOrder, bool kAll>
 __device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 words) {
   __shared__ CtaTeam::Shared shared;
@@ -29,8 +27,9 @@ template <u32 Words, bool kAll>
 __global__ void __launch_bounds__(kThreads, 1) apply_value(const __grid_constant__ Letter<Words> letter) {
   alignas(16) __shared__ u32 log[Words];
   let_next_kernel_begin();
-  foresee_queue(letter.site);
+  const u64 head = queue_head(letter.site);
   stage(log, letter.log, letter.words);
+  foresee_queue(letter.site, head);
   foresee_log(letter.site, log, letter.words);
   // The host reads nothing of this but the completion, and writes nothing that was read here.
   apply_log<Order::kRelaxed, kAll>(letter.site.home, letter.number, letter.slot, log, letter.words);
@@ -77,8 +76,8 @@ __global__ void __launch_bounds__(kThreads) digest_parts(Home* home, u32 number)
 }
 
 /// The self-test (host/device/self_test.h), by one thread: answers the first question immediately, and each later one when it
-/// sees it, or gives up.
-__global__ void answer_mailbox(Mailbox* mailbox) {
+/// sees it, or gives up after so many nanoseconds.
+__global__ void answer_mailbox(Mailbox* mailbox, u64 patience) {
   using Word = ::cuda::atomic_ref<u64, ::cuda::thread_scope_system>;
   Word ask(*reinterpret_cast<u64*>(&mailbox->ask));
   Word answer(*reinterpret_cast<u64*>(&mailbox->answer));
@@ -88,7 +87,7 @@ __global__ void answer_mailbox(Mailbox* mailbox) {
   for (u32 i = 0; i < kLaterAsks; ++i) {
     const u64 start = now();
     const u64 before = question;
-    while (question == before && now() - start < kPatienceNanoseconds) {
+    while (question == before && now() - start < patience) {
       question = ask.load(::cuda::memory_order_acquire);
     }
     answer.store(question == before ? kMailboxGaveUp : mailbox_reply(question), ::cuda::memory_order_release);

@@ -52,10 +52,14 @@ __device__ inline void foresee_log(const Site& site, const u32* log, u32 words) 
   }
 }
 
+/// Where the free queue begins. It is asked for before the log is staged and used behind that: so no thread waits for it at the
+/// barrier there.
+__device__ inline u64 queue_head(const Site& site) { return site.home->state.head; }
+
 /// Fetches ahead of time the head of the free queue, and the blocks there. By the last warp, since the first ones have the rows.
-__device__ inline void foresee_queue(const Site& site) {
+__device__ inline void foresee_queue(const Site& site, u64 head) {
   if (threadIdx.x < kThreads - 32) return;
-  const u32 at = static_cast<u32>(site.home->state.head + threadIdx.x % 32) & site.ring_mask;
+  const u32 at = static_cast<u32>(head + threadIdx.x % 32) & site.ring_mask;
   prefetch(site.live + at / 32);
   const u32 id = site.ring[at];
   if (id < site.num_blocks) prefetch(site.blocks + id);

@@ -17,8 +17,7 @@ constexpr PinnedLimits kLimits{u64{4} << 20, u64{256} << 20};
 /// Pins memory. What the driver hands out must be pinned memory of the host: under confidential computing it may be managed
 /// memory instead, which is copied back and forth, and shows the other side's writes late.
 PinnedPiece pin(u64 bytes) {
-  int device = 0;
-  require(cudaGetDevice(&device), "cudaGetDevice");
+  const int device = current_gpu();
   void* base = nullptr;
   require_memory(cudaHostAlloc(&base, bytes, cudaHostAllocMapped | cudaHostAllocPortable), bytes,
                  "cudaHostAlloc of mapped memory", "of pinned memory");
@@ -59,8 +58,7 @@ PinnedSlabs& pinned_slabs() {
   return *all;
 }
 
-DeviceMemory::DeviceMemory(u64 bytes) : bytes_(bytes) {
-  require(cudaGetDevice(&device_), "cudaGetDevice");
+DeviceMemory::DeviceMemory(u64 bytes) : device_(current_gpu()), bytes_(bytes) {
   const OnDevice on(device_);
   const Gpu& gpu = on.gpu();
   pooled_ = gpu.pool != nullptr;

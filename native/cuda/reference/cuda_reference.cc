@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "../base/bounded.h"
 #include "../device/probe.h"
 
 namespace blockstep::cuda {
@@ -43,7 +44,7 @@ std::shared_ptr<BlockArena> make_blocks(const ReferenceConfig& config, u32 devic
                                       allocate_blocks(Place::kDevice, device, config.num_blocks * bytes));
 }
 
-/// Loads all kernels now. CUDA would load a kernel at its first use, and might wait there for other work on the GPU.
+/// Loads all kernels now. CUDA would load a kernel at its first use, and may wait there for other work on the GPU.
 void load_kernels() {
   const ReferenceKernels& all = reference_kernels();
   for (const void* kernel : {all.write, all.read, all.adopt}) {
@@ -70,7 +71,7 @@ CudaReference::CudaReference(const ReferenceConfig& config, u32 device)
       memory_(new StagedMemory(blocks_, config.block_size)),
       model_(config, std::unique_ptr<EntryMemory>(memory_)),
       window_(blocks_of_window(config) * bytes_of_block(config)) {
-  load_kernels();
+  if (!returns_in_time(device_, load_kernels)) give_up("loading the kernels", 0);
   for (u32 i = 0; i < config.pipeline_depth; ++i) steps_.push_back(std::make_unique<Step>(*this, config));
 }
 

@@ -19,12 +19,13 @@ struct alignas(64) Mailbox {
 
 BLOCKSTEP_HD constexpr u64 mailbox_reply(u64 ask) { return ask * 0x9e3779b97f4a7c15u ^ 0x5851f42d4c957f2du; }
 
-/// The device's answer if it has waited kMailboxPatience for the second question in vain.
+/// The device's answer if it has waited for a later question in vain.
 constexpr u64 kMailboxGaveUp = ~u64{0};
 constexpr u64 kFirstAsk = 0x6d61707065642031u;
 constexpr u64 kSecondAsk = 0x6d61707065642032u;
 /// Questions behind the first one. All of them are asked while the device is running, and the fastest answer counts.
 constexpr u32 kLaterAsks = 3;
+/// How long the device waits for a question, unless it is told otherwise. The host waits twice as long for an answer.
 constexpr std::chrono::milliseconds kMailboxPatience{100};
 
 /// What a self-test found.
@@ -35,13 +36,14 @@ struct MailboxVerdict {
 };
 
 /// Runs the test. The first question stands in the mailbox before `start()` is called; the others are written while the
-/// device is running. `ended()` returns whether the kernel on the device has ended.
+/// device is running. `ended()` returns whether the kernel on the device has ended. `patience` is what the device has.
 template <class Start, class Ended>
 MailboxVerdict self_test(Mailbox& mailbox, const Start& start, const Ended& ended,
-                         std::chrono::milliseconds start_patience = std::chrono::seconds(5)) {
+                         std::chrono::milliseconds start_patience = std::chrono::seconds(5),
+                         std::chrono::milliseconds patience = kMailboxPatience) {
   using Clock = std::chrono::steady_clock;
-  const auto wait = [&](u64 old, std::chrono::milliseconds patience) {
-    const auto deadline = Clock::now() + patience;
+  const auto wait = [&](u64 old, std::chrono::milliseconds most) {
+    const auto deadline = Clock::now() + most;
     for (u32 polls = 1;; ++polls) {
       // A question to the driver takes longer than the answer that is waited for.
       const bool over = polls % 64 == 0 && (ended() || Clock::now() >= deadline);
@@ -51,14 +53,19 @@ MailboxVerdict self_test(Mailbox& mailbox, const Start& start, const Ended& ende
     }
   };
   constexpr const char* kUnseen =
-      "the kernel did not see a host write within 100 ms (as on WSL2, or under confidential computing)";
+      "the kernel did not see a host write in time (as on WSL2, or under confidential computing)";
   constexpr const char* kOther = "the kernel read something else than the host had written";
+  constexpr const char* kBlocking =
+      "the launch returned when its kernel had ended: launches wait for their kernels, as with CUDA_LAUNCH_BLOCKING=1 or "
+      "under a debugger";
   mailbox.ask.store(kFirstAsk, std::memory_order_release);
+  const auto launched = Clock::now();
   start();
+  const bool blocking = Clock::now() - launched >= patience && ended();
   u64 answer = wait(0, start_patience);
   if (answer == 0 && !ended()) return {"the kernel did not start in time: the GPU is busy with something else", false, {}};
   if (answer == 0) return {"the host did not see what the kernel wrote", true, {}};
-  if (answer == kMailboxGaveUp) return {kUnseen, true, {}};
+  if (answer == kMailboxGaveUp) return {blocking ? kBlocking : kUnseen, true, {}};
   if (answer != mailbox_reply(kFirstAsk)) return {kOther, true, {}};
   MailboxVerdict verdict;
   verdict.round_trip = std::chrono::nanoseconds::max();
@@ -66,8 +73,8 @@ MailboxVerdict self_test(Mailbox& mailbox, const Start& start, const Ended& ende
     const u64 before = answer;
     const auto asked = Clock::now();
     mailbox.ask.store(kSecondAsk + i, std::memory_order_release);
-    answer = wait(before, 2 * kMailboxPatience);
-    if (answer == before) return {"the host did not see what the kernel wrote, within 200 ms", true, {}};
+    answer = wait(before, 2 * patience);
+    if (answer == before) return {"the host did not see what the kernel wrote, in time", true, {}};
     if (answer == kMailboxGaveUp) return {kUnseen, true, {}};
     if (answer != mailbox_reply(kSecondAsk + i)) return {kOther, true, {}};
     verdict.round_trip = std::min<std::chrono::nanoseconds>(verdict.round_trip, Clock::now() - asked);

@@ -86,7 +86,6 @@ static void run(const MixShape& shape, u64 seed, u32 steps, DecideCoverage& cove
     });
     gpu.decide(number, step.batch, carrier);
     host.join();
-    EXPECT(digest_of(gpu.completion) == gpu.home.state.rolling_digest, "step %u: another rolling digest", number);
     EXPECT(digest(gpu.home.state) == step.digest, "step %u: another state", number);
   }
   const char* broken = verify(gpu.home.state);

@@ -224,7 +224,7 @@ static void test_mailbox() {
     MailboxVerdict verdict;
     const auto start = [&] {
       kernel = std::thread([&] {
-        gpu_shim::launch(1, 1, [&] { gpu_code::answer_mailbox(&mailbox); });
+        gpu_shim::launch(1, 1, [&] { gpu_code::answer_mailbox(&mailbox, u64{kMailboxPatience.count()} * 1000000); });
         over = true;
       });
     };

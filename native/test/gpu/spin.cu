@@ -3,7 +3,7 @@
 #include <cuda/atomic>
 #include <cuda/ptx>
 
-#include "../../cuda/base/call.h"
+#include "../../cuda/base/gpu.h"
 #include "../../cuda/base/shape.h"
 #include "../../cuda/kernels/launch.cuh"
 
@@ -24,10 +24,9 @@ __global__ void __launch_bounds__(cuda::kThreads) spin(SpinWords* words, u64 nan
 
 u32 launch_spin(SpinWords* on_device, u32 seconds, cudaStream_t stream) {
   const void* kernel = cuda::address(&spin);
-  int device = 0;
+  const int device = cuda::current_gpu();
   int processors = 0;
   int resident = 0;
-  cuda::require(cudaGetDevice(&device), "cudaGetDevice");
   cuda::require(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
   cuda::require(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, static_cast<int>(cuda::kThreads), 0),
                 "cudaOccupancyMaxActiveBlocksPerMultiprocessor");

@@ -13,6 +13,7 @@ struct FakeKernel {
   const char* what;
   bool starts, sees, answers, reads_right, reads_last_right;
   const char* says;
+  bool blocks = false;  // its launch returns when it has ended
 };
 
 static MailboxVerdict self_test_of(const FakeKernel& fake) {
@@ -38,6 +39,7 @@ static MailboxVerdict self_test_of(const FakeKernel& fake) {
       }
       over.store(true, std::memory_order_release);
     });
+    while (fake.blocks && !over.load(std::memory_order_acquire)) std::this_thread::yield();
   };
   const auto ended = [&] { return over.load(std::memory_order_acquire); };
   const MailboxVerdict verdict = self_test(mailbox, start, ended, std::chrono::milliseconds(fake.starts ? 5000 : 20));
@@ -52,6 +54,7 @@ static void test_self_test() {
       {"the GPU is busy", false, true, true, true, true, "did not start"},
       {"the host sees nothing", true, true, false, true, true, "the host did not see"},
       {"the kernel sees nothing", true, false, true, true, true, "did not see a host write"},
+      {"the launch waits for its kernel", true, true, true, true, true, "CUDA_LAUNCH_BLOCKING", true},
       {"the kernel reads something else", true, true, true, false, true, "something else"},
       {"the kernel reads something else later", true, true, true, true, false, "something else"},
   };

@@ -195,8 +195,8 @@ function nextStep(e: EngineState, isDriven: boolean, then?: string): string {
   if (flight.length >= scheduler.config.pipelineDepth) {
     return `the next step is made when the executor has answered step ${flight[0].number}, submitted ${ago(e, flight[0].submittedAt)}`;
   }
-  if (scheduler.isDeciding) return 'the GPU is deciding the next step';
-  const { call, next } = scheduler.authority.words;
+  const { call, next, now } = scheduler.authority.words;
+  if (now !== null) return now;
   if (!isDriven) return `nobody makes the next step: call run() or ${call}`;
   return then ?? next;
 }

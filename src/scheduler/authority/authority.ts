@@ -50,6 +50,8 @@ export interface AuthorityWords {
   readonly call: string;
   /** What happens to a request that waits for nothing else. */
   readonly next: string;
+  /** What the next step itself waits for at this moment; null = nothing. */
+  readonly now: string | null;
 }
 
 /** A round of an engine: what it does before a plan is made, and what it does with the plan. */

@@ -1,7 +1,7 @@
 import { BlockstepError } from '../../base/errors.js';
 import type { SchedulerCalls } from '../calls/scheduler-calls.js';
 import type { Plan } from '../plan/plan.js';
-import type { Authority, Round, Turn } from './authority.js';
+import type { Authority, AuthorityWords, Round, Turn } from './authority.js';
 import { scheduleOnDevice } from './device-pass.js';
 import { type Deciding, GpuQuestion } from './gpu-question.js';
 import { PendingRound } from './pending-round.js';
@@ -12,7 +12,6 @@ import { PendingSchedule } from './pending-schedule.js';
  * that changes something first carries the round that waits to its end, in place: a GPU decides in microseconds.
  */
 export class DeviceAuthority implements Authority {
-  readonly words = { call: 'stepAsync()', next: 'the GPU decides, in the next step' };
   readonly #calls: SchedulerCalls;
   readonly #question: GpuQuestion;
   /** The round whose plan is not decided yet; null = no such round. */
@@ -25,6 +24,11 @@ export class DeviceAuthority implements Authority {
   constructor(calls: SchedulerCalls) {
     this.#calls = calls;
     this.#question = new GpuQuestion(calls.state);
+  }
+
+  get words(): AuthorityWords {
+    const now = this.#calls.gate.isSuspended ? 'the GPU is deciding the next step' : null;
+    return { call: 'stepAsync()', next: 'the GPU decides, in the next step', now };
   }
 
   schedule(): Plan {

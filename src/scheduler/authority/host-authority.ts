@@ -3,7 +3,7 @@ import type { Authority, Round, Turn } from './authority.js';
 
 /** The host decides: every plan is made within the call that asks for it. */
 export class HostAuthority implements Authority {
-  readonly words = { call: 'step()', next: 'the next step decides' };
+  readonly words = { call: 'step()', next: 'the next step decides', now: null };
   readonly #schedule: () => Plan;
 
   /** @param schedule makes the next plan */

@@ -17,14 +17,13 @@ MUTANTS = [
     ]),
     ('decide-kernels', 'cuda/kernels/decide.cu', [
         ('the slot is not fetched', '  fetch(home->desk.batch, mapped_batch, words);\n', ''),
-        ('the completion without its fault', 'number, home->state.fault, home', 'number, 0, home'),
-        ('the completion without its digest', 'home->state.rolling_digest);', '0);'),
+        ('the completion without its fault', 'number, home->state.fault);', 'number, 0);'),
         ('no room for a log', 'desk.log, desk.max_log}', 'desk.log, 0}'),
         ('no room for ids', 'home->ids, home->state.config.num_blocks,', 'home->ids, 1,'),
         ('no completion', 'if (team.rank() == 0) complete', 'if (false) complete'),
         ('the completion comes first',
-         '  decide(team, home->state, batch, words, workspace, desk.decision);\n  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault, home->state.rolling_digest);',
-         '  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault, home->state.rolling_digest);\n  decide(team, home->state, batch, words, workspace, desk.decision);'),
+         '  decide(team, home->state, batch, words, workspace, desk.decision);\n  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault);',
+         '  if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault);\n  decide(team, home->state, batch, words, workspace, desk.decision);'),
     ]),
     ('kernels', 'cuda/kernels/fetch.cuh', [
         ('the fetch is not synchronised', '  __syncthreads();\n}', '}'),
@@ -37,7 +36,7 @@ MUTANTS = [
         ('the sum stays', 'sum.exchange(0, ::cuda::memory_order_relaxed)', 'sum.load(::cuda::memory_order_relaxed)'),
         ('the parts stay', '  parts.store(0, ::cuda::memory_order_relaxed);\n', ''),
         ('the first part answers', '!= kParts - 1) return;', '!= 0) return;'),
-        ('the later questions are not awaited', 'question == before && now() - start < kPatienceNanoseconds', 'false'),
+        ('the later questions are not awaited', 'question == before && now() - start < patience', 'false'),
         ('only one question is answered', '; i < kLaterAsks; ++i) {', '; i < 1; ++i) {'),
     ]),
     ('kernels', 'cuda/kernels/launch.cuh', [

@@ -18,6 +18,8 @@ MUTANTS = [
          'if (std::chrono::steady_clock::now() >= deadline + std::chrono::hours(1)) return false;'),
     ]),
     ('neighbours', 'cuda/device/probe.cc', [
+        ('the driver that is needed is not named', 'case 13: return "R580";', 'case 13: return "";'),
+        ('the driver that is there is not named', 'the driver is for CUDA " + version(driver) +', 'the driver is for CUDA " +'),
         ('the self-test at every open', '    known.passed = true;\n', ''),
         ('a lost GPU counts as usable', 'if (status != cudaErrorNotReady) require(status, "work on the GPU");',
          'if (status == cudaErrorInvalidValue) require(status, "work on the GPU");'),
@@ -25,6 +27,21 @@ MUTANTS = [
         ('the memory of a test that has not begun is given back', '    static_cast<void>(test.release());\n', ''),
         ('the self-test under a sanitizer', 'if (trusted) return', 'if (false) return'),
         ('nobody hears of what is abandoned', 'if (const u64 bytes = abandoned_bytes()) {', 'if (const u64 bytes = 0) {'),
+    ]),
+    ('neighbours', 'cuda/base/bounded.cc', [
+        ('a call of CUDA without end', 'if (returned.wait_for(patience) != std::future_status::ready) return false;', ''),
+        ('a bounded call in no context', '      const OnDevice on(device);\n', ''),
+        ('a bounded call that failed', '  returned.get();\n', ''),
+    ]),
+    ('neighbours', 'cuda/base/gpu.cc', [
+        ('the runtime is asked for the current GPU', 'require(static_cast<cudaError_t>(driver().device(&device)), "cuCtxGetDevice");',
+         'require(cudaGetDevice(&device), "cudaGetDevice");'),
+    ]),
+    ('neighbours', 'cuda/device/device_tables.cc', [
+        ('a gather begins early behind kernels of others', '!(is_own_ || behind_log_)', 'false'),
+        ('no gather begins early', '!(is_own_ || behind_log_)', 'true'),
+        ('a gather that followed a log once', '  behind_log_ = false;\n  last_number_ = head.number;\n}\n\nvoid CudaTables::gather_slot',
+         '  last_number_ = head.number;\n}\n\nvoid CudaTables::gather_slot'),
     ]),
     ('neighbours', 'cuda/memory/memory.cc', [
         ('managed memory is good enough', 'if (attributes.type != cudaMemoryTypeHost) {', 'if (false) {'),
@@ -35,6 +52,8 @@ MUTANTS = [
     ('neighbours', 'cuda/device/cuda_device.cc', [
         ('a captured stream gets logs', '  if (!is_own()) refuse_capture(stream_, "the stream of a core");\n', ''),
         ('the own stream is ordered with itself', '  if (other == stream_) return;\n', ''),
+        ('the begin of a state from memory that is staged', 'require(cudaMemcpyAsync(home_, slots_, sizeof home', 'require(cudaMemcpyAsync(home_, &home, sizeof home'),
+        ('a word that is on its way', 'return done(completion, number) && has_digest(completion, number);', 'return done(completion, number);'),
         ('an initialisation without end', 'if (wait_for(stream, "the initialisation")) return;',
          'if (wait_for(stream, "the initialisation", std::chrono::hours(1))) return;'),
     ]),

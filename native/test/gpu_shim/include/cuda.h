@@ -11,6 +11,7 @@ typedef unsigned long long CUdeviceptr;
 typedef std::uint64_t cuuint64_t;
 typedef enum cudaError_enum { CUDA_SUCCESS = 0,
   CUDA_ERROR_INVALID_VALUE = 1,
+  CUDA_ERROR_INVALID_CONTEXT = 201,
   CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
   CUDA_ERROR_NOT_READY = 600,
   CUDA_ERROR_LAUNCH_FAILED = 719

@@ -8,5 +8,6 @@ typedef CUresult (*PFN_cuDevicePrimaryCtxRetain_v7000)(CUcontext* context, CUdev
 typedef CUresult (*PFN_cuCtxGetCurrent_v4000)(CUcontext* context);
 typedef CUresult (*PFN_cuCtxPushCurrent_v4000)(CUcontext context);
 typedef CUresult (*PFN_cuCtxPopCurrent_v4000)(CUcontext* context);
+typedef CUresult (*PFN_cuCtxGetDevice_v2000)(CUdevice* device);
 typedef CUresult (*PFN_cuStreamQuery_v2000)(CUstream stream);
 typedef CUresult (*PFN_cuEventQuery_v2000)(CUevent event);

@@ -59,7 +59,7 @@ inline cudaError_t begin(Call call = Call::kAny, Needs needs = Needs::kContext) 
   // Who only asks whether held work is done has to see that it is held no more.
   if (call == Call::kAny || (call == Call::kQuestion && (faults().hold || faults().spin))) read_faults();
   const bool fails = call != Call::kUncounted && fails_now(call == Call::kQuestion);
-  if (faults().none) return cudaErrorInsufficientDriver;
+  if (faults().none || faults().old != 0) return cudaErrorInsufficientDriver;
   if (device_lost()) return cudaErrorLaunchFailure;
   if (fails) return cudaErrorInvalidValue;
   if (needs != Needs::kDriver && !current_context()) return cudaErrorDevicesUnavailable;

@@ -21,6 +21,7 @@ Contexts& contexts() {
 }
 
 thread_local std::vector<CUcontext> stack;
+thread_local int named = 0;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
 }  // namespace
@@ -44,6 +45,8 @@ CUcontext current_context() {
 }
 
 int current_device() { return stack.empty() ? 0 : stack.back()->device; }
+int named_device() { return named; }
+void name_device(int device) { named = device; }
 void push_context(CUcontext context) { stack.push_back(context); }
 CUcontext pop_context() {
   if (stack.empty()) return nullptr;
@@ -81,7 +84,9 @@ cudaStreamCaptureMode exchange_capture_mode(cudaStreamCaptureMode mode) {
   return before;
 }
 bool refused_by_capture() {
-  if (capture_mode == cudaStreamCaptureModeRelaxed) return false;
+  return capture_mode != cudaStreamCaptureModeRelaxed && spoils_capture();
+}
+bool spoils_capture() {
   Contexts& all = contexts();
   const std::lock_guard lock(all.mutex);
   if (all.captures == 0) return false;

@@ -19,6 +19,10 @@ CUcontext primary_context(int device);
 CUcontext current_context();
 /// The device of the current context of this thread, 0 if it has none. Makes nothing.
 int current_device();
+/// The device that this thread has named by cudaSetDevice(), 0 if none. A context that was pushed need not be on it, and nobody
+/// has promised that cudaGetDevice() knows of such a one.
+int named_device();
+void name_device(int device);
 /// Makes a context the current one of this thread, on top of those that are, or takes the top away. Returns what was on top.
 void push_context(CUcontext context);
 CUcontext pop_context();
@@ -35,5 +39,7 @@ void end_global_capture(bool& was_spoiled);
 cudaStreamCaptureMode exchange_capture_mode(cudaStreamCaptureMode mode);
 /// Whether a call that may not be made during a capture in Global mode is refused in this thread. Then that capture is spoiled.
 bool refused_by_capture();
+/// The same for a call that no mode of a thread excuses.
+bool spoils_capture();
 
 }  // namespace gpu_shim

@@ -32,7 +32,8 @@ void read(const std::string& text, Faults& faults) {
                  {"ask", &faults.ask},         {"lose", &faults.lose},     {"hang", &faults.hang},
                  {"skip", &faults.skip},       {"delay", &faults.delay},   {"poke", &faults.poke},
                  {"value", &faults.value},   {"taken", &faults.taken},   {"late", &faults.late},
-                 {"occupancy", &faults.occupancy}, {"tardy", &faults.tardy}};
+                 {"occupancy", &faults.occupancy}, {"tardy", &faults.tardy},
+                 {"old", &faults.old}};
   const struct {
     const char* name;
     bool* value;

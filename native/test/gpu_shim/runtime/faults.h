@@ -4,6 +4,7 @@
 //
 //   devices=N    so many GPUs (default 1)
 //   none         there is no driver
+//   old=N        there is one for CUDA N, as in 12080, which is older than this runtime
 //   memory=N     bytes of device memory (default 2^30)
 //   fail=N       the N-th call fails with cudaErrorInvalidValue, questions and what gives back not counted; nothing else
 //                is wrong
@@ -42,6 +43,7 @@ struct Faults {
   bool spin = false;
   bool poolless = false;
   bool managed = false;
+  std::uint64_t old = 0;
   std::uint64_t devices = 1;
   std::uint64_t memory = std::uint64_t{1} << 30;
   std::uint64_t fail = 0;

@@ -83,9 +83,11 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   }
   return cudaSuccess;
 }
+/// What comes from pageable memory is staged: CUDA may wait for all that is before it in the stream, so it does here.
 cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
   if (is_foreign(stream)) return note(cudaErrorInvalidResourceHandle);
+  if (!of(stream).capturing() && is_pageable(source, bytes)) of(stream).wait();
   return note(copy(target, source, bytes, of(stream)));
 }
 /// Of the legacy default stream: behind all streams but those that are non-blocking. What comes from pageable memory and is

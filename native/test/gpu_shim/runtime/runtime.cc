@@ -56,6 +56,13 @@ CUresult pop_current(CUcontext* context) {
   *context = pop_context();
   return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+CUresult get_device(CUdevice* device) {
+  read_faults();
+  if (const cudaError_t error = begin(Call::kQuestion, Needs::kDriver)) return driver(error);
+  if (!context_on_top()) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = current_device();
+  return CUDA_SUCCESS;
+}
 CUresult query_stream(CUstream stream) {
   if (const cudaError_t error = begin(Call::kQuestion, Needs::kNoCapture)) return driver(error);
   if (of(stream).capturing()) return driver(cudaErrorStreamCaptureUnsupported);
@@ -94,7 +101,8 @@ cudaError_t cudaGetLastError() {
 cudaError_t cudaPeekAtLastError() { return device_lost() ? cudaErrorLaunchFailure : last_error; }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = faults().none ? 0 : CUDART_VERSION;
+  const std::uint64_t old = faults().old;
+  *version = faults().none ? 0 : old != 0 ? static_cast<int>(old) : CUDART_VERSION;
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
@@ -108,7 +116,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaGetDevice(int* device) {
   read_faults();
-  *device = current_device();
+  *device = named_device();
   return note(begin(Call::kQuestion, Needs::kDriver));
 }
 cudaError_t cudaSetDevice(int device) {
@@ -117,6 +125,7 @@ cudaError_t cudaSetDevice(int device) {
   CUcontext context = primary_context(device);
   if (!context) return note(cudaErrorDevicesUnavailable);
   replace_context(context);
+  name_device(device);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
@@ -134,8 +143,10 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *greatest = -5;
   return note(begin());
 }
+/// A device with a stream that is being captured cannot be waited for, by any thread in any mode.
 cudaError_t cudaDeviceSynchronize() {
-  if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
+  if (const cudaError_t error = begin()) return note(error);
+  if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);
   wait_while_spinning();
   wait_for_all();
   return note(begin(Call::kUncounted));
@@ -157,6 +168,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
              {"cuCtxGetCurrent", reinterpret_cast<void*>(&get_current)},
              {"cuCtxPushCurrent", reinterpret_cast<void*>(&push_current)},
              {"cuCtxPopCurrent", reinterpret_cast<void*>(&pop_current)},
+             {"cuCtxGetDevice", reinterpret_cast<void*>(&get_device)},
              {"cuStreamQuery", reinterpret_cast<void*>(&query_stream)},
              {"cuEventQuery", reinterpret_cast<void*>(&query_event)}};
   *function = nullptr;

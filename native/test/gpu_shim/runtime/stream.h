@@ -76,6 +76,8 @@ void revive_device();
 bool device_lost();
 /// For tests: streams that were made with a priority, 0 the lowest and -5 the highest, and not destroyed.
 int live_streams(int priority);
+/// For tests: launches so far of grids that may begin before the one in front of them has ended.
+unsigned launches_that_begin_early();
 /// Waits until all that is queued now is done, whatever comes meanwhile, or if the device is lost, until nothing is being
 /// done any more.
 void wait_for_all();

@@ -1,6 +1,7 @@
 // The calls of the emulated CUDA runtime on streams, graphs and events, and its launches.
 #include <algorithm>
 #include <atomic>
+#include <set>
 
 #include "../threads/block.h"
 #include "calls.h"
@@ -11,10 +12,26 @@ namespace {
 
 std::atomic<int> live[6] = {};  // by how far a priority is above the lowest
 
+std::atomic<unsigned> early_launches{0};
+
+/// A kernel is loaded into a context at its first use there, which may wait for all work on the device.
+void load(const void* kernel) {
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const loaded = new std::set<std::pair<CUcontext, const void*>>;
+  {
+    const std::lock_guard lock(*mutex);
+    if (loaded->count({current_context(), kernel}) != 0) return;
+  }
+  wait_while_spinning();
+  const std::lock_guard lock(*mutex);
+  loaded->insert({current_context(), kernel});
+}
+
 std::atomic<int>& live_of(int priority) { return live[std::clamp(-priority, 0, 5)]; }
 
 }  // namespace
 
+unsigned gpu_shim::launches_that_begin_early() { return early_launches; }
 int gpu_shim::live_streams(int priority) { return live_of(priority); }
 
 extern "C" {
@@ -146,6 +163,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
   if (const cudaError_t error = begin()) return note(error);
+  load(kernel);
   Binders& all = binders();
   const std::lock_guard lock(all.mutex);
   *attributes = {0};
@@ -174,6 +192,8 @@ static cudaError_t launch(const void* kernel, dim3 grid, dim3 block, void** argu
     if (found == all.by_kernel.end()) return note(cudaErrorInvalidDeviceFunction);
     body = found->second(kernel, arguments);
   }
+  load(kernel);
+  if (early) early_launches += 1;
   switch (fate_of_launch()) {
     case Fate::kRuns: {
       Step step{[=] { run_grid(grid.x, block.x, body); }, nullptr, nullptr};

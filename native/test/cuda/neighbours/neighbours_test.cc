@@ -1,79 +1,14 @@
 // The back end beside others on the emulated GPU: processes that have a GPU for themselves, contexts of somebody else, captures
 // of other threads, a kernel that holds the whole GPU, copies that arrive late, and memory that is not what was asked for.
 #include <condition_variable>
-#include <thread>
 
-#include "../../cuda/device/cuda_device.h"
-#include "../../cuda/device/probe.h"
-#include "../gpu/bench/matrix_product.h"
-#include "../gpu_shim/runtime/context.h"
-#include "cuda_lane_bench.h"
+#include "../../gpu/bench/matrix_product.h"
+#include "../../gpu_shim/runtime/context.h"
+#include "held_gpu.h"
+#include "stream_order.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
-using gpu_code::OnDevice;
-
-constexpr Config kPool{64, 8, 16, 0};
-
-static double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-template <class Call>
-static std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(error.code) + ": " + error.message;
-  }
-  return "none";
-}
-
-static bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
-static std::unique_ptr<Device> open_core(u32 device, std::optional<u64> stream = {}) {
-  gpu_code::Options options;
-  options.device = device;
-  options.stream = stream;
-  return gpu_code::open(kPool, options);
-}
-
-/// Applies a log that opens a row and takes blocks for it, and waits for its completion.
-static void apply_log(Device& device, u32 number) {
-  Log log;
-  log.add(Op::kOpen, 0, {number});
-  log.add(Op::kExtend, 1, {number, 3});
-  device.apply_value({number, 0}, Carrier::kSmall, log.words.data(), log.size());
-  const auto start = std::chrono::steady_clock::now();
-  while (device.completion(0).word.load(std::memory_order_acquire) >> 32 != number) {
-    device.check();
-    EXPECT(seconds_since(start) < 10, "log %u was not applied", number);
-  }
-  EXPECT(static_cast<u32>(device.completion(0).word) == kNoFault, "log %u: fault", number);
-}
-
-/// A core, arenas and a lane on a GPU, used and destroyed.
-static void live_on(u32 device) {
-  const auto core = open_core(device);
-  apply_log(*core, 1);
-  core->start_digest(1);
-  const u64 bytes = 8 * kBytes;
-  const auto source = std::make_shared<BlockArena>(8, kBytes, gpu_code::allocate_blocks(Place::kPinned, device, bytes));
-  const auto target = std::make_shared<BlockArena>(8, kBytes, gpu_code::allocate_blocks(Place::kDevice, device, bytes));
-  for (const CompletionMode completion : {CompletionMode::kWriteValue, CompletionMode::kEvent}) {
-    const auto ring = std::make_shared<CompletionRing>(4);
-    const auto lane = gpu_code::open_lane(ring, source, target, options_of(CopyMode::kAuto, completion));
-    const std::int32_t blocks[] = {1, 3};
-    lane->submit({blocks, 2}, {blocks, 2}, Lane::kNoFence);
-    lane->fence();
-    std::int32_t pair[2] = {};
-    EXPECT(ring->drain(pair, 1).pairs == 1 && pair[1] == static_cast<std::int32_t>(Verdict::kOk), "verdict %d", pair[1]);
-  }
-  std::vector<u8> block(kBytes, 9);
-  target->write_block(2, block.data());
-  target->read_block(2, block.data());
-  EXPECT(block[kBytes - 1] == 9, "a block");
-}
 
 /// Another process has GPU 0 for itself: no call may need a context there. First of all tests, since contexts stay.
 static void test_other_device() {
@@ -82,7 +17,7 @@ static void test_other_device() {
          gpu_code::probe(0).reason.c_str());
   EXPECT(gpu_code::probe(1).usable, "%s", gpu_code::probe(1).reason.c_str());
   live_on(1);
-  std::thread(live_on, 1).join();
+  std::thread([] { live_on(1); }).join();
   EXPECT(gpu_shim::has_context(1) && !gpu_shim::has_context(0), "GPU 0 got a context");
   EXPECT(gpu_shim::context_on_top() == nullptr, "a context stays with the thread");
   plant("");
@@ -126,7 +61,7 @@ static void test_capture_of_others() {
     ended = cudaStreamEndCapture(stream, &graph);
   });
   await(1);
-  live_on(0);
+  live_on(0, true);
   {
     const OnDevice on(0);
     const gpu_code::MappedMemory large(17 << 20);  // more than is kept: it is unpinned
@@ -170,45 +105,6 @@ static void test_captured_stream() {
   plant("");
 }
 
-/// A foreign kernel holds the GPU for ever. Whatever is opened or destroyed meanwhile ends, and says why it failed.
-static void test_held_gpu() {
-  auto core = open_core(0);
-  auto bench = std::make_unique<CudaBench>(options_of(CopyMode::kKernel));
-  auto arena = make_arena(Place::kDevice);
-  apply_log(*core, 1);
-  const u64 before = gpu_code::abandoned_bytes();
-  const auto start = std::chrono::steady_clock::now();
-  plant("spin");
-  const std::string core_said = message_of([] { open_core(0); });
-  EXPECT(has(core_said, kCuda) && has(core_said, "busy with something else"), "a core: %s", core_said.c_str());
-  DeviceLaneOptions measured;
-  // The copy engine works; what the lane cannot measure it takes as usual.
-  const auto source = bench->source;
-  const auto ring = std::make_shared<CompletionRing>(4);
-  auto lane = gpu_code::open_lane(ring, source, bench->target, measured);
-  EXPECT(lane->info().cuts[0].bytes == 28 * 1024, "%u bytes", lane->info().cuts[0].bytes);
-  lane.reset();
-  const std::string arena_said = message_of([] { make_arena(Place::kDevice); });
-  EXPECT(has(arena_said, kCuda) && has(arena_said, "stay allocated"), "an arena: %s", arena_said.c_str());
-  std::vector<u8> block(kBytes);
-  EXPECT(has(message_of([&] { arena->read_block(0, block.data()); }), "did not end"), "a block was read");
-  core.reset();
-  arena.reset();
-  gpu_code::forget_usable();
-  const gpu_code::Probe found = gpu_code::probe(0);
-  EXPECT(!found.usable && has(found.reason, "did not start in time"), "%s", found.reason.c_str());
-  const OnDevice on(0);
-  const gpu_code::MappedMemory next(sizeof(Mailbox));  // not that of the self-test, which may still answer
-  EXPECT(seconds_since(start) < 30, "it took %.1f s", seconds_since(start));
-  EXPECT(gpu_code::abandoned_bytes() > before, "work that did not end may use nothing");
-  plant("");
-  const gpu_code::Probe after = gpu_code::probe(0);
-  EXPECT(after.usable && has(after.reason, "bytes stay allocated"), "%s", after.reason.c_str());
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  for (u64 at = 0; at < next.bytes(); ++at) EXPECT(next.base()[at] == 0, "byte %llu was written by the test that was given up", wide(at));
-  live_on(0);
-}
-
 /// What a GPU has passed once it is not asked again, and whether it is there is.
 static void test_usable_once() {
   EXPECT(gpu_code::probe(0).usable, "it works");
@@ -243,8 +139,11 @@ static void test_failed_checks() {
   EXPECT(failed > 20 && failed < 39, "%u calls failed", failed);
 }
 
-/// Memory that is not pinned, a GPU without pools, stores that never come and one that is late.
+/// A driver that is too old, memory that is not pinned, a GPU without pools, stores that never come and one that is late.
 static void test_poor_gpus() {
+  plant("old=12080");
+  const std::string old = gpu_code::probe(0).reason;
+  EXPECT(!gpu_code::probe(0).usable && has(old, "the driver is for CUDA 12.8") && has(old, "CUDA 13.0 or newer (R580)"), "%s", old.c_str());
   plant("managed");
   EXPECT(has(message_of([] { gpu_code::allocate_blocks(Place::kPinned, 0, 12345678); }), "instead of pinned memory"), "managed memory");
   plant("devices=4,poolless");
@@ -291,7 +190,10 @@ int main() {
   test_captured_stream();
   test_poor_gpus();
   test_product();
+  test_words_on_their_way();
+  test_early_gathers();
   test_held_gpu();
+  test_held_before_loading();
   std::printf("the back end lives beside other processes, contexts, captures and kernels\n");
   std::fflush(stdout);
   std::_Exit(0);

@@ -1,0 +1,52 @@
+// What a GPU still does, or does early, when the host has heard of its work or not.
+#pragma once
+
+#include "../../gpu_shim/runtime/stream.h"
+#include "living.h"
+
+namespace blockstep::test {
+
+/// Words of a completion come in any order. While one is on its way its memory is not given to anybody else.
+static void test_words_on_their_way() {
+  auto core = open_core(0);
+  apply_log(*core, 1);
+  auto& half = const_cast<std::atomic<u64>&>(core->completion(0).half[1]);
+  const u64 word = half.exchange(0);
+  std::atomic<bool> came{false};
+  std::thread bus([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    came = true;
+    half.store(word);
+  });
+  core.reset();
+  EXPECT(came, "the memory of a word that was on its way was given back");
+  bus.join();
+}
+
+/// A gather that begins early waits for the one kernel in front of it. In the stream of somebody else that must be a log of ours.
+static void test_early_gathers() {
+  cudaStream_t stream;
+  gpu_code::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create");
+  for (const bool is_own : {false, true}) {
+    const auto core = is_own ? open_core(0) : open_core(0, reinterpret_cast<std::uintptr_t>(stream));
+    TablesShape shape{};
+    shape.max_tokens = shape.max_entries = 4;
+    shape.max_blocks_per_row = kPool.max_blocks_per_row;
+    DeviceTables& tables = core->make_tables(shape, 16, 1);
+    GatherHead head{};
+    const auto begins_early = [&] {
+      const unsigned before = gpu_shim::launches_that_begin_early();
+      head.number += 1;
+      head.segments = 1;
+      tables.gather_value(head, Carrier::kSmall, nullptr, 0);
+      while (tables.completion().word.load(std::memory_order_acquire) >> 32 != head.number) core->check();
+      return gpu_shim::launches_that_begin_early() != before;
+    };
+    EXPECT(begins_early() == is_own, "behind whatever is there, own stream %d", is_own);
+    apply_log(*core, 1);
+    EXPECT(begins_early(), "behind a log, own stream %d", is_own);
+    EXPECT(begins_early() == is_own, "behind a gather, and what was queued since, own stream %d", is_own);
+  }
+}
+
+}  // namespace blockstep::test

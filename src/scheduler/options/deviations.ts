@@ -97,6 +97,11 @@ export interface Deviations {
    */
   padWholeRows: boolean;
   /**
+   * With the rule `loadReservation` blocks are kept only for requests that hold some. vLLM keeps them also for a request whose load failed wholly,
+   * so that its next load must fit beside itself: with less than twice its size free it waits for ever, and everybody behind it.
+   */
+  reserveForHolders: boolean;
+  /**
    * Adapters of running requests count against `maxLoras` also in a step that has no entry for these requests. vLLM
    * counts the adapters of the step's entries. With speculative tokens in flight more adapters may come to run at
    * once, which fails vLLM's own assertion.
@@ -212,6 +217,7 @@ const ALL_ON: Deviations = {
   clipHandOver: true,
   settleHandOver: true,
   padWholeRows: true,
+  reserveForHolders: true,
   countIdleAdapters: true,
   refuseUnseenDrafts: true,
   skipEndedBitmasks: true,

@@ -21,7 +21,7 @@ import {
   tokensToHold,
   tokensToReserve,
 } from './admission.js';
-import { alignedTokens, noteGroups, takeGroups } from './group-admission.js';
+import { alignedTokens, noteGroups, refusesMatch, takeGroups } from './group-admission.js';
 import { nextInLine } from './line.js';
 import { draftsToPad, padEntry } from './padding.js';
 import { reservedBlocks } from './reserved-blocks.js';
@@ -78,7 +78,8 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
   const numHits = matchPrefix(s, request);
   const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
   if (s.connector === null || !asksConnector(s, request)) return local;
-  const external = s.connector.askMatch(request, numHits * hashedTokens(s.config));
+  const numLocal = numHits * hashedTokens(s.config);
+  const external = s.connector.askMatch(request, numLocal);
   if (external === FAILED) {
     endUnreported(s, request, FinishCode.error);
     return null;
@@ -88,12 +89,14 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
     return null;
   }
   endConnectorWait(s, request);
-  // A state behind external tokens is nowhere: vLLM accepts them, and fails an assertion.
-  if (s.config.kvGroups?.alignsSteps && (external.numTokens ?? 0) > 0) {
+  const numExternal = external.numTokens ?? 0;
+  if (refusesMatch(s, request, numLocal, numExternal)) {
     s.counters.refusedMatches++;
     return local;
   }
-  return { ...local, external };
+  // The last token has to be computed. Behind an asynchronous load it is left out when that has ended.
+  const isWhole = !external.async && numLocal + numExternal === request.numTokens;
+  return { ...local, external: isWhole ? { ...external, numTokens: numExternal - 1 } : external };
 }
 
 /**

@@ -113,8 +113,8 @@ export class LlamaModel {
     try {
       native.checkGrammar(gbnf);
     } catch (cause) {
-      const message = `grammar must be GBNF with a rule root: ${describeError(cause)}`;
-      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message, { cause });
+      const why = cause instanceof Error ? cause.message : describeError(cause);
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `grammar must be GBNF with a rule root: ${why}`);
     }
     return new LlamaGrammar(gbnf);
   }

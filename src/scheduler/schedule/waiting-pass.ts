@@ -103,7 +103,7 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
  * Admits one request: takes its row and its blocks, and enters it into the plan. A request whose prefix must be loaded
  * first waits for its load instead.
  * @param budget tokens that are left to the step
- * @returns false if the request does not fit; then it stays in its queue
+ * @returns false if the request does not fit; then it stays in its queue, as it does where its prefix has to be looked up again
  */
 function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefix, budget: number): boolean {
   const { config } = s;
@@ -131,7 +131,11 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
       : takeGroups(s, prefix, numNew, reserved, spare, kept);
   };
   let row = take();
-  while (row < 0 && findRoom(s, plan, request, row === NO_FREE_ROW)) row = take();
+  while (row < 0 && findRoom(s, plan, request, row === NO_FREE_ROW)) {
+    // Who gave its blocks may have made more of the prefix known. The hits of all groups are taken as they are found, so it is looked up again.
+    if (config.kvGroups !== null && fresh && matchPrefix(s, request) !== numHits) return true;
+    row = take();
+  }
   if (row < 0) {
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
     return false;

@@ -7,7 +7,6 @@ import { readGguf } from '../../../executors/llama-cpp/gguf/gguf-file.js';
 import { fittingPool, inWords, memoryNeeds } from '../../../executors/llama-cpp/gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../../../executors/llama-cpp/gguf/model-card.js';
 import { LlamaExecutor, type LlamaModel, openLlamaModel } from '../../../executors/llama-cpp/index.js';
-import { defaultThreads } from '../../../executors/llama-cpp/llama-threads.js';
 import { counted, grouped } from '../../../report/markup/figures.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
 import { type Chat, type ModelOptions, modelOptions, SAMPLING_DEFAULTS } from '../../../serve/index.js';
@@ -187,7 +186,7 @@ function warnings({ chatTemplate }: ModelOptions, threads: number, isOnGpu: bool
   const processors = availableParallelism();
   if (threads > processors && !isOnGpu)
     said.push(
-      `${counted(threads, 'thread')} on ${counted(processors, 'processor')} wait for each other, which makes steps many times slower: --threads ${defaultThreads()} suits this machine.`,
+      `${counted(threads, 'thread')} on ${counted(processors, 'processor')} wait for each other, which makes steps many times slower: without --threads there are as many as suit this machine.`,
     );
   return said;
 }

@@ -7,6 +7,7 @@ import { inWords } from '../gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../gguf/model-card.js';
 import type { LlamaDevice, NativeModel } from '../native/binding.js';
 import { type LlamaLibrary, type LlamaVariant, loadLibrary } from '../native/library.js';
+import { checkGbnf } from '../sampling/gbnf.js';
 import { jsonObjectGrammar, schemaGrammar } from '../sampling/json-grammar.js';
 import { LlamaGrammar } from '../sampling/llama-grammar.js';
 import { type LlamaModelInfo, readInfo } from './model-info.js';
@@ -111,6 +112,7 @@ export class LlamaModel {
     const native = this.#alive();
     const gbnf = readForm(form);
     try {
+      checkGbnf(gbnf, (name) => native.tokenize(name, false, true).length === 1);
       native.checkGrammar(gbnf);
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : describeError(cause);

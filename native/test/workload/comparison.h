@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <utility>
 
 #include "decided_comparison.h"
 #include "traffic.h"
@@ -54,10 +55,22 @@ class Comparison {
       const Config& c = setup.config;
       const Shape shape{c.num_blocks, c.num_rows, c.max_blocks_per_row, c.bucket_bits, setup.num_docs};
       auto workload = std::make_shared<Workload>(shape, seed);
-      draw_ = [workload] {
-        Log log;
-        std::vector<u32> taken;
-        for (u32 n = 1 + workload->random.below(4); n != 0; --n) workload->step(log, taken);
+      // A log may take as many blocks as there are (MirrorLimits): what comes beyond that begins the next one.
+      draw_ = [workload, most = c.num_blocks, kept = Log(), kept_taken = std::size_t{0}]() mutable {
+        Log log = std::exchange(kept, Log());
+        std::size_t all = std::exchange(kept_taken, 0);
+        for (u32 n = 1 + workload->random.below(4); n != 0; --n) {
+          Log more;
+          std::vector<u32> taken;
+          workload->step(more, taken);
+          if (all + taken.size() > most) {
+            kept = std::move(more);
+            kept_taken = taken.size();
+            break;
+          }
+          log.words.insert(log.words.end(), more.words.begin(), more.words.end());
+          all += taken.size();
+        }
         return log;
       };
     } else {

@@ -4,6 +4,7 @@
 //
 // Prints one JSON object a line, each a figure. --quick: a few samples of everything, to see that it works; its figures
 // mean nothing. Exit codes: 0 done, 1 an error, 2 no GPU that could be used.
+#include "../../../cuda/base/gpu.h"
 #include "../../../cuda/device/probe.h"
 #include "copy_bench.h"
 #include "decider_bench.h"
@@ -57,6 +58,8 @@ int main(int argc, char** argv) {
   const u64 copy_bytes = quick ? 4096 : u64{64} << 20;
   const auto warm = std::chrono::milliseconds(quick ? 10 : 1000);
   try {
+    // Matrix products and measurements take memory of the GPU whose context is the current one.
+    const cuda::OnDevice on(static_cast<int>(device));
     check_product(128);
     {
       // A GPU that was idle takes a second to come to its clock.

@@ -56,6 +56,10 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: 'pipelines with a borrowing adapter: 10,000 requests, 64 at a time, half of them aborted, five seeds; --first S',
     command: 'tsx test/pipeline/matrix/long.ts',
   },
+  suites: {
+    what: 'the suites of which npm test runs a share, whole',
+    command: 'BLOCKSTEP_TEST_WHOLE=1 vitest run --config test/vitest.config.ts --testTimeout 600000',
+  },
   native: {
     what: 'the native tests in their full size',
     command: 'bash native/test/run.sh --long',

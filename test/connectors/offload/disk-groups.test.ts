@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { KvGroupOptions } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
+import { share } from '../../support/share.js';
 import { liveOverDisk } from './disk-life.js';
 import { OffloadBench, SEED } from './support.js';
 
@@ -67,7 +68,9 @@ async function earlier(path: string, kvGroups: readonly KvGroupOptions[], more: 
 
 describe('the disk tier of several KV cache groups', () => {
   it.each(
-    Object.entries(SHAPES).flatMap(([name, groups]) => [1, 2].map((ranks) => ({ name, groups, ranks }))),
+    Object.entries(SHAPES).flatMap(([name, groups], i) =>
+      share([1 + (i % 2)], [1, 2]).map((ranks) => ({ name, groups, ranks })),
+    ),
   )('survives a restart: $name, $ranks ranks', async ({ groups, ranks: numRanks }) => {
     const path = directory();
     await earlier(path, groups, { numRanks });
@@ -170,7 +173,7 @@ describe('the disk tier of several KV cache groups', () => {
 
   it('an engine that ends in the middle leaves nothing that is wrong', async () => {
     const path = directory();
-    for (let rounds = 1; rounds <= 12; rounds++) {
+    for (let rounds = 1; rounds <= 12; rounds += share(3, 1)) {
       const on = bench(path, SIZES);
       on.submit({ prompt: PROMPT, maxTokens: 6 })
         .result()

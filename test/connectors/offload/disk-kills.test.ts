@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { afterEach, expect, it } from 'vitest';
 import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { share } from '../../support/share.js';
 import { temporaryFolder } from '../../support/temp-file.js';
 import { disk, PROMPTS, serveOver } from './disk-prompts.js';
 import type { OffloadBench } from './support.js';
@@ -10,7 +11,7 @@ import type { OffloadBench } from './support.js';
 /** Engines over a disk tier that are killed in the middle of their work. What they leave there is whole, or is not there. */
 
 const WRITER = scriptArguments(import.meta.url, 'disk-writer');
-const KILLS = 4;
+const KILLS = share(2, 4);
 let last: OffloadBench | null = null;
 
 afterEach(async () => {

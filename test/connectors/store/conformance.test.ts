@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StoreOptions } from '../../../src/connectors/store/index.js';
 import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
+import { share } from '../../support/share.js';
 import { temporaryFolder } from '../../support/temp-file.js';
 import { end, live, serve, stored } from './support/life.js';
 
@@ -18,8 +19,8 @@ const SHAPES = [
   [3, 2, 120],
 ] as const;
 
-describe.each(STORES)('over %s', (_name, isSkipped, makeStore) => {
-  it.skipIf(isSkipped).each(SHAPES)(
+describe.each(STORES)('over %s', (name, isSkipped, makeStore) => {
+  it.skipIf(isSkipped).each(SHAPES.filter((_, i) => share(i % 2 === Number(name === 'Redis'), true)))(
     'every text is that of an unpaged computation: depth %i, %i ranks, %i blocks',
     async (pipelineDepth, numRanks, numBlocks) => {
       const store = await makeStore();

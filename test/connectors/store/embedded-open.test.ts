@@ -7,7 +7,7 @@ import { temporaryFolder } from '../../support/temp-file.js';
 
 const OPENER = scriptArguments(import.meta.url, 'support/opener');
 
-/** What a process says that opens a file five times. It must not be ended by LMDB. */
+/** What a process says that opens a file more than once. It must not be ended by LMDB. */
 function opened(path: string, ...rest: readonly string[]): string {
   const [maxBytes = `${2 ** 24}`, ...way] = rest;
   const { status, signal, stdout, stderr } = spawnSync(

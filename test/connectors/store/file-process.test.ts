@@ -9,6 +9,7 @@ import { ProcessStore } from '../../../src/connectors/store/embedded/process-sto
 import { SeenWindows, SentWindows } from '../../../src/connectors/store/embedded/windows.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import { BlockArena } from '../../../src/transfer/block-arena.js';
+import { share } from '../../support/share.js';
 import { temporaryFolder } from '../../support/temp-file.js';
 import { pause, until } from '../../support/waiting.js';
 import { childrenOf, isAlive } from './support/children.js';
@@ -16,7 +17,7 @@ import { done, there } from './support/drive.js';
 
 const ENDING = scriptArguments(import.meta.url, 'support/ending');
 /** How often each end is tried: the thread is not always in the middle of a write. */
-const TIMES = 3;
+const TIMES = share(1, 3);
 
 /** Equal values have equal ones. Large values are compared for long by what they have. */
 function digest(value: Uint8Array | null): string | null {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { share } from '../../support/share.js';
 import { NATIVE_PLANTS } from '../native-plants.js';
 import { PLANTS, REQUIRED } from '../plants.js';
 import { expectFoundAgain, expectGuarded, sim } from '../shared/command.js';
@@ -10,7 +11,7 @@ import { runSeed, type SchedulerFailure } from './run.js';
 import { FAULTS, type Fault } from './setup.js';
 import { Simulation } from './simulation.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 36);
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(24, 60));
 const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [

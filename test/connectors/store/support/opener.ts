@@ -1,11 +1,13 @@
 /**
- * A process that opens a file of LMDB five times, as a store does, and says how that went: `opener.ts FILE MAX_BYTES [starved]`. With
+ * A process that opens a file of LMDB more than once, as a store does, and says how that went: `opener.ts FILE MAX_BYTES [starved]`. With
  * `starved` it has 0, 1, 2, … file descriptors left, until the file is open.
  */
 
 import { closeSync, openSync } from 'node:fs';
 import { ProcessStore } from '../../../../src/connectors/store/embedded/process-store.js';
+import { share } from '../../../support/share.js';
 
+const TIMES = share(2, 5);
 const [path, maxBytes, way] = process.argv.slice(2);
 const said = new Set<string>();
 
@@ -34,5 +36,5 @@ function takeAll(): number[] {
 if (way === 'starved') {
   const taken = takeAll();
   while (!(await open())) closeSync(taken.pop() as number);
-} else for (let i = 0; i < 5; i++) await open();
+} else for (let i = 0; i < TIMES; i++) await open();
 console.log([...said].join('\n'));

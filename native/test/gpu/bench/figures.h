@@ -22,7 +22,7 @@ inline double microseconds(Clock::duration time) { return std::chrono::duration<
 struct Effort {
   u32 samples = 4000;
   u32 warmup = 500;
-  Clock::duration most = std::chrono::milliseconds(2500);
+  Clock::duration most = std::chrono::milliseconds(1200);
 };
 
 /// Times of one thing, in microseconds.

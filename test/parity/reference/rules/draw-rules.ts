@@ -25,8 +25,7 @@ export function drawRules(choice: Choice, recipe: Recipe, random: Random): Ruled
   return {
     recipe: {
       ...recipe,
-      // The update of an empty batch would end such a request, which a replay leaves out when another batch has followed.
-      grammarFailRate: recipe.config.async_scheduling ? 0 : random.pick([0, 0.2]),
+      grammarFailRate: (recipe.config.async_scheduling ? random.aside() : random).pick([0, 0.2]),
       resetsRunning: recipe.resetsRunning || mayReset,
       connector: recipe.connector && withoutSharedFailures(recipe.connector, recipe),
     },

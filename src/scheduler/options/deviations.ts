@@ -194,6 +194,11 @@ export interface Deviations {
    */
   handOverWindows: boolean;
   /**
+   * What a connector can load is refused where it is all tokens of a request, and the last one, which is computed again, needs more in front of it
+   * than the token behind it: the first block of a window, or the state before it. vLLM lets it read what nobody loaded.
+   */
+  refuseWholeMatches: boolean;
+  /**
    * KV cache events tell a hash when its first block is stored, and when its last one is gone. vLLM tells of each block: a reader hears that a hash
    * is gone while another block still has it.
    */
@@ -235,6 +240,7 @@ const ALL_ON: Deviations = {
   capStates: true,
   resetBesideSinks: true,
   handOverWindows: true,
+  refuseWholeMatches: true,
   eventsByHash: true,
 };
 

@@ -4,7 +4,8 @@ import type { Random } from '../random.js';
 import type { ConnectorRecipe, Recipe } from '../recipe.js';
 
 /** Which rules a generated trace has: those of a version as far as they follow from its configuration, or single ones of August beside May's. */
-export type Choice = 'may' | 'august' | 'single';
+export type Choice = (typeof CHOICES)[number];
+export const CHOICES = ['may', 'august', 'single'] as const;
 
 /** A recipe, and the rules by which it is carried out. */
 export interface Ruled {

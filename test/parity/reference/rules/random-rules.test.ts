@@ -15,6 +15,7 @@ const SEEDS = Array.from({ length: TRACES }, (_, i) => 5000 + i);
 
 const PLAIN = 'with what every trace has';
 const DEEP = 'three batches in flight';
+const GROUPS = 'with KV cache groups';
 
 /** Workloads in which scheduler and reference once differed, or which hold what is rare: loads that failed over what others read, or behind a step from before a preemption. */
 const FOUND = [
@@ -42,7 +43,7 @@ const FAULTS = { G2: true, G3: true, G9: true, G17: true };
 const KINDS: Readonly<Record<string, (seed: number, choice: Choice) => Trace>> = {
   [PLAIN]: generateTrace,
   [DEEP]: generateDeepTrace,
-  'with KV cache groups': (seed, choice) => generateGroupTrace(seed, FAULTS, choice),
+  [GROUPS]: (seed, choice) => generateGroupTrace(seed, FAULTS, choice),
 };
 
 const CASES = Object.entries(KINDS).flatMap(([kind, generate]) =>
@@ -88,6 +89,9 @@ const SHOWN: Readonly<
   grammarFailures: [PLAIN, 5006, { grammarFailures: 'schedule' }],
   priorityCursor: [PLAIN, 5052, { deviations: { ...OFF, clipHandOver: true } }],
   clipHandOver: [PLAIN, 5002, { deviations: { ...OFF, priorityCursor: true } }],
+  'loadReservation, with groups': [GROUPS, 5036, { loadReservation: false }],
+  'fenceFrees, with groups': [GROUPS, 5023, { fenceFrees: false }],
+  'clipHandOver, with groups': [GROUPS, 5011, { deviations: { ...OFF, priorityCursor: true } }],
 };
 
 describe('a workload under the rules of August', () => {

@@ -5,12 +5,15 @@ import { Scheduler } from '../src/scheduler/scheduler.js';
 import { generateWorkload } from '../src/workload/generate.js';
 import { readTrace } from '../src/workload/trace.js';
 import type { Workload } from '../src/workload/workload.js';
+import { printCosts } from './rules-cost.js';
 import { answerHelp } from './usage.js';
 
 const USAGE = `npm run bench:rules -- [--limit N] [TRACE ...]
+npm run bench:rules -- --cost
 What the rules in which versions of vLLM differ are worth: each default alone against May's rules, on generated requests, and on the
 traces that are named (Mooncake, Azure, BurstGPT). No model runs: a step takes virtual time by its tokens.
-  --limit N   requests of each workload (default 2000)`;
+  --limit N   requests of each workload (default 2000)
+  --cost      instead: what a step and a release cost in processor time, beside May's in the same run`;
 
 /** Virtual milliseconds of a step, and of each prompt token and decode in it. */
 const COST = { step: 8, prefill: 1 / 30, decode: 0.05 };
@@ -168,25 +171,32 @@ function row(name: string, { preemptions, hitTokens, computed, outputs, steps }:
   return `| ${cells.map((cell) => cell.toLocaleString('en-US')).join(' | ')} |`;
 }
 
-answerHelp(USAGE);
-const { values, positionals } = parseArgs({ options: { limit: { type: 'string' } }, allowPositionals: true });
-const limit = Number(values.limit ?? 2000);
-const workloads = [
-  { name: 'generated', workload: generateWorkload({ requests: limit, requestRate: 10, seed: 1 }) },
-];
-for (const file of positionals) {
-  const { workload } = await readTrace(file, { limit });
-  workloads.push({ name: (file.split('/').at(-1) ?? file).replace(/\.[a-z]+$/, ''), workload });
-}
-for (const { name, workload } of workloads) {
-  for (const scene of SCENES) {
-    console.log(
-      `\n${name}, ${workload.length} requests, ${scene.name} (room for ${scene.room} of the longest)\n`,
-    );
-    console.log(
-      '| rules | preemptions | hit tokens | computed per output | steps |\n| --- | --: | --: | --: | --: |',
-    );
-    for (const [rules, options] of Object.entries(scene.rules))
-      console.log(row(rules, drive(workload, scene, options)));
+async function printWorth(limit: number, files: readonly string[]): Promise<void> {
+  const workloads = [
+    { name: 'generated', workload: generateWorkload({ requests: limit, requestRate: 10, seed: 1 }) },
+  ];
+  for (const file of files) {
+    const { workload } = await readTrace(file, { limit });
+    workloads.push({ name: (file.split('/').at(-1) ?? file).replace(/\.[a-z]+$/, ''), workload });
+  }
+  for (const { name, workload } of workloads) {
+    for (const scene of SCENES) {
+      console.log(
+        `\n${name}, ${workload.length} requests, ${scene.name} (room for ${scene.room} of the longest)\n`,
+      );
+      console.log(
+        '| rules | preemptions | hit tokens | computed per output | steps |\n| --- | --: | --: | --: | --: |',
+      );
+      for (const [rules, options] of Object.entries(scene.rules))
+        console.log(row(rules, drive(workload, scene, options)));
+    }
   }
 }
+
+answerHelp(USAGE);
+const { values, positionals } = parseArgs({
+  options: { limit: { type: 'string' }, cost: { type: 'boolean' } },
+  allowPositionals: true,
+});
+if (values.cost) printCosts();
+else await printWorth(Number(values.limit ?? 2000), positionals);

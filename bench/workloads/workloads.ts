@@ -50,6 +50,8 @@ export interface DecodeVariant {
   authority?: 'host' | 'device';
   /** KV cache groups. Default: one of full attention. */
   kvGroups?: NonNullable<SchedulerOptions['kvGroups']>;
+  /** Rules of a version of vLLM. Default: those of a scheduler. */
+  rules?: Partial<SchedulerOptions>;
 }
 
 /** A scheduler with requests in decode, and a step that allocates nothing itself. */
@@ -72,7 +74,7 @@ export function makeDecode(numRequests: number, numSteps: number, variant: Decod
     backend = 'host',
     authority = 'host',
   } = variant;
-  const { kvGroups = [{ type: 'full' }] } = variant;
+  const { kvGroups = [{ type: 'full' }], rules = {} } = variant;
   const longest = 512 + BLOCK_SIZE + numSteps * (1 + drafts);
   const blocksEach = Math.ceil(longest / BLOCK_SIZE) + 1;
   const scheduler = new Scheduler({
@@ -89,6 +91,7 @@ export function makeDecode(numRequests: number, numSteps: number, variant: Decod
     deadlines: false,
     backend,
     authority,
+    ...rules,
   });
   if (authority === 'device') scheduler.schedule = () => scheduler.authority.scheduleInPlace();
   const prompts = new Prompts(blocksEach * BLOCK_SIZE);

@@ -89,6 +89,14 @@ describe('npm run parity', () => {
     expect(code).toBe(0);
   });
 
+  it('replays random traces under the rules of August', () => {
+    const { code, out } = parity('--random', '2', '--rules', 'august');
+    expect(out).toMatch(/generated 1: .*\ngenerated 2: .*\ntotal: 2 traces, .* 0 differences/);
+    const steps = (text: string) => /total: .*/.exec(text)?.[0];
+    expect(steps(out)).not.toBe(steps(parity('--random', '2').out));
+    expect(code).toBe(0);
+  });
+
   it('replays random traces with KV cache groups on the reference', () => {
     const { code, out } = parity('--reference', '--groups', '--faults', 'G2', '--random', '2');
     expect(out).toMatch(/generated 1: .*\ngenerated 2: .*\ntotal: 2 traces/);
@@ -103,6 +111,8 @@ describe('npm run parity', () => {
     [['--random', '1', '--seed', '-1']],
     [['--random', '1', '--faults', 'G1']],
     [['--random', '1', '--groups', '--deep']],
+    [['--random', '1', '--rules', 'june']],
+    [['--rules', 'august', 'test/parity/fixtures']],
     [['--random', '1', '--reference', '--faults', 'G4']],
     [['--random', '1', '--reference', '--authority', 'device']],
   ])('refuses %j', (args) => {

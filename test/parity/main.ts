@@ -3,6 +3,7 @@ import { replay } from './driver.js';
 import { findTraces } from './files.js';
 import { type Faults, NO_FAULTS } from './reference/kv/faults.js';
 import { generateDeepTrace, generateGroupTrace, generateTrace } from './reference/recorder.js';
+import { CHOICES, type Choice } from './reference/rules/draw-rules.js';
 import { ReferenceScheduler } from './reference/scheduler.js';
 import { report } from './report.js';
 import { LACKS, makeDecidedScheduler, makeScheduler } from './scheduler-under-test.js';
@@ -20,6 +21,7 @@ Replays recorded traces of vLLM's scheduler (.json, .json.gz, or folders of them
   --random COUNT      replays as many traces made by the reference scheduler as well
   --deep              these have three batches in flight
   --groups            these have KV cache groups
+  --rules WHICH       these have the rules of may (default) or august, or single ones of either
   --seed SEED         seed of the first of them (default 1)
 Traces that need what the scheduler does not offer yet are left out: ${LACKS.join(', ') || 'there are none now'}.
 Exit code: 0 no difference, 1 a difference or an unsupported trace, 2 bad arguments.`;
@@ -50,6 +52,7 @@ function parse(): Arguments {
       random: { type: 'string', default: '0' },
       deep: { type: 'boolean', default: false },
       groups: { type: 'boolean', default: false },
+      rules: { type: 'string' },
       seed: { type: 'string', default: '1' },
     },
     allowPositionals: true,
@@ -63,6 +66,9 @@ function parse(): Arguments {
     throw new Error(`--authority takes host or device, got ${authority}`);
   if (reference && authority === 'device') throw new Error('--reference goes without a GPU');
   if (values.deep && values.groups) throw new Error('--deep and --groups are two kinds of random traces');
+  const { rules = 'may' } = values;
+  if (!isChoice(rules)) throw new Error(`--rules takes ${CHOICES.join(', ')}, got ${rules}`);
+  if (values.rules !== undefined && values.random === '0') throw new Error('--rules goes with --random');
   if (values.faults !== undefined && !reference && !values.groups)
     throw new Error('--faults goes with --reference or --groups');
   const given = takeFaults(faults);
@@ -76,16 +82,20 @@ function parse(): Arguments {
     paths: findTraces(positionals),
     seeds: Array.from({ length: count }, (_, i) => seed + i),
     generate: values.groups
-      ? (seed) => generateGroupTrace(seed, given)
+      ? (seed) => generateGroupTrace(seed, given, rules)
       : values.deep
-        ? generateDeepTrace
-        : generateTrace,
+        ? (seed) => generateDeepTrace(seed, rules)
+        : (seed) => generateTrace(seed, rules),
     plansOnly: values['plans-only'] ?? false,
     skipUnsupported: values['skip-unsupported'] ?? false,
     onDevice: authority === 'device',
     onReference: reference,
     faults: given,
   };
+}
+
+function isChoice(name: string): name is Choice {
+  return CHOICES.some((choice) => choice === name);
 }
 
 /** Throws for a name that no fault has. */

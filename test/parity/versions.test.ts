@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { Scheduler, type SchedulerOptions } from '../../src/index.js';
+import { type Plan, Scheduler, type SchedulerOptions } from '../../src/index.js';
 import type { Deviations } from '../../src/scheduler/options/deviations.js';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import { replay } from './driver.js';
 import { augustFixtureNames, readFixture } from './fixtures.js';
+import { ReferenceScheduler } from './reference/scheduler.js';
 import { report } from './report.js';
 import { makeScheduler } from './scheduler-under-test.js';
-import type { Subject, SubjectOptions } from './subject.js';
+import type { MakeSubject, Subject, SubjectOptions } from './subject.js';
 
 /** Far below what the shortest trace has, far above what a replay that compares nothing would count. */
 const COMPARISONS_PER_STEP = 13;
@@ -33,6 +34,24 @@ const BACK: Readonly<Record<string, Partial<SchedulerOptions> | null>> = {
   watermark: { watermark: 0 },
 };
 
+/** A scheduler in which a forced reset drops nothing that is in flight. */
+function makeForgetful(options: SubjectOptions): Subject {
+  const scheduler = new Scheduler(options as unknown as SchedulerOptions);
+  const plans = new Set<Plan>();
+  const { schedule, resetPrefixCache } = scheduler;
+  scheduler.schedule = () => {
+    const plan = schedule.call(scheduler);
+    plans.add(plan);
+    return plan;
+  };
+  scheduler.resetPrefixCache = (how) => {
+    const done = resetPrefixCache.call(scheduler, how);
+    for (const plan of plans) plan.dropped.fill(0);
+    return done;
+  };
+  return scheduler as unknown as Subject;
+}
+
 describe("the scheduler decides what vLLM of August decides, with `like: '017e9f444'`", () => {
   it('has its fixtures', () => {
     expect(augustFixtureNames).toHaveLength(48);
@@ -57,4 +76,14 @@ describe("the scheduler decides what vLLM of August decides, with `like: '017e9f
       expect(replay(readFixture(`a_rule_${rule}`), make).differences.length).toBeGreaterThan(0);
     },
   );
+
+  it('not where a reset drops in batches, as in May, or drops nothing', () => {
+    const trace = readFixture('a_rule_resetDiscard');
+    const differences = (make: MakeSubject): number => replay(trace, make).differences.length;
+    const reference = (resetsByTokens: boolean) => (options: SubjectOptions) =>
+      new ReferenceScheduler({ ...options, preemptedOutputs: 'deliver', resetsByTokens } as SubjectOptions);
+    expect(differences(reference(true))).toBe(0);
+    expect(differences(reference(false))).toBeGreaterThan(0);
+    expect(differences(makeForgetful)).toBeGreaterThan(0);
+  });
 });

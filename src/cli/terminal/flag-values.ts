@@ -11,6 +11,8 @@ export const parse = {
   positive: (text: string): number => number(text, (n) => n > 0, 'a number > 0'),
   nonNegative: (text: string): number => number(text, (n) => n >= 0, 'a number >= 0'),
   share: (text: string): number => number(text, (n) => n >= 0 && n <= 1, 'a number from 0 to 1'),
+  /** A share of something of which not all can be meant. */
+  part: (text: string): number => number(text, (n) => n >= 0 && n < 1, 'a number from 0 to less than 1'),
   /** A number of up to 128 bits: decimal digits, or 0x and hexadecimal digits. */
   hashSeed(text: string): bigint {
     if (/^(\d+|0x[0-9a-f]+)$/i.test(text)) {

@@ -43,7 +43,7 @@ function makeOptions(rule: keyof VersionRules): Option[] {
   const name = rule.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const choices = CHOICES[rule];
   if (choices !== undefined) return [new Option(`--${name} <name>`, HELP[rule]).choices(choices)];
-  if (rule === 'watermark') return [new Option(`--${name} <share>`, HELP[rule]).argParser(parse.share)];
+  if (rule === 'watermark') return [new Option(`--${name} <share>`, HELP[rule]).argParser(parse.part)];
   if (NUMBERS.has(rule)) return [new Option(`--${name} <n>`, HELP[rule]).argParser(parse.integer)];
   return [new Option(`--${name}`, HELP[rule]), new Option(`--no-${name}`).hideHelp()];
 }

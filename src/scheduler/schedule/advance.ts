@@ -21,11 +21,12 @@ export function advance(s: SchedulerState, plan: Plan): void {
 }
 
 /** Notes which requests have tokens left to compute behind this step. */
-function notePrefills(s: SchedulerState, { requests, numRequests }: Plan): void {
+function notePrefills({ prefills }: SchedulerState, { requests, numRequests }: Plan): void {
   for (let i = 0; i < numRequests; i++) {
     const request = requests[i];
     request.isPrefilling = request.numComputedTokens < request.numTokens + request.numOutputPlaceholders;
-    if (!request.isPrefilling) s.prefills.delete(request);
+    // Most often none is under way, and a step of decodes need not ask for each of its requests.
+    if (!request.isPrefilling && prefills.size > 0) prefills.delete(request);
   }
 }
 

@@ -24,7 +24,8 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   const pipelined = s.pipelined === true;
   const delivers =
     s.config.deviations.finalTokenDelivery && s.connector?.methods.requiresKvDelivery !== undefined;
-  const awaits = s.config.preemptedOutputs === 'await';
+  // Without steps in flight nothing is preempted between a plan and its update, but by a reset, which drops the outputs.
+  const awaits = pipelined && s.config.preemptedOutputs === 'await';
   const { requests, numRequests, dropped, numDraftTokens } = plan;
   const { requests: rowRequests, tokenOffsets, tokenCounts, finishReasons } = s.outputs;
   const { control, pending } = s.core;

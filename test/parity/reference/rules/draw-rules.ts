@@ -4,7 +4,8 @@ import type { Random } from '../random.js';
 import type { ConnectorRecipe, Recipe } from '../recipe.js';
 
 /** Which rules a generated trace has: those of a version as far as they follow from its configuration, or single ones of August beside May's. */
-export type Choice = 'may' | 'august' | 'single';
+export type Choice = (typeof CHOICES)[number];
+export const CHOICES = ['may', 'august', 'single'] as const;
 
 /** A recipe, and the rules by which it is carried out. */
 export interface Ruled {
@@ -25,8 +26,7 @@ export function drawRules(choice: Choice, recipe: Recipe, random: Random): Ruled
   return {
     recipe: {
       ...recipe,
-      // The update of an empty batch would end such a request, which a replay leaves out when another batch has followed.
-      grammarFailRate: recipe.config.async_scheduling ? 0 : random.pick([0, 0.2]),
+      grammarFailRate: (recipe.config.async_scheduling ? random.aside() : random).pick([0, 0.2]),
       resetsRunning: recipe.resetsRunning || mayReset,
       connector: recipe.connector && withoutSharedFailures(recipe.connector, recipe),
     },

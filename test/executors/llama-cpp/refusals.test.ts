@@ -70,6 +70,22 @@ describe.skipIf(!hasLlama)('what is refused over llama.cpp', () => {
     (await openLlamaModel({ ...options, variant: 'cuda', gpuLayers: 0 })).dispose();
   });
 
+  it('a token where the logits are no numbers, each request by itself', async () => {
+    const path = use.path();
+    const bytes = readFileSync(path);
+    // Weights of the last layer.
+    for (let at = bytes.length - 4096; at < bytes.length; at += 4) bytes.writeFloatLE(Number.NaN, at);
+    writeFileSync(path, bytes);
+    const model = await open(path);
+    const { engine } = await use.engine(model);
+    const grammar = model.grammar({ gbnf: 'root ::= [a-z]' });
+    for (const how of [{}, { params: { temperature: 1 } }, { params: { logprobs: 2 } }, { grammar }]) {
+      const ended = engine.submit({ prompt: [5, 6], maxTokens: 4, ...how }).result();
+      await expect(ended).rejects.toEqual(error('ERR_BLOCKSTEP_EXECUTOR', /with error 3$/));
+    }
+    model.dispose();
+  });
+
   it('a pool that does not fit into memory, with what would', async () => {
     const model = await use.model();
     const message = /needs .* GiB of KV cache .* are free: \d+ blocks would fit/;

@@ -206,14 +206,10 @@ class Driver {
       if (!batch) return null;
     }
     const sample = (batch.step.sample ?? []).map(([id, ...tokens]) => [id, tokens] as const);
-    // The scheduler does not count an empty plan as being in flight, so after the next schedule() the object may be
-    // another step's plan.
-    const isGone = batch.ids.length === 0 && batch.step !== step;
     const kv = step.upd?.kv ?? null;
     const output = kv === null ? undefined : this.#connector?.outputOf(kv);
-    if (isGone && output) this.#subject.updateTransfers(output);
     const tokens = flatten(batch.ids, sample);
-    const rows = isGone ? [] : observeOutputs(this.#subject.update(batch.plan, tokens, output));
+    const rows = observeOutputs(this.#subject.update(batch.plan, tokens, output));
     const calls = this.#calls();
     if (step.upd?.drafts) this.#subject.updateDraftTokens(batch.plan, flatten(batch.ids, step.upd.drafts));
     if (!step.upd) return rows;

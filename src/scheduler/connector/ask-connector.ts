@@ -57,20 +57,15 @@ export class AskedConnector {
     this.#log = log;
   }
 
-  /**
-   * Asks how many tokens of a request the connector can load beyond `numLocal` tokens of the local prefix. If a
-   * synchronous load would cover all tokens of the request, its last token is left out: it has to be computed.
-   */
+  /** Asks how many tokens of a request the connector can load beyond `numLocal` tokens of the local prefix. */
   askMatch(request: Request, numLocal: number): TakenMatch | typeof FAILED {
     const most = request.numTokens - numLocal;
-    const given = this.#ask(request, 'match', ({ getNumNewMatchedTokens }) => {
+    return this.#ask(request, 'match', ({ getNumNewMatchedTokens }) => {
       const answer = this.#tolerate('match', () => getNumNewMatchedTokens(request, numLocal)) as Match;
       const { numTokens, async: isAsync, child = 0, wakes = false } = answer;
       const isTooMuch = typeof numTokens === 'number' && numTokens > most;
       return isTooMuch ? undefined : { numTokens, async: isAsync, child, wakes };
     });
-    if (given === FAILED || given.async || given.numTokens === null) return given;
-    return given.numTokens < most ? given : { ...given, numTokens: most - 1 };
   }
 
   /** Tells the connector that a request was admitted. @returns false if the connector failed */

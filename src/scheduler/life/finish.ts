@@ -8,7 +8,7 @@ import { keepTokens } from '../state/kept-tokens.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { handOver } from './hand-over.js';
 import { leaveLoading } from './loading.js';
-import { fenceBlocks, giveRowBack } from './preempt.js';
+import { fenceBlocks, giveKeptBack, giveRowBack } from './preempt.js';
 
 /**
  * Ends a request: the one exit, from every state. The first reason wins; a second call does nothing.
@@ -57,12 +57,7 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
   if (request.outstanding !== null && request.outstanding.size > 0) return;
   s.usedRequests.delete(request);
   s.queues.offer(request);
-  if (request.keptBlocks !== null) {
-    // Unpinned last block first, the order in which a row frees its blocks: so the beginnings of texts stay cached
-    // longest.
-    s.core.native.unpin(request.keptBlocks.reverse());
-    request.keptBlocks = null;
-  }
+  giveKeptBack(s, request);
   if (!request.isFinished || s.bySlot[request.slot] !== request) return;
   s.deadlines.stop(request);
   const wasKept = s.draining.delete(request) || s.quarantined.delete(request);

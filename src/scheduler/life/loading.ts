@@ -42,7 +42,7 @@ export function markFailed(s: SchedulerState, request: Request, load: Load): voi
  */
 export function endLoading(s: SchedulerState, request: Request): boolean {
   if (isLoading(request)) return false;
-  if (request.numComputedTokens === 0) giveBlocksBack(s, request);
+  if (request.numComputedTokens === 0) giveBlocksBack(s, request, false);
   else if (s.config.enablePrefixCaching) {
     s.core.push(PendingOp.publish, request.slot, request.numComputedTokens);
   }

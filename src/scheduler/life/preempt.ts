@@ -12,12 +12,13 @@ import { enterQueue } from './deadlines.js';
 /**
  * Preempts a request (vLLM `_preempt_request`): gives its blocks back and puts it first in line to be computed again.
  * The caller has taken the request out of `running`. The blocks keep their hashes, so that the request finds most of
- * them again. Outputs that steps in flight still bring for the request are kept.
+ * them again. What becomes of outputs that steps in flight still bring, the rule `preemptedOutputs` says.
  */
 export function preempt(s: SchedulerState, request: Request): void {
   const { preemptedOutputs } = s.config;
-  if (preemptedOutputs === 'discard') discardOutputs(s, request);
-  else if (preemptedOutputs === 'await') request.numOutputPlaceholders = 0;
+  const awaits = preemptedOutputs === 'await';
+  if (preemptedOutputs === 'discard' || (awaits && hasDropped(s, request))) discardOutputs(s, request);
+  else if (awaits) request.numOutputPlaceholders = 0;
   giveBlocksBack(s, request);
   s.prefills.delete(request);
   request.status = 'PREEMPTED';
@@ -32,13 +33,22 @@ export function preempt(s: SchedulerState, request: Request): void {
   if (channels.preempt.hasSubscribers) channels.preempt.publish({ id: request.id, handle: request.handle });
 }
 
+/** Whether outputs that steps in flight bring for a request are dropped already: as in vLLM, so is then what came after them. */
+function hasDropped({ inFlight }: SchedulerState, request: Request): boolean {
+  return inFlight.some((plan) => {
+    const at = plan.indexOf(request);
+    return at >= 0 && plan.dropped[at] !== 0;
+  });
+}
+
 /**
  * Gives the blocks of an unfinished request back to the pool. While a transfer still uses the blocks they stay pinned,
  * so that no other request gets them (vLLM #29870, #46014).
+ * @param isComputed a step in flight that has the request may write the blocks; false: only a load wrote them, and it has ended
  */
-export function giveBlocksBack(s: SchedulerState, request: Request): void {
+export function giveBlocksBack(s: SchedulerState, request: Request, isComputed = true): void {
   if (isUsed(request)) keepBlocks(s, request, heldBlocks(s.core, request.slot));
-  else fenceBlocks(s, request);
+  else if (isComputed) fenceBlocks(s, request);
   giveRow(s, request);
   if (s.connector !== null) s.releasedHandles.push(request.handle);
 }
@@ -90,14 +100,33 @@ function keepBlocks(s: SchedulerState, request: Request, blocks: Int32Array): vo
  * step has been updated.
  */
 export function fenceBlocks(s: SchedulerState, request: Request): void {
-  if (!s.config.fenceFrees || s.connector === null) return;
-  if (!s.inFlight.some((plan) => plan.indexOf(request) >= 0)) return;
+  if (!mayBeWritten(s, request)) return;
   const rows = rowsOf(s.core, request.slot).map((row) => row.filter((id) => id !== 0));
   for (const blocks of rows) {
     if (blocks.length === 0) continue;
     s.core.native.pin(blocks);
     s.fencedFrees.push({ id: request.id, blocks, after: s.numScheduledPlans });
   }
+}
+
+/** Gives back the blocks that a request has left pinned because a transfer used them, with the rule `fenceFrees` behind the steps in flight. */
+export function giveKeptBack(s: SchedulerState, request: Request): void {
+  const { id, keptBlocks } = request;
+  if (keptBlocks === null) return;
+  request.keptBlocks = null;
+  if (mayBeWritten(s, request)) s.fencedFrees.push({ id, blocks: keptBlocks, after: s.numScheduledPlans });
+  else s.core.native.unpin(lastFirst(keptBlocks));
+}
+
+/** Whether the rule `fenceFrees` holds the request's blocks back: a step in flight has it. */
+function mayBeWritten({ config, connector, inFlight }: SchedulerState, request: Request): boolean {
+  if (!config.fenceFrees || connector === null) return false;
+  return inFlight.some((plan) => plan.indexOf(request) >= 0);
+}
+
+/** The order in which a row frees its blocks: so the beginnings of texts stay cached longest. */
+function lastFirst(blocks: Int32Array): Int32Array {
+  return blocks.reverse();
 }
 
 /**
@@ -109,8 +138,7 @@ export function releaseFenced(s: SchedulerState, all: boolean): void {
   const { fencedFrees } = s;
   while (fencedFrees.length > 0 && (all || fencedFrees[0].after <= updated)) {
     const { blocks } = fencedFrees.shift() as { blocks: Int32Array };
-    // Last block first, the order in which a row frees its blocks.
-    s.core.native.unpin(blocks.reverse());
+    s.core.native.unpin(lastFirst(blocks));
     s.blocksMoved = true;
   }
 }

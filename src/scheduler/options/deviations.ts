@@ -97,6 +97,11 @@ export interface Deviations {
    */
   padWholeRows: boolean;
   /**
+   * With the rule `loadReservation` blocks are kept only for requests that hold some. vLLM keeps them also for a request whose load failed wholly,
+   * so that its next load must fit beside itself: with less than twice its size free it waits for ever, and everybody behind it.
+   */
+  reserveForHolders: boolean;
+  /**
    * Adapters of running requests count against `maxLoras` also in a step that has no entry for these requests. vLLM
    * counts the adapters of the step's entries. With speculative tokens in flight more adapters may come to run at
    * once, which fails vLLM's own assertion.
@@ -189,6 +194,11 @@ export interface Deviations {
    */
   handOverWindows: boolean;
   /**
+   * What a connector can load is refused where it is all tokens of a request, and the last one, which is computed again, needs more in front of it
+   * than the token behind it: the first block of a window, or the state before it. vLLM lets it read what nobody loaded.
+   */
+  refuseWholeMatches: boolean;
+  /**
    * KV cache events tell a hash when its first block is stored, and when its last one is gone. vLLM tells of each block: a reader hears that a hash
    * is gone while another block still has it.
    */
@@ -212,6 +222,7 @@ const ALL_ON: Deviations = {
   clipHandOver: true,
   settleHandOver: true,
   padWholeRows: true,
+  reserveForHolders: true,
   countIdleAdapters: true,
   refuseUnseenDrafts: true,
   skipEndedBitmasks: true,
@@ -229,6 +240,7 @@ const ALL_ON: Deviations = {
   capStates: true,
   resetBesideSinks: true,
   handOverWindows: true,
+  refuseWholeMatches: true,
   eventsByHash: true,
 };
 

@@ -1,5 +1,7 @@
 import { Control } from '../../core/core.js';
+import { neededPlaces } from '../connector/view-group.js';
 import { keepDropped } from '../life/preempt.js';
+import type { KvGroup } from '../options/kv-groups.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -35,6 +37,25 @@ export function takeGroups(
     spare,
     kept,
   );
+}
+
+/**
+ * Whether what a connector could load is refused. A state behind external tokens is nowhere where steps end at the end of a block: vLLM accepts
+ * them, and fails an assertion. And the last token of a request is always computed: who brings all tokens need not bring what that one needs, with
+ * the deviation `refuseWholeMatches`.
+ */
+export function refusesMatch(
+  { config: { kvGroups, deviations } }: SchedulerState,
+  { numTokens }: Request,
+  numLocal: number,
+  numExternal: number,
+): boolean {
+  if (kvGroups === null || numExternal === 0) return false;
+  if (kvGroups.alignsSteps) return true;
+  if (!deviations.refuseWholeMatches || numLocal + numExternal < numTokens) return false;
+  const needsMore = (group: KvGroup): boolean =>
+    group.type === 'mamba' || neededPlaces(group, numTokens - 1).first < neededPlaces(group, numTokens).first;
+  return kvGroups.list.some(needsMore);
 }
 
 /** Notes the places of an entry's rows in all groups, which the admission has left in the control words. */

@@ -81,6 +81,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   const lastPosition = s.config.maxModelLen - 1;
   const slotLimit = s.slotLimit | 0;
   const aligns = s.config.kvGroups?.alignsSteps === true;
+  const ends = s.config.deviations.endOutgrown;
   const kind = EntryKind.running;
   let at = plan.numRequests;
   let budget = tokenBudget | 0;
@@ -100,7 +101,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     if (numNew > slotLimit - computed) numNew = slotLimit - computed;
     if (aligns && numNew > 0) numNew = alignedTokens(s, request, computed, numNew);
     if (numNew <= 0) {
-      if (computed >= slotLimit && endOutgrown(s, request)) i--;
+      if (ends && computed >= slotLimit && endOutgrown(s, request)) i--;
       continue;
     }
     // In steady decode the same request stands here already, and storing an object costs more than comparing one.

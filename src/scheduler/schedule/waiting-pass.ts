@@ -21,7 +21,7 @@ import {
   tokensToHold,
   tokensToReserve,
 } from './admission.js';
-import { alignedTokens, noteGroups, takeGroups } from './group-admission.js';
+import { alignedTokens, noteGroups, refusesMatch, takeGroups } from './group-admission.js';
 import { nextInLine } from './line.js';
 import { draftsToPad, padEntry } from './padding.js';
 import { reservedBlocks } from './reserved-blocks.js';
@@ -78,7 +78,8 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
   const numHits = matchPrefix(s, request);
   const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
   if (s.connector === null || !asksConnector(s, request)) return local;
-  const external = s.connector.askMatch(request, numHits * hashedTokens(s.config));
+  const numLocal = numHits * hashedTokens(s.config);
+  const external = s.connector.askMatch(request, numLocal);
   if (external === FAILED) {
     endUnreported(s, request, FinishCode.error);
     return null;
@@ -88,19 +89,21 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
     return null;
   }
   endConnectorWait(s, request);
-  // A state behind external tokens is nowhere: vLLM accepts them, and fails an assertion.
-  if (s.config.kvGroups?.alignsSteps && (external.numTokens ?? 0) > 0) {
+  const numExternal = external.numTokens ?? 0;
+  if (refusesMatch(s, request, numLocal, numExternal)) {
     s.counters.refusedMatches++;
     return local;
   }
-  return { ...local, external };
+  // The last token has to be computed. Behind an asynchronous load it is left out when that has ended.
+  const isWhole = !external.async && numLocal + numExternal === request.numTokens;
+  return { ...local, external: isWhole ? { ...external, numTokens: numExternal - 1 } : external };
 }
 
 /**
  * Admits one request: takes its row and its blocks, and enters it into the plan. A request whose prefix must be loaded
  * first waits for its load instead.
  * @param budget tokens that are left to the step
- * @returns false if the request does not fit; then it stays in its queue
+ * @returns false if the request does not fit; then it stays in its queue, as it does where its prefix has to be looked up again
  */
 function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefix, budget: number): boolean {
   const { config } = s;
@@ -128,7 +131,11 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
       : takeGroups(s, prefix, numNew, reserved, spare, kept);
   };
   let row = take();
-  while (row < 0 && findRoom(s, plan, request, row === NO_FREE_ROW)) row = take();
+  while (row < 0 && findRoom(s, plan, request, row === NO_FREE_ROW)) {
+    // Who gave its blocks may have made more of the prefix known. The hits of all groups are taken as they are found, so it is looked up again.
+    if (config.kvGroups !== null && fresh && matchPrefix(s, request) !== numHits) return true;
+    row = take();
+  }
   if (row < 0) {
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
     return false;

@@ -198,7 +198,8 @@ describe('generated traces with KV cache groups', () => {
 
   it('are the same for the same seed, and others for other faults', () => {
     expect(JSON.stringify(generateGroupTrace(7))).toBe(JSON.stringify(traces[6]));
-    const others = traces.filter((trace) => replayWith(trace, ALL).differences.length > 0);
-    expect(others.length).toBeGreaterThan(2);
+    let others = 0;
+    for (const trace of traces) if (others < 3 && replayWith(trace, ALL).differences.length > 0) others++;
+    expect(others).toBe(3);
   });
 });

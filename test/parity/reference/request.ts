@@ -21,9 +21,9 @@ export class ReferenceRequest implements SubjectRequest {
   framesToDrop = 0;
   /** Tokens of all batches in flight. */
   numInFlight = 0;
-  /** Tokens in flight from before its preemption, whose outputs are delivered, or dropped. */
+  /** Tokens in flight from before its last preemption, and whether their outputs are dropped and not delivered. */
   numStale = 0;
-  numToDrop = 0;
+  dropsStale = false;
   /** The number of the batch that it was in last. */
   lastBatch = 0;
   /** Content names of its full stretches of tokens. */

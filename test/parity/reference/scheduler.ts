@@ -140,11 +140,10 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
 
   /** Tokens of a batch are in flight no more. Whether its output is from before a preemption, and whether it is dropped. */
   #arrive(request: ReferenceRequest, tokens: number): { isStale: boolean; isDropped: boolean } {
-    const [isStale, isDropped] = [request.numStale > 0, request.numToDrop > 0];
+    const isStale = request.numStale > 0;
     request.numInFlight -= tokens;
     request.numStale = Math.max(0, request.numStale - tokens);
-    request.numToDrop = Math.max(0, request.numToDrop - tokens);
-    return { isStale, isDropped };
+    return { isStale, isDropped: isStale && request.dropsStale };
   }
 
   #outputs(present: Row[]): SubjectOutputs {
@@ -257,7 +256,8 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       const queue = this.queues.next();
       if (!queue) break;
       const request = queue[0];
-      if (!this.#isReady(request) || request.numStale > 0 || !this.#fits(request, adapters)) {
+      const awaits = () => request.numStale > 0 && !request.dropsStale;
+      if (!this.#isReady(request) || awaits() || !this.#fits(request, adapters)) {
         if (!request.isFinished) passedOver.push(request);
         queue.shift();
         continue;
@@ -293,7 +293,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
         reserve: reserveFullIsl,
         publishes: !loads,
         spare: running.length > 0 ? Math.floor(rules.watermark * numBlocks) : 0,
-        reserved: rules.loadReservation && loads ? this.#reserved(request) : 0,
+        reserved: rules.loadReservation && loads ? this.#reserved() : 0,
       };
       if (!blocks.allocate(request, hits ? { ...need, hits } : need)) break;
       const rows = request.rows.map(({ blocks }) => Int32Array.from(blocks));
@@ -331,12 +331,9 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     return this.rules.padDecode && decode ? this.options.numSpeculativeTokens : 0;
   }
 
-  /** Blocks that the prompts under way still need, but for those that hold none, and for the request that asks: vLLM counts these too. */
-  #reserved(request: ReferenceRequest): number {
-    const others = [...this.prefills].filter(
-      (other) => other !== request && other.rows.some(({ blocks }) => blocks.length > 0),
-    );
-    return others.reduce((sum, other) => sum + this.blocks.missing(other), 0);
+  /** Blocks that the prompts under way still need; a request whose load failed wholly counts too, also if it is the one that asks. */
+  #reserved(): number {
+    return [...this.prefills].reduce((sum, request) => sum + this.blocks.missing(request), 0);
   }
 
   /** A blocked request need not stay blocked. */

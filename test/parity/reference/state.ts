@@ -100,10 +100,10 @@ export abstract class ReferenceState {
   resetPrefixCache({ resetRunning }: { resetRunning: boolean }): { ok: boolean } {
     while (resetRunning && this.queues.running.length > 0) {
       const request = this.queues.running[this.queues.running.length - 1];
-      this.preempt(request);
+      const byTokens = this.rules.resetsByTokens || this.rules.preemptedOutputs !== 'deliver';
+      this.preempt(request, byTokens);
       this.resetVictims.push(request.id);
-      if (this.rules.resetsByTokens || this.rules.preemptedOutputs !== 'deliver') this.#dropInFlight(request);
-      else request.framesToDrop = request.numOutputPlaceholders;
+      if (!byTokens) request.framesToDrop = request.numOutputPlaceholders;
       request.numOutputPlaceholders = 0;
     }
     if (resetRunning) this.previous.clear();
@@ -149,16 +149,18 @@ export abstract class ReferenceState {
     this.requests.clear();
   }
 
-  #dropInFlight(request: ReferenceRequest): void {
-    request.numToDrop = request.numInFlight;
-    request.numStale = 0;
-  }
-
-  protected preempt(request: ReferenceRequest): void {
+  /**
+   * vLLM's _preempt_request.
+   * @param drops outputs in flight are dropped, whatever the rules say of a preemption; what is dropped already stays dropped, with all behind it
+   */
+  protected preempt(request: ReferenceRequest, drops = false): void {
     const { preemptedOutputs } = this.rules;
-    if (preemptedOutputs === 'discard') this.#dropInFlight(request);
-    if (preemptedOutputs === 'await') request.numStale = request.numInFlight;
-    if (preemptedOutputs !== 'deliver') request.numOutputPlaceholders = 0;
+    if (preemptedOutputs !== 'deliver' || drops) {
+      const stays = request.dropsStale && request.numStale > 0;
+      request.dropsStale = drops || stays || preemptedOutputs === 'discard';
+      request.numStale = request.numInFlight;
+      request.numOutputPlaceholders = 0;
+    }
     this.#giveUp(request);
     this.prefills.delete(request);
     request.status = 'PREEMPTED';

@@ -166,4 +166,42 @@ describe('what a connector sees of KV cache groups', () => {
     expect(connector.calls.filter((call) => call.startsWith('alloc'))).toEqual(['alloc a 0 of 2']);
     expect(driver.scheduler.hasWork()).toBe(true);
   });
+
+  describe('that all tokens of a request are too many where the last one needs more than the next', () => {
+    // 16 tokens: the last one is computed again, behind 15.
+    const refused = (group: KvGroupOptions, numTokens = 16, more: object = {}): number => {
+      const { driver, connector } = viewed([{ type: 'full', blockSize: 4 }, group], more);
+      connector.match = { numTokens, async: true };
+      driver.add({ id: 'a', prompt: prompt(16), maxTokens: 1 });
+      step(driver.scheduler);
+      const { refusedMatches, externalHits, numLoading } = driver.scheduler.stats();
+      expect([externalHits, numLoading]).toEqual(refusedMatches === 1 ? [0, 0] : [numTokens, 1]);
+      return refusedMatches;
+    };
+
+    it.each<[string, KvGroupOptions, number]>([
+      ['a window that begins in another block', { type: 'sliding', blockSize: 4, window: 5 }, 1],
+      ['a window that begins in the same block', { type: 'sliding', blockSize: 4, window: 4 }, 0],
+      ['a chunk that ends there', { type: 'chunked', blockSize: 4, chunk: 8 }, 1],
+      ['a chunk that goes on', { type: 'chunked', blockSize: 4, chunk: 12 }, 0],
+      ['a state', { type: 'mamba', mode: 'all', blockSize: 4 }, 1],
+      ['all tokens', { type: 'full', blockSize: 4 }, 0],
+    ])('%s', (_, group, expected) => {
+      expect(refused(group)).toBe(expected);
+      expect(refused(group, 12)).toBe(0);
+      expect(refused(group, 16, { deviations: { refuseWholeMatches: false } })).toBe(0);
+    });
+
+    it('nor at once, where the last token is left out', () => {
+      const { driver, connector } = viewed([
+        { type: 'full', blockSize: 4 },
+        { ...SLIDING, window: 5 },
+      ]);
+      connector.match = { numTokens: 16, async: false };
+      driver.add({ id: 'a', prompt: prompt(16), maxTokens: 1 });
+      const plan = driver.scheduler.schedule();
+      expect([plan.numComputedTokens[0], plan.numScheduledTokens[0]]).toEqual([0, 16]);
+      expect(driver.scheduler.stats().refusedMatches).toBe(1);
+    });
+  });
 });

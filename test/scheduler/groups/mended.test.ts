@@ -1,6 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type KvGroupOptions, type Plan, Scheduler, type SchedulerOptions } from '../../../src/index.js';
 import { poolTokens } from '../../../src/scheduler/options/options.js';
+import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 
 const OPTIONS = {
   blockSize: 4,
@@ -76,6 +77,27 @@ it.each([15, 16, 17, 18])(
     expect(scheduler.schedule().totalTokens).toBe(Math.min(length, 16));
   },
 );
+
+it('a load that gives its blocks to whoever is first in line makes more of its prefix known: it is looked up again', () => {
+  const connector = new ViewingConnector();
+  const scheduler = schedulerOf([{ type: 'full' }, { type: 'sliding', window: 9 }], {
+    ...{ connector, strict: true, policy: 'priority', numBlocks: 12, reserveFullIsl: false },
+  });
+  // One block of each group has a hash from now on.
+  scheduler.add({ id: 'known', prompt: prompt(5), maxTokens: 1 });
+  bring(scheduler, scheduler.schedule(), 9);
+  connector.match = { numTokens: 8, async: true };
+  const loading = scheduler.add({ id: 'loading', prompt: prompt(13), maxTokens: 1, priority: 1 });
+  scheduler.update(scheduler.schedule(), { tokens: new Int32Array(0), counts: new Int32Array(0) });
+  scheduler.updateTransfers({ finishedReceiving: [{ handle: loading }] });
+  connector.match = null;
+  scheduler.add({ id: 'first', prompt: prompt(20), maxTokens: 1, priority: 0 });
+  const plan = scheduler.schedule();
+  expect(scheduler.stats().loadsReclaimed).toBe(1);
+  expect(plan.requests[0].id).toBe('first');
+  expect(plan.numComputedTokens[0]).toBe(12);
+  scheduler.verify();
+});
 
 it('the next chunk of a session ends a step where a block ends, so that there is a state to keep', () => {
   const scheduler = schedulerOf([{ type: 'full' }, { type: 'mamba', mode: 'align' }], { pipelineDepth: 1 });

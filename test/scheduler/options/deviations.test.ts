@@ -160,6 +160,20 @@ describe('endOutgrown', () => {
     expect(driver.scheduler.numRunning).toBe(1);
     expect(driver.ends.get(handle)).toEqual([]);
   });
+
+  for (const endOutgrown of [true, false]) {
+    const what = endOutgrown ? 'end it' : 'keep it for ever, passed over, as vLLM of August does';
+    it(`${endOutgrown ? 'on' : 'off'}: tokens beyond maxModelLen that a reset has computed again ${what}`, () => {
+      const driver = new Driver({ maxModelLen: 12, deviations: { endOutgrown } });
+      const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 20, minTokens: 20 });
+      while (driver.text(handle).length < 6) driver.step();
+      driver.scheduler.resetPrefixCache({ resetRunning: true });
+      for (let i = 0; i < 20 && driver.scheduler.hasWork(); i++) driver.step();
+      expect(driver.scheduler.numRunning).toBe(endOutgrown ? 0 : 1);
+      expect(driver.ends.get(handle)).toEqual(endOutgrown ? ['length'] : []);
+      expect(driver.text(handle)).toHaveLength(endOutgrown ? 6 : 7);
+    });
+  }
 });
 
 describe('evictUnscheduled', () => {

@@ -68,7 +68,6 @@ describe('workloads under the rules of August', () => {
     { preemptedIds: 'step' },
   ] as const)('depend on %o', (rule) => {
     const make: MakeSubject = (options) => makeScheduler({ ...options, ...rule });
-    const found = traces.filter((trace) => replay(trace, make).differences.length > 0);
-    expect(found.length).toBeGreaterThan(0);
+    expect(traces.some((trace) => replay(trace, make).differences.length > 0)).toBe(true);
   });
 });

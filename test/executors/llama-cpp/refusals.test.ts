@@ -38,6 +38,14 @@ describe.skipIf(!hasLlama)('what is refused over llama.cpp', () => {
     });
     // What llama.cpp alone notices.
     await expect(open(renamed)).rejects.toEqual(bad(/cannot be loaded: .*attn_q/));
+    // What nobody notices before a text needs it: the token of a byte is another one.
+    const pieces = use.path({ vocabulary: 'llama' });
+    const bytes = readFileSync(pieces);
+    bytes.write('<0x?1>', bytes.indexOf('<0x41>'));
+    writeFileSync(pieces, bytes);
+    const model = await open(pieces);
+    expect(() => model.tokenize('A')).toThrow(bad(/has a vocabulary that cannot write the text: /));
+    model.dispose();
   });
 
   it('options, before anything is loaded', async () => {

@@ -84,6 +84,9 @@ describe.skipIf(!hasLlama)('what is refused over llama.cpp', () => {
     // Weights of the last layer.
     for (let at = bytes.length - 4096; at < bytes.length; at += 4) bytes.writeFloatLE(Number.NaN, at);
     writeFileSync(path, bytes);
+    await expect(
+      openLlamaModel({ path, libraryFolder: libraryFolder(), checkTensors: true }),
+    ).rejects.toEqual(error('ERR_BLOCKSTEP_BAD_MODEL', /cannot be loaded: .*blk\.3\S+ has invalid data/));
     const model = await open(path);
     const { engine } = await use.engine(model);
     const grammar = model.grammar({ gbnf: 'root ::= [a-z]' });

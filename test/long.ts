@@ -36,7 +36,7 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     command: 'tsx test/testing/long.ts',
   },
   llama: {
-    what: 'random engines over llama.cpp, 100 seeds of each configuration, every token that of the model alone; --first S for others',
+    what: 'random engines over llama.cpp, 40 seeds of each configuration, every token that of the model alone; --first S for others',
     command: 'tsx test/executors/llama-cpp/equality/long.ts',
   },
   pipeline: {

@@ -2,13 +2,13 @@ import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import OpenAI from 'openai';
-import { describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventsOf } from '../../serve/support/served.js';
 import { endTokens, type RandomModel, writeRandomModel } from '../../support/gguf/random-model.js';
 import { llamaForTests } from '../../support/llama/library.js';
-import { temporaryFolder } from '../../support/temp-file.js';
+import { temporaryFolder, useTempFiles } from '../../support/temp-file.js';
 import { until } from '../../support/waiting.js';
-import { serveModel } from './served-model.js';
+import { serveModel, startServer } from './served-model.js';
 
 const { folder, reason } = llamaForTests();
 const TEXT = 'Hello the abbé, 漢字 🙂 <tag>';
@@ -21,8 +21,18 @@ function modelFile(model: RandomModel = {}): string {
 }
 
 describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
-  it('serves a model, says what it chose, streams what it says, and ends when it is interrupted', async () => {
-    const { said, url, child, ended, ask } = await serveModel(modelFile(), '--threads', '1');
+  // For all tests that ask it alone: a process takes longer to start than they do. The last one ends it.
+  let plain: Awaited<ReturnType<typeof startServer>>;
+  const write = useTempFiles();
+  beforeAll(async () => {
+    const file = write('my-model.gguf', '');
+    writeRandomModel(file);
+    plain = await startServer(file, '--threads', '1');
+  });
+  afterAll(() => plain?.end());
+
+  it('serves a model, says what it chose, and streams what it says', async () => {
+    const { said, url, ask } = plain;
     expect(said.stderr).toMatch(/^loading \S+my-model\.gguf \(0\.9 MiB\)\nloaded in \d+\.\d s\n$/);
     expect(said.stdout).toMatch(/^"my-model" is served at http:\/\/127\.0\.0\.1:\d+\n/);
     expect(said.stdout).toMatch(
@@ -51,8 +61,6 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     expect(whole.usage?.prompt_tokens_details?.cached_tokens).toBeGreaterThanOrEqual(16);
     const { error } = await ask('/v1/embeddings', { input: 'a' });
     expect(error.code).toBe('unsupported_route');
-    child.kill('SIGTERM');
-    expect(await ended).toEqual([0, null]);
   });
 
   it.each<[string, RandomModel, string]>([
@@ -75,7 +83,8 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
   );
 
   it.each(['gpt2', 'llama'] as const)('has the vocabulary of the model: %s', async (vocabulary) => {
-    const { ask, said } = await serveModel(modelFile({ vocabulary }), '--threads', '1');
+    const { ask, said } =
+      vocabulary === 'gpt2' ? plain : await serveModel(modelFile({ vocabulary }), '--threads', '1');
     expect(said.stderr).not.toContain('ERR');
     const { tokens } = await ask('/tokenize', { prompt: TEXT });
     const begin = vocabulary === 'gpt2' ? 0 : 1;
@@ -98,7 +107,7 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
   });
 
   it('picks tokens as a request says', async () => {
-    const { ask } = await serveModel(modelFile(), '--threads', '1');
+    const { ask } = plain;
     const { tokens } = await ask('/tokenize', { prompt: 'x', add_special_tokens: false });
     const only = await ask('/v1/completions', {
       prompt: 'a',
@@ -128,7 +137,7 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
   });
 
   it('holds texts to a format, and refuses formats that it cannot heed', async () => {
-    const { ask, post } = await serveModel(modelFile(), '--threads', '1');
+    const { ask, post } = plain;
     const properties = {
       color: { enum: ['red', 'blue'] },
       sizes: { type: 'array', items: { type: 'integer' }, maxItems: 2 },
@@ -156,13 +165,13 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
 
   it('drafts what stood in the prompt, and says what it says without', async () => {
     const file = modelFile();
-    const plain = await serveModel(file, '--threads', '1', '--cache-type', 'f32');
+    const without = await serveModel(file, '--threads', '1', '--cache-type', 'f32');
     const drafting = await serveModel(
       file,
       ...['--threads', '1', '--cache-type', 'f32', '--num-speculative-tokens', '3'],
     );
     const body = { prompt: 'a rose is a rose is a rose is', max_tokens: 40, temperature: 0 };
-    const { choices } = await plain.ask('/v1/completions', body);
+    const { choices } = await without.ask('/v1/completions', body);
     expect((await drafting.ask('/v1/completions', body)).choices).toEqual(choices);
     const metrics = await (await fetch(`${drafting.url}/metrics`)).text();
     expect(Number(/^vllm:spec_decode_num_draft_tokens_total\S* (\d+)/m.exec(metrics)?.[1])).toBeGreaterThan(
@@ -207,7 +216,7 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
   });
 
   it('frees what a client leaves', async () => {
-    const { url, post } = await serveModel(modelFile(), '--threads', '1');
+    const { url, post } = plain;
     const abort = new AbortController();
     const response = await fetch(`${url}/v1/completions`, {
       method: 'POST',
@@ -226,5 +235,30 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
       return left === 0;
     }, 'an idle server');
     expect((await post('/v1/completions', { prompt: 'b', max_tokens: 2 })).status).toBe(200);
+  });
+
+  it('is interrupted in the middle of answers: lets them end, takes no more, and ends', async () => {
+    const { said, url, child, ended, post } = plain;
+    const text = { prompt: 'a', ignore_eos: true, stream: true };
+    // This one goes on until its client leaves, so that the server is there as long as it is looked at.
+    const leaving = new AbortController();
+    const long = await fetch(`${url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...text, max_tokens: 4000 }),
+      signal: leaving.signal,
+    });
+    await long.body!.getReader().read();
+    const answers = [150, 151, 152].map((max_tokens) => post('/v1/completions', { ...text, max_tokens }));
+    const begun = await Promise.all(answers);
+    child.kill('SIGTERM');
+    await until(() => said.stderr.includes('ending: unfinished requests may finish'), 'the end');
+    expect((await post('/v1/completions', { prompt: 'b', max_tokens: 2 })).status).toBe(503);
+    for (const response of begun) {
+      const events = await eventsOf(response);
+      expect(events.at(-1)).toMatchObject({ choices: [{ finish_reason: 'length' }] });
+    }
+    leaving.abort();
+    expect(await ended).toEqual([0, null]);
   });
 });

@@ -10,15 +10,22 @@ const MAIN = scriptArguments(import.meta.url, '../../../src/cli/main');
 
 /** `blockstep serve` in a process of its own, as a user starts it, until the test ends. */
 export async function serveModel(file: string, ...args: string[]) {
+  const served = await startServer(file, ...args);
+  onTestFinished(served.end);
+  return served;
+}
+
+/** The same for a suite: whoever starts it ends it. */
+export async function startServer(file: string, ...args: string[]) {
   const { folder } = llamaForTests();
   const child = spawn(process.execPath, [...MAIN, 'serve', '--port', '0', '--model', file, ...args], {
     env: { ...process.env, BLOCKSTEP_LLAMA_LIBRARY: folder ?? '' },
   });
   const ended = once(child, 'exit') as Promise<[number | null, string | null]>;
-  onTestFinished(async () => {
+  const end = async (): Promise<void> => {
     child.kill('SIGKILL');
     await ended;
-  });
+  };
   const said = { stdout: '', stderr: '' };
   child.stdout.on('data', (bytes) => {
     said.stdout += bytes;
@@ -35,5 +42,5 @@ export async function serveModel(file: string, ...args: string[]) {
       body: JSON.stringify(body),
     });
   const ask = (path: string, body: object) => answerOf(post(path, body));
-  return { child, ended, said, url, post, ask };
+  return { child, ended, end, said, url, post, ask };
 }

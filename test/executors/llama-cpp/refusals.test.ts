@@ -38,6 +38,14 @@ describe.skipIf(!hasLlama)('what is refused over llama.cpp', () => {
     });
     // What llama.cpp alone notices.
     await expect(open(renamed)).rejects.toEqual(bad(/cannot be loaded: .*attn_q/));
+    // What nobody notices before a text needs it: the token of a byte is another one.
+    const pieces = use.path({ vocabulary: 'llama' });
+    const bytes = readFileSync(pieces);
+    bytes.write('<0x?1>', bytes.indexOf('<0x41>'));
+    writeFileSync(pieces, bytes);
+    const model = await open(pieces);
+    expect(() => model.tokenize('A')).toThrow(bad(/has a vocabulary that cannot write the text: /));
+    model.dispose();
   });
 
   it('options, before anything is loaded', async () => {
@@ -68,6 +76,25 @@ describe.skipIf(!hasLlama)('what is refused over llama.cpp', () => {
       bad(/variant must be auto or cpu, since llama\.cpp finds no GPU.*, got "cuda"/),
     );
     (await openLlamaModel({ ...options, variant: 'cuda', gpuLayers: 0 })).dispose();
+  });
+
+  it('a token where the logits are no numbers, each request by itself', async () => {
+    const path = use.path();
+    const bytes = readFileSync(path);
+    // Weights of the last layer.
+    for (let at = bytes.length - 4096; at < bytes.length; at += 4) bytes.writeFloatLE(Number.NaN, at);
+    writeFileSync(path, bytes);
+    await expect(
+      openLlamaModel({ path, libraryFolder: libraryFolder(), checkTensors: true }),
+    ).rejects.toEqual(error('ERR_BLOCKSTEP_BAD_MODEL', /cannot be loaded: .*blk\.3\S+ has invalid data/));
+    const model = await open(path);
+    const { engine } = await use.engine(model);
+    const grammar = model.grammar({ gbnf: 'root ::= [a-z]' });
+    for (const how of [{}, { params: { temperature: 1 } }, { params: { logprobs: 2 } }, { grammar }]) {
+      const ended = engine.submit({ prompt: [5, 6], maxTokens: 4, ...how }).result();
+      await expect(ended).rejects.toEqual(error('ERR_BLOCKSTEP_EXECUTOR', /with error 3$/));
+    }
+    model.dispose();
   });
 
   it('a pool that does not fit into memory, with what would', async () => {

@@ -100,11 +100,11 @@ export class FileBytes {
     return Number(this.#chunk.readBigInt64LE(at));
   }
 
-  /** Its length in 64 bits, then UTF-8. */
-  text(): string {
+  /** Its length in 64 bits, then UTF-8. @param encoding `latin1` gives other bytes as other texts, whatever they are */
+  text(encoding: 'utf8' | 'latin1' = 'utf8'): string {
     const length = this.u64();
     if (length > LONGEST_TEXT) throw this.#cutOff(length);
-    return this.bytes(length).toString('utf8');
+    return this.bytes(length).toString(encoding);
   }
 
   /** Makes so many bytes ready. @returns where they begin in the chunk */

@@ -11,7 +11,7 @@ const MOST_KEPT = 4096;
 const MOST_DIMENSIONS = 4;
 const DEFAULT_ALIGNMENT = 32;
 
-/** A value of a file's metadata. Of a list with more than 4,096 items only the length is kept. */
+/** A value of a file's metadata. Of the tokens, and of a list with more than 4,096 items, only the length is kept. */
 export type GgufValue =
   | string
   | number
@@ -59,6 +59,7 @@ const READERS: Readonly<Record<number, Reader>> = {
 };
 const TEXT = 8;
 const LIST = 9;
+const TOKENS = 'tokenizer.ggml.tokens';
 
 /**
  * Reads what stands in a GGUF file in front of its weights, and checks that the weights are there: all that can be known of a model
@@ -140,10 +141,25 @@ function readValue(path: string, key: string, bytes: FileBytes): GgufValue {
   const [least, read] = readerOf(path, key, itemType);
   if (length * least > bytes.left)
     throw new CutOff(`${shortened(key)} is to have ${length} items, and there are ${bytes.left} bytes`);
+  if (key === TOKENS && itemType === TEXT) {
+    checkTokens(path, length, bytes);
+    return { length };
+  }
   if (length <= MOST_KEPT) return Array.from({ length }, () => read(bytes));
   if (itemType !== TEXT) bytes.skip(length * least);
   else for (let i = 0; i < length; i++) bytes.skip(bytes.u64());
   return { length };
+}
+
+/** Reads the tokens. llama.cpp aborts the process where two are equal; one without a text is given one by it. */
+function checkTokens(path: string, count: number, bytes: FileBytes): void {
+  const first = new Map<string, number>();
+  for (let i = 0; i < count; i++) {
+    const token = bytes.text('latin1') || `[EMPTY_${i}]`;
+    const before = first.get(token);
+    if (before !== undefined) throw badModel(path, `is damaged: its tokens ${before} and ${i} are the same`);
+    first.set(token, i);
+  }
 }
 
 function readerOf(path: string, key: string, type: number): Reader {

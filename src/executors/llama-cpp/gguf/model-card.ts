@@ -33,6 +33,8 @@ export interface ModelCard {
 /** Architectures that generate no text one token after the other. */
 const NO_GENERATORS =
   /^(clip|.*bert.*|t5encoder|t5|gemma-embedding|llama-embed|eagle3|dflash|dream|llada.*|rnd1|wavtokenizer-dec)$/;
+/** LLAMA_MAX_LAYERS. */
+const MOST_LAYERS = 512;
 const SAMPLING = { temperature: 'temp', top_k: 'top_k', top_p: 'top_p', min_p: 'min_p' } as const;
 
 /**
@@ -52,6 +54,7 @@ export function readModelCard({ path, values, tensors, weightBytes }: GgufFile):
     throw badModel(path, `has the architecture ${architecture}, which generates no text token by token`);
   const { needed, number, perLayer } = numbersOf(path, architecture, values);
   const numLayers = needed('block_count');
+  checkAsserted(path, architecture, values, numLayers);
   const width = needed('embedding_length');
   const heads = perLayer('attention.head_count', numLayers, 0);
   const kvHeads = perLayer('attention.head_count_kv', numLayers, null).map(
@@ -92,6 +95,24 @@ export function readModelCard({ path, values, tensors, weightBytes }: GgufFile):
   };
 }
 
+/** Refuses values at which llama.cpp would abort the process, by its assertions, where it could have refused the file. */
+function checkAsserted(
+  path: string,
+  architecture: string,
+  values: ReadonlyMap<string, GgufValue>,
+  numLayers: number,
+): void {
+  if (numLayers > MOST_LAYERS)
+    throw badModel(path, `has ${numLayers} layers, and llama.cpp has room for ${MOST_LAYERS} at most`);
+  for (const [key, value] of values)
+    if (key.endsWith('_epsilon') && typeof value === 'number' && !(value >= 0))
+      throw badModel(path, `is damaged: ${key} is ${value}, and no number from 0 on`);
+  // Of each so many layers the last one has no window.
+  const of = (key: string) => values.get(`${architecture}.attention.${key}`);
+  if (Number(of('sliding_window') ?? 0) > 0 && of('sliding_window_pattern') === 1)
+    throw badModel(path, 'is damaged: it has a sliding window, and no layer that has it');
+}
+
 function numbersOf(path: string, architecture: string, values: ReadonlyMap<string, GgufValue>) {
   const number = (key: string): number | null => {
     const value = values.get(`${architecture}.${key}`);
@@ -99,7 +120,7 @@ function numbersOf(path: string, architecture: string, values: ReadonlyMap<strin
   };
   const needed = (key: string): number => {
     const value = number(key);
-    if (value === null || value < 1 || value > 2 ** 31)
+    if (value === null || value < 1 || value >= 2 ** 31)
       throw badModel(path, `does not say its ${key} (${architecture}.${key})`);
     return value;
   };

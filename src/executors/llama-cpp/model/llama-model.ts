@@ -85,11 +85,17 @@ export class LlamaModel {
   /**
    * Turns a text into tokens.
    * @returns token ids, a new array
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED; ERR_BLOCKSTEP_BAD_MODEL where the vocabulary lacks what the text needs
    */
   tokenize(text: string, { addSpecial = false, parseSpecial = false }: TokenizeOptions = {}): Int32Array {
     if (typeof text !== 'string') throw badArg('text', text, 'a string');
-    return this.#alive().tokenize(text, addSpecial, parseSpecial);
+    const native = this.#alive();
+    try {
+      return native.tokenize(text, addSpecial, parseSpecial);
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : describeError(cause);
+      throw badModel(this.card.path, `has a vocabulary that cannot write the text: ${why}`, cause);
+    }
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { StepTables } from '../../../core/tables.js';
 import type { ExecutorPlan, ExecutorRequest } from '../../../engine/executor/executor.js';
 import type { NativeContext } from '../native/binding.js';
+import { EntryError } from './entry-error.js';
 import { LlamaGrammar } from './llama-grammar.js';
 import { LIKELIEST, readChoice } from './token-choice.js';
 
@@ -29,18 +30,18 @@ export class Samplers {
   /**
    * Finds the samplers of a plan's entries that sample, and makes those that are new.
    * @param numbers [entry] is given the number of its sampler; -1: the likeliest token
-   * @param errors [entry] is 1 for an entry whose parameters are bad
+   * @param errors [entry] is given `EntryError.sampler` where its parameters are bad
    */
   find(plan: ExecutorPlan, tables: StepTables, numbers: Int32Array, errors: Uint8Array): void {
     for (let i = 0; i < plan.numRequests; i++) {
       numbers[i] = -1;
-      errors[i] = 0;
+      errors[i] = EntryError.none;
       if (plan.maxOutputTokens[i] === 0) continue;
       try {
         numbers[i] = this.#of(plan.requests[i], tables, i);
       } catch {
         // They are checked where the request is submitted, but not in every engine.
-        errors[i] = 1;
+        errors[i] = EntryError.sampler;
       }
     }
   }

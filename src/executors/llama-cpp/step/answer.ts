@@ -1,12 +1,13 @@
 import type { ExecutorPlan, ExecutorResult } from '../../../engine/executor/executor.js';
 import type { TokenLogprobs } from '../../../engine/executor/sampling-params.js';
 import type { NativeAnswer } from '../native/binding.js';
+import { EntryError } from '../sampling/entry-error.js';
 import type { Samplers } from '../sampling/samplers.js';
 import type { Program } from './program.js';
 
 /**
  * Turns what a program brought into the answer to its plan: the entries of calls that were not done have failed.
- * @param entryErrors [entry] 1: it has failed already
+ * @param entryErrors [entry] `EntryError` of those that have failed already
  */
 export function readAnswer(
   plan: ExecutorPlan,
@@ -20,7 +21,8 @@ export function readAnswer(
   const starts = new Int32Array(n);
   const errors = entryErrors.slice(0, n);
   const extras = new Map<number, TokenLogprobs[]>();
-  if (failure !== '') for (let i = 0; i < n; i++) if (!program.isDone(i, callsDone)) errors[i] = 1;
+  if (failure !== '')
+    for (let i = 0; i < n; i++) if (!program.isDone(i, callsDone)) errors[i] = EntryError.call;
   let at = 0;
   let logprobsAt = 0;
   for (const entry of program.sampling) {
@@ -29,8 +31,7 @@ export function readAnswer(
     starts[entry] = at;
     at += count;
     if (errors[entry] === 0) counts[entry] = count;
-    // No token had a probability, or its grammar was at an end.
-    if (count === 0) errors[entry] = 1;
+    if (count === 0 && errors[entry] === EntryError.none) errors[entry] = EntryError.noToken;
     if (samplers.numLogprobs(plan.requests[entry].handle) < 0) continue;
     const read: TokenLogprobs[] = [];
     for (let k = 0; k < count; k++) logprobsAt = readLogprobs(logprobs, logprobsAt, read);

@@ -15,6 +15,11 @@ const bundle = modules === null ? null : join(modules, 'node-llama-cpp', 'llama'
 const compiler = process.env['CXX'] ?? 'c++';
 const canCompile =
   bundle !== null && existsSync(bundle) && spawnSync(compiler, ['--version']).error === undefined;
+function git(args: readonly string[]): void {
+  const { status, stderr } = spawnSync('git', args, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(stderr);
+}
+
 if (!canCompile) console.error('skipped the API of llama.cpp: there are no headers, or there is no compiler');
 
 describe('the description of the API of llama.cpp', () => {
@@ -33,10 +38,9 @@ describe('the description of the API of llama.cpp', () => {
       const folder = dirname(write('api.h', api));
       const source = join(folder, 'llama.cpp');
       if (!existsSync(source)) {
-        const { status, stderr } = spawnSync('git', ['clone', '--quiet', bundle as string, source], {
-          encoding: 'utf8',
-        });
-        if (status !== 0) throw new Error(stderr);
+        git(['clone', '--quiet', '--no-checkout', bundle as string, source]);
+        // Of 200 MB the headers alone.
+        git(['-C', source, 'checkout', '--quiet', 'HEAD', '--', 'include', 'ggml/include']);
       }
       const program = write('check.cc', checkingProgram(readApi(api)));
       const include = [folder, join(source, 'include'), join(source, 'ggml', 'include')].map(

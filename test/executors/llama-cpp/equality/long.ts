@@ -13,7 +13,7 @@ import { type RunFigures, type RunOptions, randomRun, sumOf } from './random-run
 const HELP = `npm run test:long -- llama [--seeds N] [--first S] [--config NAME] [--model NAME] [--fault NAME]
 
 Random requests in random engines over llama.cpp, every token compared with that of the model alone.
-  --seeds N      seeds of each configuration (default 100)
+  --seeds N      seeds of each configuration (default 40: some minutes on two cores)
   --first S      the first seed (default 1)
   --config NAME  greedy, drafts, sampling, both, failing, usual (default: all)
   --model NAME   llama, q8, gemma3, mamba, lfm2 (default: all)
@@ -37,7 +37,7 @@ const MODELS: Readonly<Record<string, RandomModel>> = {
 
 const { values } = parseArgs({
   options: {
-    seeds: { type: 'string', default: '100' },
+    seeds: { type: 'string', default: '40' },
     first: { type: 'string', default: '1' },
     config: { type: 'string' },
     model: { type: 'string' },
@@ -53,6 +53,7 @@ const { folder } = llamaForTests();
 if (folder === null) process.exit(2);
 const scratch = mkdtempSync(join(tmpdir(), 'blockstep-llama-'));
 let bad = 0;
+let [requests, positions] = [0, 0];
 for (const [name, written] of Object.entries(MODELS)) {
   if (values.model !== undefined && values.model !== name) continue;
   const path = join(scratch, `${name}.gguf`);
@@ -74,6 +75,8 @@ for (const [name, written] of Object.entries(MODELS)) {
     }
     alone.dispose();
     const { reports, ...sum } = sumOf(all);
+    requests += sum.requests;
+    positions += sum.compared;
     console.log(`${name}, ${config}: ${JSON.stringify(sum)}`);
     for (const report of reports.slice(0, 6)) console.log(`  ${report.slice(0, 300)}`);
     // Of steps that are made to fail the requests end with errors.
@@ -82,6 +85,9 @@ for (const [name, written] of Object.entries(MODELS)) {
   model.dispose();
 }
 rmSync(scratch, { recursive: true });
+console.log(
+  `${positions} tokens of ${requests} requests were compared in ${Math.round(performance.now() / 1000)} s; ${bad} were wrong`,
+);
 if (values.fault === undefined) process.exit(bad === 0 ? 0 : 1);
 console.log(bad > 0 ? 'the planted bug was noticed' : 'the planted bug was not noticed');
 process.exit(bad > 0 ? 0 : 1);

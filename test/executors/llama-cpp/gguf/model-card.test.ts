@@ -88,6 +88,49 @@ describe('a model’s file says of the model', () => {
   });
 });
 
+describe('a file at which llama.cpp would abort the process', () => {
+  const sizes = { block_count: 4, embedding_length: 8, context_length: 8 };
+  it.each<[string, (file: GgufFile) => void, RegExp]>([
+    [
+      'two tokens that are the same',
+      (file) => file.texts('tokenizer.ggml.tokens', ['a', '', '', 'b', 'a']),
+      /is damaged: its tokens 0 and 4 are the same$/,
+    ],
+    [
+      'too many layers',
+      (file) => file.u32('llama.block_count', 513),
+      /has 513 layers, and llama\.cpp has room for 512 at most$/,
+    ],
+    [
+      'an epsilon that is no number',
+      (file) => file.f32('llama.attention.layer_norm_rms_epsilon', Number.NaN),
+      /llama\.attention\.layer_norm_rms_epsilon is NaN, and no number from 0 on$/,
+    ],
+    [
+      'a window that no layer has',
+      (file) => {
+        file.u32('llama.attention.sliding_window', 32);
+        file.u32('llama.attention.sliding_window_pattern', 1);
+      },
+      /it has a sliding window, and no layer that has it$/,
+    ],
+    [
+      'a context longer than positions go',
+      (file) => file.u32('llama.context_length', 2 ** 31),
+      /does not say its context_length/,
+    ],
+  ])('is refused: %s', (_, edit, says) => {
+    const make = () =>
+      cardOfValues((file) => {
+        file.text('general.architecture', 'llama');
+        for (const [key, value] of Object.entries(sizes)) file.u32(`llama.${key}`, value);
+        edit(file);
+      });
+    expect(make).toThrow(says);
+    expect(make).toThrow(expect.objectContaining({ code: 'ERR_BLOCKSTEP_BAD_MODEL' }));
+  });
+});
+
 describe('a file of another kind than a language model', () => {
   it.each([
     ['an adapter', { 'general.type': 'adapter' }, /is no model, but "adapter"/],

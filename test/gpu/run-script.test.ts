@@ -46,7 +46,7 @@ beforeAll(() => {
   // It is asked for its version first.
   program(
     join(stage, 'node'),
-    '#!/usr/bin/env bash\n[ "$1" = --version ] && exit 0\nprintf "<%s>" "${@:2}"\nexit 7\n',
+    '#!/usr/bin/env bash\n[ "$1" = --version ] && exit 0\nshift\nprintf "<%s>" "$@"\nexit 7\n',
   );
   mkdirSync(bundle);
   if (!hasTools) return;

@@ -148,7 +148,7 @@ try {
   const said = project.run('node', ['transport.mjs'], node);
   if (said === '') return '';
   match(said, /^ERR_BLOCKSTEP_NO_PACKAGE a transport over Redis or Valkey needs/);
-  return /npm install (\S+)@'/.exec(said)?.[1] ?? said;
+  return /npm install (\S+)@/.exec(said)?.[1] ?? said;
 }
 
 /** A transport over Redis needs two packages: it names each that is missing, and none when both are there. */

@@ -395,8 +395,8 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'freed-twice',
     why: 'blocks that were kept for a transfer are given back twice',
-    file: 'src/scheduler/life/finish.ts',
-    text: `    request.keptBlocks = null;
+    file: 'src/scheduler/life/preempt.ts',
+    text: `  request.keptBlocks = null;
 `,
     replacement: '',
   },
@@ -454,15 +454,23 @@ export const PLANTS: readonly Plant[] = [
     name: 'rule-discard',
     why: 'outputs in flight of a request that was preempted are delivered, and computed again',
     file: 'src/scheduler/life/preempt.ts',
-    text: "if (preemptedOutputs === 'discard') discardOutputs(s, request);",
-    replacement: "if (preemptedOutputs === 'discard') void discardOutputs;",
+    text: "if (preemptedOutputs === 'discard' || (awaits && hasDropped(s, request))) discardOutputs(s, request);",
+    replacement:
+      "if (preemptedOutputs === 'discard') void discardOutputs;\n  else if (awaits && hasDropped(s, request)) discardOutputs(s, request);",
   },
   {
     name: 'rule-fenceFrees',
     why: 'a block comes back while a step may write it',
     file: 'src/scheduler/life/preempt.ts',
-    text: '  else fenceBlocks(s, request);\n',
+    text: '  else if (isComputed) fenceBlocks(s, request);\n',
     replacement: '',
+  },
+  {
+    name: 'rule-fenceFrees-kept',
+    why: 'a block that a transfer kept comes back while a step may write it',
+    file: 'src/scheduler/life/preempt.ts',
+    text: '  if (mayBeWritten(s, request)) s.fencedFrees.push(',
+    replacement: '  if (s.step < 0) s.fencedFrees.push(',
   },
   {
     name: 'rule-sessionSeats',

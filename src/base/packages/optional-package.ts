@@ -29,6 +29,8 @@ export function checkPackage(name: string, versions: string, what: string): void
 }
 
 function missing(name: string, versions: string, what: string, cause: unknown): BlockstepError {
-  const message = `${what} needs the package ${name}, which could not be loaded: npm install ${name}@'${versions}'`;
+  // A range has characters that a shell takes for its own.
+  const wanted = /^[\w.-]+$/.test(versions) ? versions : `'${versions}'`;
+  const message = `${what} needs the package ${name}, which could not be loaded: npm install ${name}@${wanted}`;
   return new BlockstepError('ERR_BLOCKSTEP_NO_PACKAGE', message, { cause });
 }

@@ -130,7 +130,7 @@ function submitAll(
           eosTokenId: endOfText,
           ignoreEos,
           stopTokenIds,
-          params: sampling,
+          params: paramsOf(sampling, i),
           ...(format !== null && grammar !== null && { grammar: grammar(format) }),
           ...(priority !== undefined && { priority }),
           ...(cacheSalt !== undefined && { cacheSalt }),
@@ -143,4 +143,11 @@ function submitAll(
     for (const stream of streams) stream.abort();
     throw error;
   }
+}
+
+/** Each choice of a prompt has a seed of its own, as in vLLM: all of them would be the same text otherwise. */
+function paramsOf(sampling: GenerationRequest['sampling'], choice: number): GenerationRequest['sampling'] {
+  if (sampling.seed === undefined || choice === 0) return sampling;
+  const seed = sampling.seed + choice;
+  return { ...sampling, seed: Number.isSafeInteger(seed) ? seed : choice - sampling.seed };
 }

@@ -1,13 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { writeRandomModel } from '../../support/gguf/random-model.js';
+import { type RandomModel, writeRandomModel } from '../../support/gguf/random-model.js';
 import { temporaryFolder } from '../../support/temp-file.js';
 import { run } from '../run-program.js';
 
-function modelFile(): string {
+function modelFile(model: RandomModel = {}): string {
   const path = join(temporaryFolder(), 'model.gguf');
-  writeRandomModel(path);
+  writeRandomModel(path, model);
   return path;
 }
 
@@ -33,6 +33,8 @@ describe('blockstep serve --model', () => {
     [['--gpu-layers', '-1'], /--gpu-layers.*Expected an integer >= 0/],
     [['--threads', '0'], /--threads.*Expected an integer >= 1/],
     [['--cache-type', 'q2'], /--cache-type.*Allowed choices are f32, f16, q8_0/],
+    [['--gpu-layers', '2', '--variant', 'cpu'], /--gpu-layers must be absent or 0 with --variant cpu, got 2/],
+    [['--max-num-seqs', '257'], /--max-num-seqs must be at most 256 with such a model, got 257/],
     [['--variant', 'tpu'], /--variant.*Allowed choices are auto, cpu, cuda, vulkan, metal/],
     [['--memory', '0'], /--memory.*Expected a number > 0/],
     [
@@ -41,6 +43,25 @@ describe('blockstep serve --model', () => {
     ],
   ])('refuses %j before anything is loaded', async (args, message) => {
     const { code, stderr, stdout } = await run(['serve', '--model', modelFile(), ...args]);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(message);
+    expect(stderr).not.toContain('loading');
+  });
+
+  it.each<[string[], RandomModel, RegExp]>([
+    [['--max-num-seqs', '129'], { architecture: 'gemma3' }, /--max-num-seqs must be at most 128 with such/],
+    [
+      ['--num-speculative-tokens', '2', '--speculative-method', 'ngram'],
+      { architecture: 'mamba' },
+      /--num-speculative-tokens must be 0, since the model has states, which cannot go back, got 2/,
+    ],
+    [
+      ['--enable-prefix-caching'],
+      { architecture: 'lfm2' },
+      /--enable-prefix-caching must be absent, since the model has states, which cannot go back/,
+    ],
+  ])('refuses %j with such a model before it is loaded: %j', async (args, model, message) => {
+    const { code, stderr, stdout } = await run(['serve', '--model', modelFile(model), ...args]);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(message);
     expect(stderr).not.toContain('loading');

@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
@@ -169,16 +170,22 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     );
   });
 
-  it('has no chats without a template, unless it is given one', async () => {
+  it('says at the start what will not go well: no chats without a template, too many threads', async () => {
     const file = modelFile({ chatTemplate: null });
-    const bare = await serveModel(file, '--threads', '1');
-    expect(bare.said.stdout).toMatch(/^The model has no chat template, so chats are refused: /m);
+    const bare = await serveModel(file, '--threads', String(availableParallelism() + 1));
+    expect(bare.said.stdout).toMatch(
+      /^\d+ threads on \d+ processors? wait .*: without --threads there are as many as suit this machine\.$/m,
+    );
+    expect(bare.said.stdout).toMatch(
+      /^Chats are refused\. The chat template of the model: it has none; send .*\. Another is given with --chat-template\.$/m,
+    );
     const { error } = await bare.ask('/v1/chat/completions', { messages: [USER] });
     expect(error).toMatchObject({ code: 'chat_template', message: expect.stringContaining('it has none') });
     const template = join(temporaryFolder(), 'template.jinja');
     writeFileSync(template, '{% for m in messages %}{{ m.content }}{% endfor %}');
     const given = await serveModel(file, '--threads', '1', '--chat-template', template);
-    expect(given.said.stdout).not.toContain('no chat template');
+    expect(given.said.stdout).not.toContain('wait for each other');
+    expect(given.said.stdout).not.toContain('Chats are refused');
     const asked = await given.ask('/tokenize', { messages: [USER] });
     expect(asked.tokens).toEqual((await given.ask('/tokenize', { prompt: TEXT })).tokens);
   });

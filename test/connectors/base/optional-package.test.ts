@@ -15,5 +15,8 @@ describe('a package that only some need', () => {
     expect(message).toContain(`the store needs the package no-such-package`);
     expect(message).toContain(`npm install no-such-package@'^3.1.0'`);
     expect(cause).toBeInstanceOf(Error);
+    // One version wants no quotes, which a shell of Windows would take for a part of it.
+    const exact = await optionalPackage('no-such-package', '3.22.1', 'a model').catch((thrown) => thrown);
+    expect((exact as BlockstepError).message).toMatch(/: npm install no-such-package@3\.22\.1$/);
   });
 });

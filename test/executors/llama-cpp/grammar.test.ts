@@ -99,6 +99,9 @@ describe.skipIf(!hasLlama)('grammars over llama.cpp', () => {
     const code = 'ERR_BLOCKSTEP_BAD_ARG';
     expect(() => model.grammar({ gbnf: 'root ::= (' })).toThrow(expect.objectContaining({ code }));
     expect(() => model.grammar({ gbnf: 'other ::= "a"' })).toThrow(expect.objectContaining({ code }));
+    expect(() => model.grammar({ gbnf: 'root ::= ("a"' })).toThrow(
+      /^grammar must be GBNF with a rule root: expected \), at line 1, column 14$/,
+    );
     expect(() => model.grammar({ jsonSchema: { type: 'string', pattern: 'a' } })).toThrow(/pattern/);
     expect(() => model.grammar({} as never)).toThrow(expect.objectContaining({ code }));
   });

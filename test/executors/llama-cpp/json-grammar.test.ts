@@ -40,4 +40,22 @@ describe('a schema as GBNF', () => {
       expect.objectContaining({ code: 'ERR_BLOCKSTEP_BAD_ARG', message: expect.stringContaining(at) }),
     );
   });
+
+  it('takes the type of a constant beside it', () => {
+    const of = (schema: unknown) => /^root ::= (.*)$/m.exec(schemaGrammar(schema))![1];
+    expect(of({ const: 'a', type: 'string' })).toBe('"\\"a\\""');
+    expect(of({ const: 1, type: 'integer' })).toBe(of({ const: 1, type: 'number' }));
+    expect(of({ const: null, type: ['string', 'null'] })).toBe('"null"');
+  });
+
+  it('is not deeper than its reader can go', () => {
+    let schema: object = { type: 'string' };
+    for (let i = 0; i < 99; i++) schema = { type: 'array', items: schema };
+    expect(schemaGrammar(schema)).toContain('root ::=');
+    for (let i = 0; i < 5000; i++) schema = { type: 'array', items: schema };
+    const code = 'ERR_BLOCKSTEP_BAD_ARG';
+    expect(() => schemaGrammar(schema)).toThrow(
+      expect.objectContaining({ code, message: expect.stringContaining('at most 100 schemas') }),
+    );
+  });
 });

@@ -58,6 +58,18 @@ describe.skipIf(!hasLlama)('what is refused over llama.cpp', () => {
     );
   });
 
+  it('a GPU where llama.cpp finds none', async () => {
+    const bad = (message: RegExp) => error('ERR_BLOCKSTEP_BAD_ARG', message);
+    const options = { path: use.path(), libraryFolder: libraryFolder() };
+    await expect(openLlamaModel({ ...options, gpuLayers: 3 })).rejects.toEqual(
+      bad(/gpuLayers must be absent or 0, since llama\.cpp finds no GPU; .*, got 3/),
+    );
+    await expect(openLlamaModel({ ...options, variant: 'cuda' })).rejects.toEqual(
+      bad(/variant must be auto or cpu, since llama\.cpp finds no GPU.*, got "cuda"/),
+    );
+    (await openLlamaModel({ ...options, variant: 'cuda', gpuLayers: 0 })).dispose();
+  });
+
   it('a pool that does not fit into memory, with what would', async () => {
     const model = await use.model();
     const message = /needs .* GiB of KV cache .* are free: \d+ blocks would fit/;

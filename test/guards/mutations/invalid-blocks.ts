@@ -39,7 +39,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F20',
     file: 'src/scheduler/life/loading.ts',
-    find: 'if (request.numComputedTokens === 0) giveBlocksBack(s, request);',
+    find: 'if (request.numComputedTokens === 0) giveBlocksBack(s, request, false);',
     replace: 'if (s.step < 0) giveBlocksBack(s, request);',
     test,
     means: 'a request of which nothing came keeps its blocks, and is not looked up',

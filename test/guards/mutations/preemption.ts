@@ -45,8 +45,8 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F37',
-    file: 'src/scheduler/life/finish.ts',
-    find: '    s.core.native.unpin(request.keptBlocks.reverse());\n',
+    file: 'src/scheduler/life/preempt.ts',
+    find: '  else s.core.native.unpin(lastFirst(keptBlocks));\n',
     replace: '',
     test,
     means: 'they never come back',

@@ -389,6 +389,38 @@ describe('limitLoadRetries', () => {
   });
 });
 
+describe('reserveForHolders', () => {
+  /** An idle engine of eight blocks; the only load, of six, has failed wholly. Two short requests stand behind it. */
+  function again(reserveForHolders: boolean): RemoteDriver {
+    const options = { numBlocks: 9, loadFailurePolicy: 'recompute', loadReservation: true } as const;
+    const driver = make({ r: { ext: 23, async: true } }, { reserveForHolders }, options);
+    const r = driver.loading({ id: 'r', prompt: prompt(24), maxTokens: 2 });
+    for (let i = 0; i < 2; i++) driver.add({ id: `o${i}`, prompt: prompt(4, 1 + i), maxTokens: 1 });
+    driver.say({ failedReceiving: [{ handle: r }], finishedReceiving: [{ handle: r }] });
+    driver.schedule();
+    return driver;
+  }
+
+  it('on: it is loaded again at once, and all get their texts', () => {
+    const driver = again(true);
+    const handle = driver.scheduler.get('r')?.handle as number;
+    expect(driver.connector.loads.filter(({ id }) => id === 'r')).toHaveLength(2);
+    driver.received(handle);
+    driver.run();
+    expect(driver.text(handle)).toEqual(driver.model.text(handle, 2));
+    expect([...driver.ends.values()]).toEqual([['length'], ['length'], ['length']]);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it('off: it must fit beside itself, and waits for ever with all behind it, as in vLLM', () => {
+    const driver = again(false);
+    for (let i = 0; i < 20; i++) expect(driver.empty().totalTokens).toBe(0);
+    expect(driver.connector.loads.filter(({ id }) => id === 'r')).toHaveLength(1);
+    expect(driver.scheduler.numUnfinished).toBe(3);
+    expect(driver.free).toBe(8);
+  });
+});
+
 describe('skipEndedBitmasks', () => {
   /** The first of two steps in flight ends `g`, whose blocks are then sent. Who is in the bitmask of the second, and later. */
   function bitmasks(skipEndedBitmasks: boolean): string[][] {

@@ -166,7 +166,7 @@ describe('endOutgrown', () => {
     it(`${endOutgrown ? 'on' : 'off'}: tokens beyond maxModelLen that a reset has computed again ${what}`, () => {
       const driver = new Driver({ maxModelLen: 12, deviations: { endOutgrown } });
       const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 20, minTokens: 20 });
-      for (let i = 0; driver.text(handle).length < 6; i++) driver.step();
+      while (driver.text(handle).length < 6) driver.step();
       driver.scheduler.resetPrefixCache({ resetRunning: true });
       for (let i = 0; i < 20 && driver.scheduler.hasWork(); i++) driver.step();
       expect(driver.scheduler.numRunning).toBe(endOutgrown ? 0 : 1);

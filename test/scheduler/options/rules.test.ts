@@ -3,6 +3,8 @@ import type { SchedulerOptions } from '../../../src/scheduler/options/options.js
 import { resolveOptions } from '../../../src/scheduler/options/resolve-options.js';
 import { RULES, type VersionRules } from '../../../src/scheduler/options/rules.js';
 import { Scheduler } from '../../../src/scheduler/scheduler.js';
+import { RemoteDriver } from '../../guards/remote.js';
+import { Driver, prompt } from '../../support/driver.js';
 
 const resolve = (options: Partial<SchedulerOptions> = {}) => resolveOptions({ numBlocks: 8, ...options });
 const rulesOf = (config: ReturnType<typeof resolve>) =>
@@ -119,5 +121,73 @@ describe('watermark', () => {
     scheduler.update(plan, { tokens: Int32Array.of(6), counts: Int32Array.of(1) });
     const next = scheduler.schedule();
     expect(next.requests.slice(0, next.numRequests).map(({ id }) => id)).toEqual(['b']);
+  });
+});
+
+describe('fenceFrees', () => {
+  /** A request is aborted behind a step in flight while a transfer still reads its blocks, and its row is needed before that transfer ends. */
+  function freeBehind(fenceFrees: boolean): number[] {
+    const options = { fenceFrees, pipelineDepth: 2, maxNumSeqs: 1, numRows: 1, numBlocks: 9 } as const;
+    const driver = new RemoteDriver({}, options);
+    const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 4 });
+    driver.schedule();
+    driver.scheduler.hold(r, 'store', 'job');
+    driver.abort('r');
+    driver.add({ id: 'o', prompt: prompt(3, 1), maxTokens: 2 });
+    expect(driver.ids(driver.schedule())).toEqual(['o']);
+    const free = [driver.free];
+    driver.scheduler.complete(r, 'store', 'job');
+    driver.scheduler.verify();
+    free.push(driver.free);
+    driver.update();
+    free.push(driver.free);
+    driver.update();
+    return [...free, driver.free];
+  }
+
+  it('holds back what a transfer kept too, until the steps that were in flight then are over', () => {
+    expect(freeBehind(true)).toEqual([4, 4, 4, 7]);
+    expect(freeBehind(false)).toEqual([4, 7, 7, 7]);
+  });
+
+  it('holds nothing back of a load that brought nothing: no step has written its blocks', () => {
+    const options = {
+      fenceFrees: true,
+      pipelineDepth: 2,
+      numBlocks: 4,
+      loadFailurePolicy: 'recompute',
+    } as const;
+    const driver = new RemoteDriver({}, options);
+    const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+    driver.schedule();
+    driver.scheduler.resetPrefixCache({ resetRunning: true });
+    driver.connector.instead.match = () => ({ numTokens: 8, async: true });
+    expect(driver.schedule().totalTokens).toBe(0);
+    expect(driver.request(r).status).toBe('WAITING_FOR_REMOTE_KVS');
+    driver.connector.instead.match = () => ({ numTokens: 0, async: false });
+    driver.say({ failedReceiving: [{ handle: r }], finishedReceiving: [{ handle: r }] });
+    // The step from before the reset is still in flight, and the request needs all blocks that there are.
+    expect(driver.ids(driver.schedule())).toEqual(['r']);
+    driver.run();
+    expect(driver.text(r)).toEqual(driver.model.text(r, 2));
+  });
+});
+
+describe('preemptedOutputs', () => {
+  it('await: what follows outputs that a reset has dropped is dropped with them, however often the request is preempted', () => {
+    const options = { preemptedOutputs: 'await', pipelineDepth: 3, numBlocks: 5 } as const;
+    const driver = new Driver({ ...options, enablePrefixCaching: false, reserveFullIsl: false });
+    const grows = driver.add({ id: 'grows', prompt: prompt(8), maxTokens: 4 });
+    const gives = driver.add({ id: 'gives', prompt: prompt(5, 1), maxTokens: 4 });
+    driver.schedule();
+    driver.scheduler.resetPrefixCache({ resetRunning: true });
+    expect(driver.schedule().numRequests).toBe(2);
+    expect(driver.schedule().preempted).toEqual(['gives']);
+    driver.update();
+    expect(driver.last).toEqual([]);
+    driver.update();
+    expect([grows, gives].map((handle) => driver.text(handle).length)).toEqual([1, 0]);
+    driver.run();
+    for (const handle of [grows, gives]) expect(driver.text(handle)).toEqual(driver.model.text(handle, 4));
   });
 });

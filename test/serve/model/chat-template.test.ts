@@ -43,8 +43,9 @@ describe('a chat template', () => {
     );
     expect(text).toContain('<call>{"name": "add", "arguments": {"a": 1, "b": 2}}</call><|im_end|>');
     expect(text).toContain('<|im_start|>tool\n3<|im_end|>');
-    const ids = '{% for m in messages %}{{ m.role }}:{{ m.name }}:{{ m.tool_call_id }};{% endfor %}';
-    expect(await render(ids, chat(messages))).toBe('user::;assistant::;tool:add:c1;');
+    const ids =
+      '{% for m in messages %}{{ m.role }}:{{ m.name }}:{{ m.tool_call_id }}:{{ m.content }}{{ m.tool_calls }};{% endfor %}';
+    expect(await render(ids, chat(messages))).toMatch(/^user:::1 \+ 2\?;assistant:::.+;tool:add:c1:3;$/);
   });
 
   it('is given no tools where there are none', async () => {
@@ -57,10 +58,79 @@ describe('a chat template', () => {
     expect(await render(source, chat([say('user', 'a')], { templateArguments }))).toBe('false 1 <s> </s>');
   });
 
-  it('has developers speak for the system, unless it knows them', async () => {
-    const roles = '{% for m in messages %}{{ m.role }}{% endfor %}';
-    expect(await render(roles, chat([say('developer', '')]))).toBe('system');
-    expect(await render(`${roles}{# a developer #}`, chat([say('developer', '')]))).toBe('developer');
+  it.each([
+    ['does not speak of them', '', 'system:be brief;user:hi;'],
+    ['writes what they say', '{# a developer #}', 'developer:be brief;user:hi;'],
+    [
+      'leaves out what they say',
+      "{% set messages = messages | rejectattr('role', 'equalto', 'developer') %}",
+      'system:be brief;user:hi;',
+    ],
+    [
+      'refuses them',
+      "{% if messages[0].role == 'developer' %}{{ raise_exception('no developers') }}{% endif %}",
+      'system:be brief;user:hi;',
+    ],
+  ])(
+    'has developers speak for the system, unless it writes what they say: one that %s',
+    async (_, source, text) => {
+      const lines = '{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}';
+      expect(await render(source + lines, chat([say('developer', 'be brief'), say('user', 'hi')]))).toBe(
+        text,
+      );
+    },
+  );
+
+  const ADD = { type: 'function' as const, function: { name: 'add', parameters: { type: 'object' } } };
+  const call = (id: string) => ({ id, name: 'add', arguments: { a: 1 } });
+  const CALLS: ChatMessage[] = [
+    say('user', '1 + 2?'),
+    { ...say('assistant', ''), toolCalls: [call('c1'), call('c2')] },
+    { ...say('tool', '3'), toolCallId: 'c1' },
+  ];
+  it.each<[string, string, Chat]>([
+    ['the tools', '{{ messages }}', chat([say('user', 'a')], { tools: [ADD] })],
+    // A call that has the name of a tool says nothing of the others.
+    ['the tools', '{{ messages }}', chat(CALLS, { tools: [ADD] })],
+    [
+      'the call of "add" in messages[1]',
+      '{{ tools }}{% for m in messages %}{{ m.content }}{% endfor %}',
+      chat(CALLS, { tools: [ADD] }),
+    ],
+    [
+      'the call of "add" in messages[1]',
+      '{% for m in messages %}{{ m.content }}{{ (m.tool_calls or [""])[0] }}{% endfor %}',
+      chat(CALLS),
+    ],
+    [
+      'messages[2], whose role is tool',
+      "{% for m in messages if m.role != 'tool' %}{{ m }}{% endfor %}",
+      chat(CALLS),
+    ],
+    [
+      'messages[1], whose role is system',
+      "{{ messages[0] }}{% for m in messages if m.role != 'system' %}{{ m }}{% endfor %}",
+      chat([say('user', 'a'), say('system', 'b')]),
+    ],
+    [
+      'messages[0], whose role is system',
+      "{% for m in messages if m.role == 'user' %}{{ m }}{% endfor %}",
+      chat([say('system', 'b')]),
+    ],
+  ])('refuses a chat of which it would leave something out: %s', async (what, source, asked) => {
+    const template = await openChatTemplate(source);
+    expect(() => template.render(asked)).toThrow(`it leaves out ${what}, of which the model would not know`);
+    // Another template writes all of it.
+    expect((await openChatTemplate('{{ tools }}{{ messages }}')).render(asked)).toContain('content');
+  });
+
+  it('may leave out what an assistant thought, and refuse calls that it does not know', async () => {
+    const thinking =
+      "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{{ m.tool_calls }}{% endfor %}";
+    const messages = [...CALLS, say('assistant', 'hm</think>yes'), say('user', 'b')];
+    expect(await render(thinking, chat(messages))).toMatch(/yesb$/);
+    const knowing = "{% if messages[2].content != '3' %}{{ raise_exception('?') }}{% endif %}";
+    expect(await render(knowing, chat(CALLS))).toBe('');
   });
 
   it('may use what templates of models use', async () => {

@@ -39,6 +39,20 @@ describe('parameters of sampling', () => {
     ]);
   });
 
+  it('give each choice of a prompt a seed of its own', async () => {
+    const { post, executor } = await served();
+    const seeds = async (seed: number) => {
+      executor.params.length = 0;
+      await post('/v1/completions', { prompt: ['a', 'b'], n: 2, max_tokens: 1, seed });
+      return executor.params.map((params) => (params as { seed: number }).seed);
+    };
+    expect(await seeds(7)).toEqual([7, 8, 7, 8]);
+    const largest = Number.MAX_SAFE_INTEGER;
+    expect(await seeds(largest)).toEqual([largest, 1 - largest, largest, 1 - largest]);
+    await post('/v1/completions', { prompt: 'a', n: 2, max_tokens: 1 });
+    expect(executor.params.slice(-2)).toEqual([{}, {}]);
+  });
+
   it.each<[object, string]>([
     [{ logit_bias: [1] }, 'logit_bias'],
     [{ logit_bias: { x: 1 } }, 'logit_bias'],

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { BlockstepError, describeError } from '../../../base/errors.js';
 import type { SamplingParams } from '../../../engine/executor/sampling-params.js';
@@ -8,10 +9,11 @@ import { type ModelCard, readModelCard } from '../../../executors/llama-cpp/gguf
 import { LlamaExecutor, type LlamaModel, openLlamaModel } from '../../../executors/llama-cpp/index.js';
 import { counted, grouped } from '../../../report/markup/figures.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
-import { modelOptions, SAMPLING_DEFAULTS } from '../../../serve/index.js';
+import { type Chat, type ModelOptions, modelOptions, SAMPLING_DEFAULTS } from '../../../serve/index.js';
 import type { Io } from '../../terminal/io.js';
 import { freeDeviceMemory, freeHostMemory } from './free-memory.js';
 import { Loading } from './loading.js';
+import { checkForModel } from './model-checks.js';
 import type { ModelFlags } from './model-flags.js';
 import type { ServedExecutor } from './served-executor.js';
 
@@ -22,8 +24,6 @@ const BLOCK_SIZE = 16;
 const STEP_TOKENS = { gpu: 2048, small: 512, large: 256 };
 const LARGE_MODEL = 4 * 2 ** 30;
 const GIB = 2 ** 30;
-const NO_TEMPLATE =
-  'The model has no chat template, so chats are refused: give one with --chat-template, or send whole prompts to /v1/completions.';
 
 /** The options of the scheduler as far as the executor is made for them. */
 type Sizes = Required<
@@ -54,6 +54,7 @@ export async function modelExecutor(
     );
   const card = readModelCard(readGguf(file));
   const chatTemplate = flags.chatTemplate === undefined ? null : readTemplate(flags.chatTemplate);
+  checkForModel(card, flags, given);
   const wanted = { ...given, ...(flags.ctx !== undefined && { maxModelLen: flags.ctx }) };
   const { variant, memory } = flags;
   // What a GPU has is known when llama.cpp is loaded; a CPU's memory is looked at before that.
@@ -79,13 +80,14 @@ export async function modelExecutor(
     const { canRollBack } = executor.limits;
     const { enablePrefixCaching = canRollBack } = given;
     const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, ...card.sampling };
+    const served = await modelOptions(model, {
+      id: basename(file).replace(/\.gguf$/i, ''),
+      samplingDefaults: sampling,
+      ...(chatTemplate !== null && { chatTemplate }),
+    });
     return {
       executor,
-      model: await modelOptions(model, {
-        id: basename(file).replace(/\.gguf$/i, ''),
-        samplingDefaults: sampling,
-        ...(chatTemplate !== null && { chatTemplate }),
-      }),
+      model: served,
       options: { ...wanted, ...sizes, enablePrefixCaching },
       notes: [
         describeModel(
@@ -95,7 +97,7 @@ export async function modelExecutor(
         ),
         describePool(card, flags, sizes, enablePrefixCaching),
         describeSampling(sampling),
-        ...(card.chatTemplate === null && chatTemplate === null ? [NO_TEMPLATE] : []),
+        ...warnings(served, executor.threads, gpus.length > 0),
       ],
       example: {
         path: '/v1/chat/completions',
@@ -170,6 +172,31 @@ function describeModel({ info }: LlamaModel, { threads }: LlamaExecutor, gpus: r
   const where = gpus.length > 0 ? gpus.join(', ') : `the CPU, in ${counted(threads, 'thread')}`;
   return `${what}, ${inWords(weightBytes)} of weights, by llama.cpp ${library.version} on ${where}.`;
 }
+
+/** What will not go as one hopes: chats that nothing writes, threads that wait for a processor. */
+function warnings({ chatTemplate }: ModelOptions, threads: number, isOnGpu: boolean): string[] {
+  const said: string[] = [];
+  try {
+    chatTemplate?.render(HELLO);
+  } catch (error) {
+    said.push(
+      `Chats are refused. The chat template of the model: ${(error as Error).message}. Another is given with --chat-template.`,
+    );
+  }
+  const processors = availableParallelism();
+  if (threads > processors && !isOnGpu)
+    said.push(
+      `${counted(threads, 'thread')} on ${counted(processors, 'processor')} wait for each other, which makes steps many times slower: without --threads there are as many as suit this machine.`,
+    );
+  return said;
+}
+
+const HELLO: Chat = {
+  messages: [{ role: 'user', content: 'Hello', name: undefined }],
+  tools: null,
+  beginsAnswer: true,
+  templateArguments: {},
+};
 
 function describeSampling(sampling: SamplingParams): string {
   // Numbers of 32 bits in a file have digits that nobody wrote.

@@ -6,7 +6,8 @@ import { readGguf } from '../gguf/gguf-file.js';
 import { inWords } from '../gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../gguf/model-card.js';
 import type { LlamaDevice, NativeModel } from '../native/binding.js';
-import { type LlamaLibrary, loadLibrary } from '../native/library.js';
+import { type LlamaLibrary, type LlamaVariant, loadLibrary } from '../native/library.js';
+import { checkGbnf } from '../sampling/gbnf.js';
 import { jsonObjectGrammar, schemaGrammar } from '../sampling/json-grammar.js';
 import { LlamaGrammar } from '../sampling/llama-grammar.js';
 import { type LlamaModelInfo, readInfo } from './model-info.js';
@@ -50,6 +51,7 @@ export class LlamaModel {
       variant === 'cpu' || gpuLayers === 0 || (variant === 'auto' && process.platform !== 'darwin');
     if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory());
     const library = await loadLibrary(variant, libraryFolder);
+    checkDevices(library.devices, variant, gpuLayers);
     const cancelled = new Int32Array(1);
     const cancel = (): void => {
       cancelled[0] = 1;
@@ -110,10 +112,11 @@ export class LlamaModel {
     const native = this.#alive();
     const gbnf = readForm(form);
     try {
+      checkGbnf(gbnf, (name) => native.tokenize(name, false, true).length === 1);
       native.checkGrammar(gbnf);
     } catch (cause) {
-      const message = `grammar must be GBNF with a rule root: ${describeError(cause)}`;
-      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message, { cause });
+      const why = cause instanceof Error ? cause.message : describeError(cause);
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `grammar must be GBNF with a rule root: ${why}`);
     }
     return new LlamaGrammar(gbnf);
   }
@@ -144,6 +147,19 @@ export class LlamaModel {
     if (!this.#disposed) return this.#native;
     throw new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the model was disposed');
   }
+}
+
+/** Refuses what wants a GPU where llama.cpp finds none: it would compute on the CPU without a word. */
+function checkDevices(devices: readonly LlamaDevice[], variant: LlamaVariant, gpuLayers: number): void {
+  if (devices.some(({ isGpu }) => isGpu) || gpuLayers === 0) return;
+  if (gpuLayers > 0)
+    throw badArg(
+      'gpuLayers',
+      gpuLayers,
+      'absent or 0, since llama.cpp finds no GPU; a GPU needs another variant',
+    );
+  if (variant !== 'auto' && variant !== 'cpu')
+    throw badArg('variant', variant, 'auto or cpu, since llama.cpp finds no GPU: is its driver installed?');
 }
 
 /**

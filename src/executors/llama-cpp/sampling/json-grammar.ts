@@ -35,6 +35,8 @@ const HEEDED: Readonly<Record<string, readonly string[]>> = {
 const TYPES = Object.keys(HEEDED);
 /** Most items that a grammar counts; it has a rule for each. */
 const MOST_COUNTED = 2000;
+/** Schemas within schemas. */
+const MOST_NESTING = 100;
 
 /** GBNF for any object in JSON. */
 export function jsonObjectGrammar(): string {
@@ -62,6 +64,7 @@ class SchemaGrammar {
   /** The rule of each definition that was referred to. */
   readonly #references = new Map<string, string>();
   #numRules = 0;
+  #nesting = 0;
 
   constructor(schema: unknown) {
     this.#root = schema;
@@ -81,11 +84,20 @@ class SchemaGrammar {
 
   /** What a schema allows, as the right side of a rule. @param at where the schema stands, for messages */
   #rule(schema: unknown, at: string): string {
+    if (this.#nesting >= MOST_NESTING)
+      throw refuse(at.slice(0, 100), 'more', `a schema of at most ${MOST_NESTING} schemas within each other`);
+    this.#nesting++;
+    const rule = this.#ruleWithin(schema, at);
+    this.#nesting--;
+    return rule;
+  }
+
+  #ruleWithin(schema: unknown, at: string): string {
     if (schema === true) return 'value';
     if (!isObject(schema)) throw refuse(at, show(schema), 'a schema that allows something');
     const { $ref, const: only, enum: several, anyOf, oneOf, allOf, type } = schema;
     if ($ref !== undefined) return this.#refer(alone(schema, '$ref', at), at);
-    if (only !== undefined) return literal(alone(schema, 'const', at));
+    if (only !== undefined) return literal(this.#constant(schema, at));
     if (several !== undefined) return this.#either(list(several, `${at}.enum`), literal);
     for (const [name, choices] of Object.entries({ anyOf, oneOf, allOf })) {
       if (choices === undefined) continue;
@@ -106,6 +118,17 @@ class SchemaGrammar {
         );
     if (types.length === 0) return 'value';
     return this.#either(types, (each) => this.#typed(each as string, schema, at));
+  }
+
+  /** A constant, beside which its own type may be said, as Pydantic and Zod do. */
+  #constant({ type, ...schema }: Record<string, unknown>, at: string): unknown {
+    const value = alone(schema, 'const', at);
+    const isInteger = Number.isInteger(value);
+    const own = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
+    for (const each of type === undefined ? [] : Array.isArray(type) ? type : [type])
+      if (each === own || (each === 'integer' && isInteger)) return value;
+    if (type === undefined) return value;
+    throw refuse(`${at}.type`, show(type), `the type of its constant, ${show(value)}`);
   }
 
   #typed(type: string, schema: Record<string, unknown>, at: string): string {

@@ -121,12 +121,22 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.near).toBeLessThan(figures.requests / 2);
   });
 
-  it.each<[Fault]>([['token'], ['holder'], ['remove']])('a planted bug is noticed: %s', async (fault) => {
-    let noticed = 0;
-    for (const seed of [16, 17, 18]) {
-      const figures = await randomRun({ ...llama, numbers: EXACT, fault, drafts: true, seed });
-      if (figures.wrong + figures.errors > 0) noticed++;
-    }
-    expect(noticed).toBeGreaterThan(0);
-  });
+  it.each<[Fault]>([['token'], ['holder'], ['remove'], ['draw']])(
+    'a planted bug is noticed: %s',
+    async (fault) => {
+      let noticed = 0;
+      for (const seed of [16, 17, 18]) {
+        const figures = await randomRun({
+          ...llama,
+          numbers: EXACT,
+          fault,
+          drafts: true,
+          sampling: fault === 'draw',
+          seed,
+        });
+        if (figures.wrong + figures.errors > 0) noticed++;
+      }
+      expect(noticed).toBeGreaterThan(0);
+    },
+  );
 });

@@ -9,7 +9,9 @@ export type Fault =
   /** What a prefix hit copies is taken from another sequence that has these positions. */
   | 'holder'
   /** What is to be removed at the end of a text stays. */
-  | 'remove';
+  | 'remove'
+  /** A draw is made by the chance of another position. */
+  | 'draw';
 
 const REMOVE = 0;
 const COPY = 1;
@@ -41,7 +43,13 @@ export function faulty(
         tokens[t] = next(vocabSize);
         changed++;
       }
-      at += 3 * numTokens + 4 * numSamples;
+      at += 3 * numTokens;
+      for (let s = 0; s < numSamples && fault === 'draw'; s++) {
+        if (program[at + 4 * s + 2] < 0 || next(20) > 0) continue;
+        program[at + 4 * s + 3]++;
+        changed++;
+      }
+      at += 4 * numSamples;
     }
   };
   const changeMove = (move: Int32Array): number => {

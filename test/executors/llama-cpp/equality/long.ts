@@ -17,7 +17,7 @@ Random requests in random engines over llama.cpp, every token compared with that
   --first S      the first seed (default 1)
   --config NAME  greedy, drafts, sampling, both, failing, usual (default: all)
   --model NAME   llama, q8, gemma3, mamba, lfm2 (default: all)
-  --fault NAME   a bug to plant: token, holder, remove`;
+  --fault NAME   a bug to plant: token, holder, remove, draw (with sampling)`;
 
 const CONFIGS: Readonly<Record<string, Partial<RunOptions>>> = {
   greedy: {},

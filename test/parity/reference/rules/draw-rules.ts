@@ -46,11 +46,15 @@ function withoutSharedFailures(connector: ConnectorRecipe, { config }: Recipe): 
 function tuned({ config }: Recipe, random: Random): SubjectRules {
   const watermark = random.pick([0, 0, 0.05, 0.1, 0.25]);
   const drafts = config.num_speculative_tokens;
-  return drafts > 0 && random.chance(0.4) ? { watermark, draftSlots: slots(drafts, random) } : { watermark };
+  return drafts > 0 && random.chance(0.4) ? { watermark, draftSlots: slots(config, random) } : { watermark };
 }
 
-function slots(drafts: number, random: Random): number {
-  return random.integer(0, Math.max(1, drafts));
+/** Slots that leave a budget by which every request can be scheduled. */
+function slots(config: Recipe['config'], random: Random): number {
+  const { num_speculative_tokens: drafts, max_num_batched_tokens: budget, block_size } = config;
+  const aligns = config.kv_groups?.some((group) => group.type === 'mamba' && group.mode === 'align') === true;
+  const least = config.enable_chunked_prefill ? (aligns ? block_size : 1) : config.max_model_len - 1;
+  return Math.min(random.integer(0, Math.max(1, drafts)), budget - least);
 }
 
 /** What the role of a connector decides with steps in flight. */
@@ -70,7 +74,7 @@ function singles({ config }: Recipe, random: Random): SubjectRules {
     admissionLookahead: random.chance(0.5),
     watermark: random.pick([0, 0.05, 0.1, 0.25]),
     loadReservation: random.chance(0.5),
-    draftSlots: slots(config.num_speculative_tokens, random),
+    draftSlots: slots(config, random),
     padDecode: random.chance(0.5),
     fenceFrees: random.chance(0.5),
     sessionSeats: random.pick(['running', 'withIdle']),

@@ -1,0 +1,32 @@
+import { badArgument } from '../../../base/errors.js';
+import type { ModelCard } from '../../../executors/llama-cpp/gguf/model-card.js';
+import type { SchedulerOptions } from '../../../scheduler/options/options.js';
+import type { ModelFlags } from './model-flags.js';
+
+/** Sequences of llama.cpp's cache, of which a request has one; two with a sliding window. */
+const MOST_SEQUENCES = 256;
+
+/**
+ * Refuses what the model cannot do as far as its file says so: to load it may take minutes. The executor checks what it is given again.
+ * @param given the options of the scheduler that the command line says
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function checkForModel(
+  { window, stateNumbers }: ModelCard,
+  { variant, gpuLayers }: ModelFlags,
+  given: Partial<SchedulerOptions>,
+): void {
+  const { maxNumSeqs = 1, numSpeculativeTokens = 0, enablePrefixCaching = false } = given;
+  const hasStates = stateNumbers > 0;
+  const most = window > 0 && !hasStates ? MOST_SEQUENCES / 2 : MOST_SEQUENCES;
+  if (maxNumSeqs > most)
+    throw badArgument('--max-num-seqs', String(maxNumSeqs), `at most ${most} with such a model`);
+  if (numSpeculativeTokens > 0 && hasStates)
+    throw badArgument('--num-speculative-tokens', String(numSpeculativeTokens), `0, ${STATES}`);
+  if (enablePrefixCaching && hasStates)
+    throw badArgument('--enable-prefix-caching', 'true', `absent, ${STATES}`);
+  if (variant === 'cpu' && (gpuLayers ?? 0) > 0)
+    throw badArgument('--gpu-layers', String(gpuLayers), 'absent or 0 with --variant cpu');
+}
+
+const STATES = 'since the model has states, which cannot go back';

@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import { LlamaModel } from '../../../src/executors/llama-cpp/model/llama-model.js';
+import { checkGbnf } from '../../../src/executors/llama-cpp/sampling/gbnf.js';
+import { jsonObjectGrammar } from '../../../src/executors/llama-cpp/sampling/json-grammar.js';
+import { hasLlama, useLlama } from './use-llama.js';
+
+const check = (text: string): void => checkGbnf(text, (name) => name === '<|im_end|>');
+/** Rules that each begin with the next one, so many times. */
+const chain = (length: number, times = 1): string =>
+  Array.from(
+    { length },
+    (_, i) =>
+      `r${i} ::= ${Array(times)
+        .fill(`r${i + 1}`)
+        .join(' | ')}`,
+  ).join('\n');
+
+describe('a grammar in GBNF', () => {
+  const use = useLlama();
+  it.each([
+    'root ::= "a"',
+    '# all\n\nroot  ::= b | "c" # here\n  \nb ::= [^a-z\\]\\x41] . b?\r\n',
+    'root ::= (\n "a" |\n "b"\n){2,3} "\\u00e9\\U0001F600"*',
+    'root ::= <|im_end|> !<[3]> "a"{0,0}',
+    'root ::= "a"{1,1000000}',
+    `root ::= ${'('.repeat(200)}"a"${')'.repeat(200)}`,
+    `root ::= r0\n${chain(2100)}\nr2100 ::= "a"`,
+    jsonObjectGrammar(),
+  ])('is taken where it can be read: %j', (text) => {
+    expect(() => check(text)).not.toThrow();
+  });
+
+  it.each([
+    ['root ::= ("a"', 'expected ), at line 1, column 14'],
+    ['root ::= "a"\nb ::= "x', 'expected ", or an escape that there is, at line 2, column 9'],
+    ['root ::= "\\q"', 'expected ", or an escape that there is, at line 1, column 11'],
+    ['root ::= "\\x4"', 'expected 2 hex digits, at line 1, column 13'],
+    ['root = "a"', 'expected ::=, at line 1, column 6'],
+    ['root ::= "a" ]', 'expected the end of the line, at line 1, column 14'],
+    ['root ::= *', 'expected something to repeat, at line 1, column 11'],
+    ['root ::= "a"{,2}', 'expected a number, at line 1, column 14'],
+    ['root ::= "a"{2', 'expected }, at line 1, column 15'],
+    ['root ::= <nothing>', 'the model has no token <nothing>, at line 1, column 19'],
+    ['other ::= "a"', 'there is no rule root'],
+    ['root ::= a', 'there is no rule a'],
+    ['root ::= a "x"\na ::= "b"? root', 'a rule that begins with itself (left recursion)'],
+  ])('is refused with what is wrong: %j', (text, message) => {
+    expect(() => check(text)).toThrow(message);
+  });
+
+  // Each of these ended the process, its memory, or the time until its next event.
+  it.each([
+    [`root ::= ${'('.repeat(200_000)}"a"${')'.repeat(200_000)}`, 'groups are nested more than 200 deep'],
+    [`root ::= r0\n${chain(90_000)}\nr90000 ::= "a"`, 'rules that begin with rules, more than 2200 deep'],
+    [`root ::= r0\n${chain(60, 2)}\nr60 ::= "a"`, 'may begin in more than 1000000 ways'],
+    ['root ::= "a"{5,2}', 'expected the lower number of a repetition first, got 5,2'],
+    [`root ::= "${'a'.repeat(100_000)}"{2000}`, 'more than 1000000 characters'],
+    ['root ::= "a"{2001}', 'a repetition of more than 2000 times'],
+    [`root ::= ${'("a" "b"){0,2000} '.repeat(60)}`, 'more than 100000 rules'],
+  ])('is refused where llama.cpp could not bear it: %#', (text, message) => {
+    expect(() => check(text)).toThrow(message);
+  });
+
+  it.skipIf(!hasLlama)('is taken where llama.cpp takes it, and refused where it does not', async () => {
+    const model = await use.model();
+    const { native } = LlamaModel.nativeOf(model);
+    const verdict = (run: () => void): boolean => {
+      try {
+        run();
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    const parts = [
+      '"a"',
+      '"\\n"',
+      '""',
+      '[a-z]',
+      '[]',
+      '[a-]',
+      '.',
+      '(',
+      ')',
+      '*',
+      '?',
+      '{2}',
+      '{1,3}',
+      '{2,}',
+    ];
+    const more = [
+      '|',
+      ' ',
+      '\n',
+      'root',
+      'b',
+      '::=',
+      'b ::= ',
+      '# c\n',
+      '<[3]>',
+      '!<|im_end|>',
+      '<zz>',
+      '"\\q"',
+    ];
+    const all = [...parts, ...more];
+    let state = 7;
+    const next = (below: number): number => {
+      state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff;
+      return (state >> 8) % below;
+    };
+    const counts = { taken: 0, refused: 0 };
+    // llama.cpp writes what it refuses to standard error, so there are few of these.
+    for (let i = 0; i < 400; i++) {
+      const words = Array.from({ length: 1 + next(6) }, () => all[next(all.length)]);
+      const text = `root ::= ${words.join('')}${next(3) > 0 ? '\nb ::= "b" c?\nc ::= "c"\n' : ''}`;
+      const isTaken = verdict(() => model.grammar({ gbnf: text }));
+      if (isTaken) counts.taken++;
+      else {
+        counts.refused++;
+        if (counts.refused > 40) continue;
+      }
+      expect([text, verdict(() => native.checkGrammar(text))]).toEqual([text, isTaken]);
+    }
+    expect(counts.taken).toBeGreaterThan(40);
+    expect(counts.refused).toBeGreaterThan(40);
+  });
+});

@@ -433,7 +433,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'rule-loadReservation',
     why: 'a load takes what prompts under way still need',
     file: 'src/scheduler/schedule/reserved-blocks.ts',
-    text: '  return Math.min(blocks, s.config.numBlocks);',
+    text: '  return Math.min(blocks, numBlocks);',
     replacement: '  return Math.min(blocks, 0);',
   },
   {

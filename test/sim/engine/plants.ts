@@ -321,7 +321,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'rule-await',
     why: 'a request that was preempted is taken in again while its outputs are in flight, and expects them twice',
     file: 'src/scheduler/life/preempt.ts',
-    text: "else if (preemptedOutputs === 'await') request.numOutputPlaceholders = 0;",
+    text: 'else if (awaits) request.numOutputPlaceholders = 0;',
     replacement: '',
   },
 ];

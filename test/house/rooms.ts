@@ -267,6 +267,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'llama-cpp/index.ts',
     'llama-cpp/llama-executor.ts',
     'llama-cpp/llama-options.ts',
+    'llama-cpp/llama-threads.ts',
     'llama-cpp/model/llama-model.ts',
     'llama-cpp/model/model-info.ts',
     'llama-cpp/model/model-options.ts',

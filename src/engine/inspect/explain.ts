@@ -4,7 +4,6 @@ import { nameOfGroup } from '../../scheduler/options/group-name.js';
 import { isUsed } from '../../scheduler/request/outstanding.js';
 import type { Request } from '../../scheduler/request/request.js';
 import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/request/wait.js';
-import type { SchedulerReader } from '../../scheduler/scheduler-reader.js';
 import type { EngineState } from '../state/engine-state.js';
 
 /**
@@ -152,7 +151,7 @@ function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine,
 }
 
 /** Who has the seats of `maxNumSeqs`. */
-function seated({ numRunning, freeSeats, config }: SchedulerReader): string {
+function seated({ numRunning, freeSeats, config }: EngineState['scheduler']): string {
   const numIdle = config.maxNumSeqs - freeSeats - numRunning;
   const run = `${numRunning} requests run`;
   return numIdle > 0 ? `${run} and ${numIdle} sessions wait for input` : run;

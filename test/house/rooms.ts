@@ -189,7 +189,6 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
   workload: ['generate.ts', 'trace.ts', 'workload.ts'],
   scheduler: [
     'scheduler.ts',
-    'scheduler-reader.ts',
     'authority/authority.ts',
     'calls/request-names.ts',
     'calls/take-request.ts',

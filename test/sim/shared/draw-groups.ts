@@ -88,7 +88,8 @@ function drawStates(options: Drawn, size: number, rng: Rng, hasDrafts: boolean):
   const most = mode === 'align' ? size - 1 : Number.POSITIVE_INFINITY;
   options.numSpeculativeTokens = hasDrafts ? Math.min(most, options.numSpeculativeTokens ?? 0) : 0;
   if (options.pipelineDepth === 3 && options.numSpeculativeTokens > 0) options.pipelineDepth = 2;
-  options.maxNumBatchedTokens = Math.max(size, options.maxNumBatchedTokens ?? size);
+  // A step has room for a block beside the slots of `drawRules`: less is refused.
+  options.maxNumBatchedTokens = Math.max(size + 2, options.maxNumBatchedTokens ?? 0);
   const threshold = options.longPrefillTokenThreshold ?? 0;
   options.longPrefillTokenThreshold = threshold === 0 ? 0 : Math.max(size, threshold);
   const full: KvGroupOptions = { type: 'full', blockSize: size };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { KvGroupOptions, Plan, Request, Scheduler } from '../../../src/index.js';
+import type { KvGroupOptions, Plan, Request, Scheduler, SchedulerOptions } from '../../../src/index.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { makeScheduler, prompt } from '../../support/driver.js';
 
@@ -16,10 +16,11 @@ const SHAPES: Readonly<Record<string, readonly KvGroupOptions[]>> = {
 const TOKEN = { tokens: Int32Array.of(7), counts: Int32Array.of(1) };
 
 /** A request of 20 tokens with two steps in flight: the second one lets go what the first one wrote. */
-function twoSteps(kvGroups: readonly KvGroupOptions[], numLoaded = 0) {
+function twoSteps(kvGroups: readonly KvGroupOptions[], numLoaded = 0, more: Partial<SchedulerOptions> = {}) {
   const connector = new ViewingConnector();
   const scheduler = makeScheduler({
     ...{ connector, kvGroups: [...kvGroups], pipelineDepth: 2, strict: true, loadFailurePolicy: 'recompute' },
+    ...more,
   });
   let rows: Int32Array[] = [];
   connector.onAlloc = (_, blocks) => {
@@ -81,6 +82,36 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
     expect(request.numOutputTokens).toBe(9);
     scheduler.dispose();
   });
+
+  it.each(['invalidBlocks', 'failedReceiving', 'lostBlocks'] as const)(
+    'so is one whose block was taken anew since (%s), and who took it is not',
+    (how) => {
+      const numLoaded = how === 'lostBlocks' ? 0 : 14;
+      // All that is left is one more request's.
+      const numBlocks = kvGroups.length > 1 && numLoaded > 0 ? 18 : 17;
+      const room = { pipelineDepth: 3, numBlocks, reserveFullIsl: false } as const;
+      const { scheduler, handle, request, first, second, row } = twoSteps(kvGroups, numLoaded, room);
+      const of = numLoaded > 0 ? [...row] : [...second.droppedBlocks];
+      const block = of.find((id) => id !== 0 && second.droppedBlocks.includes(id)) ?? 0;
+      const size = Math.floor(scheduler.stats().freeBlocks / kvGroups.length) * 4;
+      scheduler.add({ id: 'b', prompt: prompt(size, 500), maxTokens: 1 });
+      const third = scheduler.schedule();
+      const b = third.requests.find(({ id }) => id === 'b') as Request;
+      const rowsOfB = kvGroups.flatMap((_, g) => [...scheduler.core.blocks(b.slot, g)]);
+      expect(rowsOfB).toContain(block);
+      const report = {
+        ...{ invalidBlocks: { invalidBlocks: [{ block, handle }] }, lostBlocks: { lostBlocks: [block] } },
+        failedReceiving: { failedReceiving: [{ handle }] },
+      };
+      scheduler.update(first, TOKEN, report[how]);
+      expect(request.numOutputTokens).toBe(0);
+      expect([request.status, b.status]).toEqual(['PREEMPTED', 'RUNNING']);
+      scheduler.update(second, TOKEN);
+      toEnd(scheduler, third);
+      expect([request.numOutputTokens, b.numOutputTokens]).toEqual([9, 1]);
+      scheduler.dispose();
+    },
+  );
 });
 
 describe('a request that hit a block of a window', () => {

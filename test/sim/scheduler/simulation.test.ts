@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { GROUP_PLANTS } from '../group-plants.js';
 import { NATIVE_PLANTS } from '../native-plants.js';
 import { PLANTS, REQUIRED } from '../plants.js';
 import { expectFoundAgain, expectGuarded, sim } from '../shared/command.js';
@@ -66,10 +67,13 @@ describe('planted bugs', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  it.each([...PLANTS, ...NATIVE_PLANTS])('$name: its guard stands where it is taken out', (plant) => {
-    expectGuarded(plant);
-    expect(() => plantInto('', plant)).toThrow(/has its text 0 times/);
-  });
+  it.each([...PLANTS, ...GROUP_PLANTS, ...NATIVE_PLANTS])(
+    '$name: its guard stands where it is taken out',
+    (plant) => {
+      expectGuarded(plant);
+      expect(() => plantInto('', plant)).toThrow(/has its text 0 times/);
+    },
+  );
 
   it.each(['F5', 'F10'])(
     '%s is found, told with what led to it, and found again by the command that is told',

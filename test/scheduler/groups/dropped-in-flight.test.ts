@@ -114,6 +114,43 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
   );
 });
 
+it.each([
+  ['a window', WINDOW],
+  ['a window beside full attention', [{ type: 'full' }, ...WINDOW]],
+] as [string, readonly KvGroupOptions[]][])(
+  'a block whose end a failed entry was to write is bad: %s',
+  (_, kvGroups) => {
+    const scheduler = makeScheduler({ kvGroups: [...kvGroups], longPrefillTokenThreshold: 14, strict: true });
+    scheduler.add({ id: 'a', prompt: prompt(24), maxTokens: 9 });
+    scheduler.update(scheduler.schedule(), { tokens: new Int32Array(0), counts: Int32Array.of(0) });
+    // a computes tokens 14 to 23; b hits 12 to 15, the only block of them that it needs.
+    const handle = scheduler.add({ id: 'b', prompt: prompt(17), maxTokens: 9 });
+    const plan = scheduler.schedule();
+    expect(plan.requests[1]?.numCachedTokens).toBe(16);
+    const row = { tokens: Int32Array.of(7), counts: Int32Array.of(0, 1), errors: Uint8Array.of(1, 0) };
+    scheduler.update(plan, row);
+    expect([plan.requests[1]?.status, plan.requests[1]?.numOutputTokens]).toEqual(['PREEMPTED', 0]);
+    scheduler.abort(handle);
+    scheduler.add({ id: 'c', prompt: prompt(17), maxTokens: 9 });
+    expect(scheduler.schedule().requests[0]?.numCachedTokens).toBe(12);
+    scheduler.dispose();
+  },
+);
+
+it.each(Object.entries(SHAPES).filter(([name]) => name !== 'a window of one token'))(
+  'what was computed from a lost block that had been let go is not found when its request has left: %s',
+  (_, kvGroups) => {
+    const { scheduler, handle, first, second } = twoSteps(kvGroups);
+    scheduler.abort(handle);
+    scheduler.update(first, TOKEN, { lostBlocks: [second.droppedBlocks[0] as number] });
+    scheduler.update(second, TOKEN);
+    scheduler.add({ id: 'b', prompt: prompt(20), maxTokens: 9 });
+    const [b] = scheduler.schedule().requests;
+    expect([b?.id, b?.numCachedTokens]).toEqual(['b', 0]);
+    scheduler.dispose();
+  },
+);
+
 describe('a request that hit a block of a window', () => {
   it('is computed again if what that block was computed from is lost, although it does not hold it', () => {
     const scheduler = makeScheduler({ kvGroups: [...WINDOW], strict: true, loadFailurePolicy: 'recompute' });

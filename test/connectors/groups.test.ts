@@ -76,6 +76,8 @@ function serve(kvGroups: Groups, store: { open: () => Promise<BlockStore> }, wit
     const { tokens, numCachedTokens } = await stream.result();
     expect([...tokens]).toEqual(unpagedText(prompt, TOKENS, { seed: 3 }));
     expect(executor.faults).toEqual([]);
+    // A match of all tokens, where it is refused, would cost the hits that a shorter one has.
+    expect(engine.stats().scheduler.refusedMatches).toBe(0);
     engine.verify();
     return numCachedTokens;
   };
@@ -121,6 +123,18 @@ describe.each(Object.entries(SHAPES))('two engines over a store: %s', (_, groups
     // What was computed instead is right, and found.
     expect(await second.ask(PROMPT)).toBe(most);
   });
+});
+
+it.each(['windows', 'states'])('a prompt of whole blocks hits all but the last ones: %s', async (shape) => {
+  const groups = SHAPES[shape] as Groups;
+  const alignment = Math.max(...groups.map(({ blockSize = 4 }) => blockSize));
+  const whole = PROMPT.slice(0, 2 * alignment);
+  const store = memoryStore();
+  await serve(groups, store, true).ask(whole);
+  const second = serve(groups, store, true);
+  expect(await second.ask(whole)).toBe(alignment);
+  second.engine.resetPrefixCache();
+  expect(await second.ask(whole)).toBe(alignment);
 });
 
 describe('a store that is down', () => {

@@ -1,6 +1,6 @@
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
-import { DecidedScheduler } from '../support/decided-scheduler.js';
+import { DecidedScheduler } from '../support/authority/decided-scheduler.js';
 import type { Feature } from './features.js';
 import type { Subject } from './subject.js';
 

@@ -220,7 +220,7 @@ describe('the auditor', () => {
     ['I20', 'a prompt let in that never fits', (a) => a.clients.added(ask('b', 24), 101)],
     ['I14', 'an abort that ends nobody', (a) => a.clients.aborted(a.clients.aborting(['a']), [])],
     ['I8', 'a completion of nothing', (a) => a.clients.completed(100, 'store', 'x', true)],
-    ['I8', 'tokens that nobody offered', (a) => a.transfers.allocated(100, [1, 2], 4, 1)],
+    ['I8', 'tokens that nobody offered', (a) => a.transfers.allocated(100, [[1, 2]], 4, 1)],
     [
       'I5',
       'a request finished twice',
@@ -277,7 +277,7 @@ describe('the auditor', () => {
       'a load that one rank of two has brought',
       (a) => {
         a.transfers.matched(100, 0, { numTokens: 4, async: true, child: 0 });
-        a.transfers.allocated(100, [1, 2], 4, 1);
+        a.transfers.allocated(100, [[1, 2]], 4, 1);
         a.transfers.completions({
           received: [{ handle: 100, child: 0, rank: 0 }],
           sent: [],
@@ -304,7 +304,7 @@ describe('the auditor', () => {
         const loading = { status: 'WAITING_FOR_REMOTE_KVS', container: 'skipped' };
         a.clients.added(ask('b'), 101);
         a.transfers.matched(101, 0, { numTokens: 4, async: true, child: 0 });
-        a.transfers.allocated(101, [3, 4], 4, 1);
+        a.transfers.allocated(101, [[3, 4]], 4, 1);
         a.began(101, true, true);
         a.steps.planned(plan(1, []));
         a.saw(show([see(100, 'a'), see(101, 'b', { ...loading, blocks: [3, 4] })], [], { now: 101 }));

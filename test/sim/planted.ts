@@ -6,6 +6,7 @@ import { packageRoot } from '../../src/core/package-root.js';
 import { addonInUse } from '../support/addon.js';
 import { compileInto } from '../support/compiled/script-compiler.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
+import { GROUP_PLANTS } from './group-plants.js';
 import { PIPELINE_PLANTS } from './pipeline/plants.js';
 import { PLANTS } from './plants.js';
 import { type Plant, plantInto } from './shared/plant.js';
@@ -14,7 +15,12 @@ import { type Plant, plantInto } from './shared/plant.js';
 const ROOT = packageRoot();
 
 /** All plants: those that the simulation of the scheduler must find, that of the engine, and that of pipelines. */
-export const ALL_PLANTS: readonly Plant[] = [...PLANTS, ...ENGINE_PLANTS, ...PIPELINE_PLANTS];
+export const ALL_PLANTS: readonly Plant[] = [
+  ...PLANTS,
+  ...GROUP_PLANTS,
+  ...ENGINE_PLANTS,
+  ...PIPELINE_PLANTS,
+];
 
 /** The simulation that must find a plant. */
 export function loopOf(plant: Plant): 'scheduler' | 'engine' | 'pipeline' {

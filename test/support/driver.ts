@@ -6,7 +6,7 @@ import type { StepOutputs } from '../../src/scheduler/plan/step-outputs.js';
 import type { Request, RequestInput } from '../../src/scheduler/request/request.js';
 import type { ChunkInput } from '../../src/scheduler/request/session.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
-import { steppable } from './decided-scheduler.js';
+import { steppable } from './authority/decided-scheduler.js';
 import { type Executed, FakeModel, type TokenAt } from './fake-model.js';
 
 export const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) };

@@ -5,25 +5,19 @@ import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks, forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { droppedInFlight, firstTokenIn, placesOf, tokensKept } from './lost-places.js';
+import {
+  droppedInFlight,
+  firstTokenIn,
+  holdsBlocks,
+  holdsSince,
+  placesOf,
+  tokensKept,
+} from './lost-places.js';
 
 /**
  * What follows from bad blocks: blocks that were published and then not written, or written wrongly, by a failed step
  * or a failed load. Bad blocks leave the prefix cache, and requests that share them are computed again.
  */
-
-/** Whether the request still has the row that it had in that step: it holds blocks and was not admitted again since. */
-export function holdsSince(request: Request, step: number): boolean {
-  return holdsBlocks(request) && request.admittedStep <= step;
-}
-
-/**
- * Whether a request holds blocks. A running request does. A waiting one may: a session, or a request whose prefix is
- * being loaded or was loaded.
- */
-function holdsBlocks({ container, numComputedTokens, load }: Request): boolean {
-  return container === 'running' || (container !== null && (numComputedTokens > 0 || load !== null));
-}
 
 /** Removes a request's blocks from the prefix cache, those with KV of the tokens from `firstBad` on, and adds their ids to `bad`. */
 export function evictRow(s: SchedulerState, request: Request, firstBad: number, bad: Set<number>): void {
@@ -38,7 +32,8 @@ export function evictRow(s: SchedulerState, request: Request, firstBad: number, 
  */
 export function forgetFrom(s: SchedulerState, request: Request, firstToken: number): void {
   forgetRow(s, request.slot, firstToken);
-  const dropped = droppedInFlight(s, request);
+  // Of those that were taken anew the hash is another one's.
+  const dropped = droppedInFlight(s, request).filter((id) => id > 0);
   if (dropped.length === 0) return;
   s.core.flush();
   forgetBlocks(s, Int32Array.from(dropped));

@@ -11,14 +11,13 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import {
   evictRow,
   forgetSince,
-  holdsSince,
   recomputeSharers,
   someSharerLeft,
   spoilEntries,
   truncateLoad,
 } from './bad-blocks.js';
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
-import { droppedInFlight, firstTokenIn, placesOf, tokensKept } from './lost-places.js';
+import { droppedInFlight, firstTokenIn, holdsSince, placesOf, tokensKept } from './lost-places.js';
 
 /**
  * Takes reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds on the missing KV.
@@ -132,6 +131,7 @@ function takeInvalid(
       load.failed = true;
       if (s.core.native.blockGeneration(block) === load.generations[at])
         known = plan.missing.add(block).size > 0;
+      else if (droppedInFlight(s, load.request).includes(-block)) known = plan.missing.add(-block).size > 0;
       else reassigned = true;
     }
   }
@@ -157,14 +157,19 @@ function wasFound(s: SchedulerState, { numTokens }: Request, block: number): boo
 
 /**
  * Takes out of `plan.missing` each block whose generation has changed: it has a new owner since, and this step did not
- * read what that owner writes.
+ * read what that owner writes. With KV cache groups what stood there before stays missing (a negative id): a request that goes on may have let go
+ * of the block.
  */
 function forgetReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
   const isStill = (load: SyncLoad, id: number): boolean => {
     const at = load.failed ? load.blocks.indexOf(id) : -1;
     return at >= 0 && s.core.native.blockGeneration(id) === load.generations[at];
   };
-  for (const id of missing) if (!syncLoads.some((load) => isStill(load, id))) missing.delete(id);
+  for (const id of [...missing]) {
+    if (id < 0 || syncLoads.some((load) => isStill(load, id))) continue;
+    missing.delete(id);
+    if (s.config.kvGroups !== null) missing.add(-id);
+  }
 }
 
 /**
@@ -226,9 +231,10 @@ function failSyncLoads(
     request.numFailedLoads++;
     spoilEntries(s, plan, request);
   }
-  const traceless = lost.some(({ request }) => !holdsSince(request, plan.step));
-  if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan, failedEntries)))
-    forgetSince(s, plan);
+  // An owner that was preempted above is no loss: its row was evicted before.
+  const known = new Set([...failedEntries, ...owners]);
+  const traceless = lost.some(({ request }) => !owners.has(request) && !holdsSince(request, plan.step));
+  if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan, known))) forgetSince(s, plan);
   else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);
 }
 
@@ -260,7 +266,7 @@ function computedBeforeStep(s: SchedulerState, plan: Plan, request: Request): nu
 
 /** Whether a synchronous load of this very request was to fill the block. */
 function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolean {
-  return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
+  return syncLoads.some((load) => load.request === request && load.blocks.includes(Math.abs(block)));
 }
 
 /**

@@ -1,21 +1,14 @@
 import { discardOutputs, dropOutputs } from '../life/preempt.js';
-import { newBlocksOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import {
-  forgetFrom,
-  forgetSince,
-  holdsSince,
-  leftSince,
-  recomputeSharers,
-  spoilEntries,
-} from './bad-blocks.js';
-import { firstTokenIn } from './lost-places.js';
+import { forgetFrom, forgetSince, leftSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
+import { firstTokenIn, takenFrom } from './lost-places.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();
 const NONE: readonly Request[] = [];
+const NO_IDS: ReadonlySet<number> = new Set();
 
 /**
  * Takes the report that the KV of these blocks is gone, whichever request wrote it. The blocks leave the prefix cache.
@@ -23,7 +16,8 @@ const NONE: readonly Request[] = [];
  * `loadFailurePolicy` says. Outputs of the plan being updated and of steps in flight are dropped for it, since they
  * were computed without that KV.
  *
- * Blocks that a plan behind the one being updated took from the pool are left out: they hold newer KV.
+ * Blocks that a plan behind the one being updated took from the pool are left out: they hold newer KV. Only who has let go of such a block
+ * since, and had read it, is computed again.
  * @param plan the plan being updated; null outside an update
  * @returns the requests that the caller must end
  */
@@ -38,10 +32,13 @@ export function loseBlocks(
     if (id >= 1 && id < s.config.numBlocks) bad.add(id);
     else s.anomalies.report('invalid-block', `block ${id} is none of the pool, so it cannot be lost`);
   }
-  for (const id of takenSince(s, plan)) bad.delete(id);
+  const taken = plan === null ? NO_IDS : takenFrom(s, plan.step + 1);
+  const here = [...bad].filter((id) => !taken.has(id));
+  // A block that was let go and taken anew is as it should be; who read it before has read what was lost.
+  for (const id of taken) if (bad.delete(id) && s.config.kvGroups !== null) bad.add(-id);
   if (bad.size === 0) return NONE;
   s.core.flush();
-  forgetBlocks(s, Int32Array.from(bad));
+  forgetBlocks(s, Int32Array.from(here));
   s.blocksMoved = true;
   // The oldest step that may have been computed without that KV.
   const oldest = plan ?? s.inFlight.at(0) ?? null;
@@ -53,25 +50,6 @@ export function loseBlocks(
   else recomputeSharers(s, oldest, bad, NOBODY);
   if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
   return ends ? holders : NONE;
-}
-
-/**
- * Blocks that plans behind this one took from the pool. They hold what their new owners compute, and not the KV that
- * was lost.
- */
-function takenSince(s: SchedulerState, plan: Plan | null): Set<number> {
-  const taken = new Set<number>();
-  if (plan === null) return taken;
-  for (const each of s.inFlight) {
-    if (each.step <= plan.step) continue;
-    for (let i = 0; i < each.numRequests; i++) {
-      if (!holdsSince(each.requests[i], each.step)) continue;
-      for (let g = 0; g < each.groups.length; g++)
-        for (const id of newBlocksOf(s.core, each, i, g)) taken.add(id);
-    }
-    for (const blocks of each.loadedBlocks) for (const id of blocks) taken.add(id);
-  }
-  return taken;
 }
 
 /**

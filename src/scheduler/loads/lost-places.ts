@@ -1,11 +1,13 @@
 import type { KvGroup } from '../options/kv-groups.js';
+import { newBlocksOf } from '../plan/new-blocks.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 const NONE: readonly number[] = [];
 
-/** A block in a request's rows. */
+/** A block in a request's rows, or one that steps in flight have let go of it. */
 export interface Place {
+  /** Negative: what stood in this block before somebody took it anew. */
   readonly id: number;
   /** The first token whose KV is in the block. */
   readonly firstToken: number;
@@ -34,16 +36,50 @@ export function placesOf(s: SchedulerState, request: Request, numTokens = Number
     : [...dropped.map((id) => ({ id, firstToken: 0, endToken: 1 })), ...inRows];
 }
 
-/** The blocks that steps in flight have let go of a request's rows, as left of a window. */
+/**
+ * The blocks that steps in flight have let go of a request's rows, as left of a window. The id of a block that somebody has taken anew since is
+ * negative: it holds another one's KV by now, and whoever has it has nothing to do with what this request read.
+ */
 export function droppedInFlight(s: SchedulerState, request: Request): readonly number[] {
   if (s.config.kvGroups === null) return NONE;
   const dropped: number[] = [];
   for (const { step, droppedSlots, droppedBlocks } of s.inFlight) {
     // Before its last admission the slot, or the row, was another one.
     if (step < request.admittedStep) continue;
-    for (const [i, slot] of droppedSlots.entries()) if (slot === request.slot) dropped.push(droppedBlocks[i]);
+    const own = droppedBlocks.filter((_, i) => droppedSlots[i] === request.slot);
+    if (own.length === 0) continue;
+    const taken = takenFrom(s, step);
+    for (const id of own) dropped.push(taken.has(id) ? -id : id);
   }
   return dropped;
+}
+
+/** Blocks that this plan, and those in flight behind it, took from the pool. They hold what their new owners compute or load. */
+export function takenFrom(s: SchedulerState, step: number): Set<number> {
+  const taken = new Set<number>();
+  for (const each of s.inFlight) {
+    if (each.step < step) continue;
+    for (let i = 0; i < each.numRequests; i++) {
+      if (!holdsSince(each.requests[i], each.step)) continue;
+      for (let g = 0; g < each.groups.length; g++)
+        for (const id of newBlocksOf(s.core, each, i, g)) if (id !== 0) taken.add(id);
+    }
+    for (const blocks of each.loadedBlocks) for (const id of blocks) taken.add(id);
+  }
+  return taken;
+}
+
+/** Whether the request still has the row that it had in that step: it holds blocks and was not admitted again since. */
+export function holdsSince(request: Request, step: number): boolean {
+  return holdsBlocks(request) && request.admittedStep <= step;
+}
+
+/**
+ * Whether a request holds blocks. A running request does. A waiting one may: a session, or a request whose prefix is
+ * being loaded or was loaded.
+ */
+export function holdsBlocks({ container, numComputedTokens, load }: Request): boolean {
+  return container === 'running' || (container !== null && (numComputedTokens > 0 || load !== null));
 }
 
 /** The first token with KV in one of these blocks, as `placesOf` has it; -1 if none of them is the request's. */

@@ -2,11 +2,11 @@ import { finish } from '../life/finish.js';
 import {
   evictRow,
   forgetSince,
-  holdsSince,
   recomputeSharers,
   someSharerLeft,
   spoilEntries,
 } from '../loads/bad-blocks.js';
+import { holdsSince } from '../loads/lost-places.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';

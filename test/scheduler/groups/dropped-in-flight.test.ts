@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { KvGroupOptions, Plan, Request, Scheduler } from '../../../src/index.js';
+import type { KvGroupOptions, Plan, Request, Scheduler, SchedulerOptions } from '../../../src/index.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { makeScheduler, prompt } from '../../support/driver.js';
 
@@ -16,10 +16,11 @@ const SHAPES: Readonly<Record<string, readonly KvGroupOptions[]>> = {
 const TOKEN = { tokens: Int32Array.of(7), counts: Int32Array.of(1) };
 
 /** A request of 20 tokens with two steps in flight: the second one lets go what the first one wrote. */
-function twoSteps(kvGroups: readonly KvGroupOptions[], numLoaded = 0) {
+function twoSteps(kvGroups: readonly KvGroupOptions[], numLoaded = 0, more: Partial<SchedulerOptions> = {}) {
   const connector = new ViewingConnector();
   const scheduler = makeScheduler({
     ...{ connector, kvGroups: [...kvGroups], pipelineDepth: 2, strict: true, loadFailurePolicy: 'recompute' },
+    ...more,
   });
   let rows: Int32Array[] = [];
   connector.onAlloc = (_, blocks) => {
@@ -81,7 +82,74 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
     expect(request.numOutputTokens).toBe(9);
     scheduler.dispose();
   });
+
+  it.each(['invalidBlocks', 'failedReceiving', 'lostBlocks'] as const)(
+    'so is one whose block was taken anew since (%s), and who took it is not',
+    (how) => {
+      const numLoaded = how === 'lostBlocks' ? 0 : 14;
+      // All that is left is one more request's.
+      const numBlocks = kvGroups.length > 1 && numLoaded > 0 ? 18 : 17;
+      const room = { pipelineDepth: 3, numBlocks, reserveFullIsl: false } as const;
+      const { scheduler, handle, request, first, second, row } = twoSteps(kvGroups, numLoaded, room);
+      const of = numLoaded > 0 ? [...row] : [...second.droppedBlocks];
+      const block = of.find((id) => id !== 0 && second.droppedBlocks.includes(id)) ?? 0;
+      const size = Math.floor(scheduler.stats().freeBlocks / kvGroups.length) * 4;
+      scheduler.add({ id: 'b', prompt: prompt(size, 500), maxTokens: 1 });
+      const third = scheduler.schedule();
+      const b = third.requests.find(({ id }) => id === 'b') as Request;
+      const rowsOfB = kvGroups.flatMap((_, g) => [...scheduler.core.blocks(b.slot, g)]);
+      expect(rowsOfB).toContain(block);
+      const report = {
+        ...{ invalidBlocks: { invalidBlocks: [{ block, handle }] }, lostBlocks: { lostBlocks: [block] } },
+        failedReceiving: { failedReceiving: [{ handle }] },
+      };
+      scheduler.update(first, TOKEN, report[how]);
+      expect(request.numOutputTokens).toBe(0);
+      expect([request.status, b.status]).toEqual(['PREEMPTED', 'RUNNING']);
+      scheduler.update(second, TOKEN);
+      toEnd(scheduler, third);
+      expect([request.numOutputTokens, b.numOutputTokens]).toEqual([9, 1]);
+      scheduler.dispose();
+    },
+  );
 });
+
+it.each([
+  ['a window', WINDOW],
+  ['a window beside full attention', [{ type: 'full' }, ...WINDOW]],
+] as [string, readonly KvGroupOptions[]][])(
+  'a block whose end a failed entry was to write is bad: %s',
+  (_, kvGroups) => {
+    const scheduler = makeScheduler({ kvGroups: [...kvGroups], longPrefillTokenThreshold: 14, strict: true });
+    scheduler.add({ id: 'a', prompt: prompt(24), maxTokens: 9 });
+    scheduler.update(scheduler.schedule(), { tokens: new Int32Array(0), counts: Int32Array.of(0) });
+    // a computes tokens 14 to 23; b hits 12 to 15, the only block of them that it needs.
+    const handle = scheduler.add({ id: 'b', prompt: prompt(17), maxTokens: 9 });
+    const plan = scheduler.schedule();
+    expect(plan.requests[1]?.numCachedTokens).toBe(16);
+    const row = { tokens: Int32Array.of(7), counts: Int32Array.of(0, 1), errors: Uint8Array.of(1, 0) };
+    scheduler.update(plan, row);
+    expect([plan.requests[1]?.status, plan.requests[1]?.numOutputTokens]).toEqual(['PREEMPTED', 0]);
+    scheduler.abort(handle);
+    scheduler.add({ id: 'c', prompt: prompt(17), maxTokens: 9 });
+    expect(scheduler.schedule().requests[0]?.numCachedTokens).toBe(12);
+    scheduler.dispose();
+  },
+);
+
+it.each(Object.entries(SHAPES).filter(([name]) => name !== 'a window of one token'))(
+  'what was computed from a lost block that had been let go is not found when its request has left: %s',
+  (_, kvGroups) => {
+    const { scheduler, handle, first, second } = twoSteps(kvGroups);
+    scheduler.abort(handle);
+    scheduler.update(first, TOKEN, { lostBlocks: [second.droppedBlocks[0] as number] });
+    scheduler.update(second, TOKEN);
+    scheduler.add({ id: 'b', prompt: prompt(20), maxTokens: 9 });
+    const [b] = scheduler.schedule().requests;
+    expect([b?.id, b?.numCachedTokens]).toEqual(['b', 0]);
+    scheduler.dispose();
+  },
+);
 
 describe('a request that hit a block of a window', () => {
   it('is computed again if what that block was computed from is lost, although it does not hold it', () => {

@@ -68,7 +68,7 @@ export class Account {
   wasEverPreempted = false;
   /** From which token on a load fills its blocks that a step itself waits for, and the step. */
   loadFrom: { step: number; tokens: number } | null = null;
-  /** Leading blocks of the last admission that may have been found in the cache; the others were taken anew. */
+  /** Tokens of the last admission whose blocks may have been found in the cache; those of the others were taken anew. */
   numFound = 0;
   /** The child of the connector, and the step, that began its last load. */
   loadChild = -1;

@@ -35,6 +35,12 @@ export function firstNeeded({ type, window, chunk }: GroupRule, computed: number
   return type === 'mamba' ? Math.max(0, computed - 1) : 0;
 }
 
+/** The places of a row that a request needs which goes on behind so many tokens. */
+export function neededPlaces(group: GroupRule, tokens: number): { first: number; end: number } {
+  const end = Math.ceil(tokens / group.size);
+  return { first: Math.min(end, Math.floor(firstNeeded(group, tokens) / group.size)), end };
+}
+
 /** Blocks that sinks take out of the pool. */
 export function numSinks({ groups }: Pick<GroupLimits, 'groups'>): number {
   return groups.reduce((sum, { sinks }) => sum + sinks, 0);

@@ -63,11 +63,9 @@ export class RecomputeAudit {
     }
     const loads = this.#transfers.failedLoads(step);
     for (const { account, missing } of loads) {
-      const { rows } = this.#turns.of(account.handle);
-      for (const row of rows) {
-        const first = row.findIndex((block) => missing.has(block));
-        if (first >= 0) for (const block of row.slice(first)) bad.add(block);
-      }
+      const first = this.#firstIn(account, missing);
+      if (first < Number.POSITIVE_INFINITY) this.#addFrom(bad, account, first);
+      for (const block of this.#goneOf(account)) bad.add(block);
     }
     if ([...rows, ...loads].some(({ account }) => account.reason !== null)) forgets = true;
     // Who shares a row's blocks is computed again, and has left when the loads are looked at.
@@ -91,14 +89,20 @@ export class RecomputeAudit {
     for (let before = -1; before !== bad.size; ) {
       before = bad.size;
       for (const account of this.#ledger.live.values()) {
-        const firsts = this.#turns.of(account.handle).rows.map((row, g) => {
-          const first = row.findIndex((block) => bad.has(block));
-          return first < 0 ? Number.POSITIVE_INFINITY : first * groups[g].size;
-        });
-        const first = this.#goneOf(account).some((block) => bad.has(block)) ? 0 : Math.min(...firsts);
+        const first = this.#firstIn(account, bad);
         if (first < Number.POSITIVE_INFINITY) this.#addFrom(bad, account, first);
       }
     }
+  }
+
+  /** The first token with KV in one of these blocks. */
+  #firstIn(account: Account, blocks: ReadonlySet<number>): number {
+    if (this.#goneOf(account).some((block) => blocks.has(block))) return 0;
+    const firsts = this.#turns.of(account.handle).rows.map((row, g) => {
+      const first = row.findIndex((block) => blocks.has(block));
+      return first < 0 ? Number.POSITIVE_INFINITY : first * this.#ledger.rules.groups[g].size;
+    });
+    return Math.min(Number.POSITIVE_INFINITY, ...firsts);
   }
 
   /** What steps in flight have let go of its rows since it was admitted. */

@@ -7,6 +7,7 @@ import {
   type TransferFacts,
   Violation,
 } from './facts.js';
+import { neededPlaces } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 import type { Turns } from './turns.js';
 
@@ -88,13 +89,14 @@ export class TransferAudit {
     this.#ledger.anomaly('connector-failed');
   }
 
-  allocated(handle: number, blocks: readonly number[], numExternal: number, step: number): void {
+  /** @param rows by group; a place that holds nothing is 0 */
+  allocated(handle: number, rows: readonly (readonly number[])[], numExternal: number, step: number): void {
     const account = this.#live(handle, 'given blocks for');
     account.admissions++;
     const match = this.#matches.get(account);
     this.#matches.delete(account);
-    if (match !== undefined) account.numFound = Math.floor(match.numLocal / this.#ledger.rules.blockSize);
-    else if (account.waitedSince < 0) account.numFound = blocks.length;
+    if (match !== undefined) account.numFound = match.numLocal;
+    else if (account.waitedSince < 0) account.numFound = Number.POSITIVE_INFINITY;
     if (numExternal === 0) return;
     if (match === undefined)
       throw new Violation('I8', `${account.name}: ${numExternal} tokens that nobody offered`);
@@ -102,12 +104,15 @@ export class TransferAudit {
     if (numExternal > (numTokens ?? 0)) {
       throw new Violation('I8', `${account.name}: ${numExternal} external tokens, ${numTokens} were offered`);
     }
-    const { blockSize } = this.#ledger.rules;
+    this.#hasPlaces(account, rows, numLocal, numLocal + numExternal);
     account.loadFailed = false;
     account.loadStep = step;
     account.loadChild = child;
-    const end = Math.ceil((numLocal + numExternal) / blockSize);
-    account.loadBlocks = blocks.slice(Math.floor(numLocal / blockSize), end);
+    account.loadBlocks = rows.flatMap((row, g) => {
+      const { size } = this.#ledger.rules.groups[g];
+      const places = row.slice(Math.floor(numLocal / size), Math.ceil((numLocal + numExternal) / size));
+      return places.filter((block) => block !== 0);
+    });
     account.admittedStep = step;
     if (!match.async) {
       account.loadFrom = { step, tokens: numLocal };
@@ -119,6 +124,36 @@ export class TransferAudit {
     this.#ledger.waits(account);
     for (const rank of this.#ranks(child)) this.#ledger.use(account, `load:${child}:${rank}`);
     this.#begun.push(account);
+  }
+
+  /** What a request needs that goes on behind a load is there, or is brought; and nothing is brought that it does not need (I22). */
+  #hasPlaces(
+    { name }: Account,
+    rows: readonly (readonly number[])[],
+    numLocal: number,
+    numTokens: number,
+  ): void {
+    for (const [g, group] of this.#ledger.rules.groups.entries()) {
+      const { first, end } = neededPlaces(group, numTokens);
+      rows[g].forEach((block, place) => {
+        const isNeeded = place >= first && place < end;
+        if (isNeeded && block === 0)
+          throw new Violation(
+            'I22',
+            `${name} loads ${numTokens} tokens, and has no place ${place} of group ${g}`,
+          );
+        if (!isNeeded && block !== 0 && place >= Math.floor(numLocal / group.size) && place < end)
+          throw new Violation(
+            'I22',
+            `${name} loads into place ${place} of group ${g}, which it does not need`,
+          );
+      });
+      if (rows[g].length < end)
+        throw new Violation(
+          'I22',
+          `${name} loads ${numTokens} tokens into ${rows[g].length} places of group ${g}`,
+        );
+    }
   }
 
   /** The metadata of a plan was made, or could not be: then its loads never begin, and count as failed. */
@@ -318,8 +353,12 @@ export class TransferAudit {
 
   /** Whether a request that was admitted anew since found a block in the cache that its load left wrong. */
   #foundAgain({ account, missing }: SyncLoad): boolean {
-    const { blocks } = this.#turns.of(account.handle);
-    return blocks.some((block, i) => i < account.numFound && missing.has(block));
+    const { groups } = this.#ledger.rules;
+    return this.#turns
+      .of(account.handle)
+      .rows.some((row, g) =>
+        row.some((block, place) => place * groups[g].size < account.numFound && missing.has(block)),
+      );
   }
 
   #loadEnded(account: Account): void {

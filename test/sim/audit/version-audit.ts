@@ -46,7 +46,10 @@ export class VersionAudit {
       this.#resetVictims = [];
       if (version.fencesFrees) this.#write(sight, plan);
     }
-    if (version.fencesFrees) this.#fenced(sight);
+    if (version.fencesFrees) {
+      this.#letGo(sight);
+      this.#fenced(sight);
+    }
     this.#before = sight;
   }
 
@@ -167,10 +170,12 @@ export class VersionAudit {
   /** Behind a load that began alone, the prompts under way still fit. */
   #reserved(sight: Sight, { entries }: PlanFacts): void {
     const began = sight.requests.filter((seen) => this.#beganLoad(seen));
-    const { blockSize, maxModelLen } = this.#ledger.rules;
+    const { blockSize, maxModelLen, groups } = this.#ledger.rules;
     const bySeen = new Map(sight.requests.map((seen) => [seen.handle, seen]));
     for (const handle of this.#prefills) if (!isUnderWay(bySeen.get(handle))) this.#prefills.delete(handle);
-    if (began.length === 1 && entries.every(({ kind }) => kind === 'running')) {
+    // What a window, a chunk or a state takes later depends on what it lets go until then.
+    const isPlain = groups.length === 1 && groups[0].type === 'full';
+    if (isPlain && began.length === 1 && entries.every(({ kind }) => kind === 'running')) {
       let needed = 0;
       for (const handle of this.#prefills) {
         const { numTokens, rows } = bySeen.get(handle) as Seen;
@@ -201,6 +206,26 @@ export class VersionAudit {
     const rows = new Map(sight.requests.map(({ handle, blocks }) => [handle, blocks]));
     if (entries.length > 0)
       this.#written.set(step, new Set(entries.flatMap(({ handle }) => rows.get(handle) ?? [])));
+  }
+
+  /**
+   * What a request lets go of its rows comes back at once, as left of a window: while it goes on, and when it ends. Loads wait for the steps in
+   * flight.
+   */
+  #letGo(sight: Sight): void {
+    const { groups } = this.#ledger.rules;
+    const now = new Map(
+      [...sight.requests, ...sight.draining, ...sight.quarantined].map(({ handle, rows }) => [handle, rows]),
+    );
+    for (const { handle, rows } of this.#before?.requests ?? []) {
+      for (const [g, row] of rows.entries()) {
+        if (groups[g].type === 'full' || groups[g].type === 'sink') continue;
+        // Whoever gives a row back may have let go of some of it in the same call.
+        const left = now.get(handle)?.[g] ?? [];
+        const gone = row.filter((block, place) => block !== 0 && (left[place] ?? 0) === 0);
+        for (const block of gone) for (const blocks of this.#written.values()) blocks.delete(block);
+      }
+    }
   }
 
   /** What a step in flight may write is nobody else's, and not free. */

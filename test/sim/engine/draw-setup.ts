@@ -38,10 +38,9 @@ export function drawEngineSetup(seed: number): EngineSetup {
   // Without a prefix cache blocks have no hashes, and so the tier has no keys.
   if (tier !== null && engine.enablePrefixCaching === false)
     Object.assign(tier, { stores: 0, handsOver: 0, loads: 0 });
-  if (scene === 'none' && drawGroups(engine, workload, new Rng(seed, 'engine groups'), true)) {
-    setup.tier = null;
-    for (const fault of FAULTS_OF_TIERS) faults[fault] = 0;
-  }
+  const groups = new Rng(seed, 'engine groups');
+  if (scene === 'none' || new Rng(seed, 'groups in a scene').chance(0.4))
+    drawGroups(engine, workload, groups, true);
   drawRules(engine, new Rng(seed, 'engine rules'));
   drawTimeouts(engine, workload, [60, 400], new Rng(seed, 'engine timeouts'));
   return setup;

@@ -9,15 +9,12 @@ export type Rows = readonly (readonly number[])[];
 /** The simulated KV memory, one plane a rank. A group of states keeps one state in a block. */
 export class Kv {
   readonly groups: readonly GroupRule[];
-  /** Tokens of a block of the first group. */
-  readonly blockSize: number;
   readonly planes: Int32Array[];
   /** Values of a block, in the group with the most. */
   readonly #span: number;
 
   constructor(numBlocks: number, groups: readonly GroupRule[], numRanks: number) {
     this.groups = groups;
-    this.blockSize = groups[0].size;
     this.#span = Math.max(...groups.map((group) => (keepsTokens(group) ? group.size : 1)));
     const size = numBlocks * this.#span;
     this.planes = Array.from({ length: numRanks }, () => new Int32Array(size).fill(GARBAGE));
@@ -35,10 +32,10 @@ export class Kv {
     return this.block(g, rows, position) * this.#span + offset;
   }
 
-  /** A copy of a block on one rank. */
-  read(rank: number, block: number): Int32Array {
+  /** A copy of the first values of a block on one rank. */
+  read(rank: number, block: number, count: number): Int32Array {
     const from = block * this.#span;
-    return this.planes[rank].slice(from, from + this.#span);
+    return this.planes[rank].slice(from, from + count);
   }
 
   write(rank: number, block: number, contents: Int32Array): void {

@@ -142,6 +142,20 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: 'if (s.config.kvGroups === null || s.inFlight.length >= 0) return NONE;',
   },
   {
+    name: 'wholeMatches',
+    why: 'a connector may bring all tokens of a request though the last one needs more than the next',
+    file: 'src/scheduler/schedule/group-admission.ts',
+    text: '  return kvGroups.list.some(needsMore);',
+    replacement: '  return kvGroups.list.some(needsMore) && numTokens < 0;',
+  },
+  {
+    name: 'staleHits',
+    why: 'a prefix is not looked up again though who gave its blocks has made more of it known',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
+    text: 'if (config.kvGroups !== null && fresh && matchPrefix(s, request) !== numHits) return true;',
+    replacement: '',
+  },
+  {
     name: 'spoiledRows',
     why: 'workers store what steps in flight computed behind a row that failed',
     file: 'src/scheduler/update/step-failure.ts',
@@ -307,7 +321,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'rule-await',
     why: 'a request that was preempted is taken in again while its outputs are in flight, and expects them twice',
     file: 'src/scheduler/life/preempt.ts',
-    text: "else if (preemptedOutputs === 'await') request.numOutputPlaceholders = 0;",
+    text: 'else if (awaits) request.numOutputPlaceholders = 0;',
     replacement: '',
   },
 ];

@@ -1,6 +1,6 @@
 import type { Engine } from '../../../src/engine/engine.js';
 import { Violation } from '../audit/facts.js';
-import type { GroupLimits } from '../audit/group-rules.js';
+import { type GroupLimits, keepsTokens } from '../audit/group-rules.js';
 import { Rng } from '../shared/rng.js';
 import type { Tally } from '../shared/run.js';
 import { Kv } from './kv.js';
@@ -119,23 +119,29 @@ export class Stage {
     const { scheduler } = this.engine;
     const request = scheduler.getByHandle(handle);
     if (request === undefined) return [];
-    return [...scheduler.core.blocks(request.slot), ...(request.keptBlocks ?? [])];
+    return [...this.#rowsOf(request.slot).flat(), ...(request.keptBlocks ?? [])];
   }
 
   /** Whether a request that was admitted behind this step holds the block. */
   isTakenSince(block: number, step: number): boolean {
-    const { scheduler } = this.engine;
-    return scheduler
+    return this.engine.scheduler
       .inspect()
       .requests.some(
-        ({ slot, admittedStep }) => admittedStep > step && scheduler.core.blocks(slot).includes(block),
+        ({ slot, admittedStep }) => admittedStep > step && this.#rowsOf(slot).flat().includes(block),
       );
   }
 
-  /** What the KV of a block of a request's text is to be. */
-  contentsOf(handle: number, index: number): Int32Array {
-    const { blockSize } = this.kv;
+  /** What the KV of a place of a request's text is to be. Of a group of states: the state behind its last token. */
+  contentsOf(handle: number, { group, index }: { group: number; index: number }): Int32Array {
+    const { size } = this.kv.groups[group];
     const text = this.transcripts.get(handle) as Transcript;
-    return Int32Array.from({ length: blockSize }, (_, i) => text.content(index * blockSize + i));
+    if (!keepsTokens(this.kv.groups[group]))
+      return Int32Array.of(text.content((index + 1) * size - 1, group));
+    return Int32Array.from({ length: size }, (_, i) => text.content(index * size + i, group));
+  }
+
+  #rowsOf(slot: number): number[][] {
+    const { core } = this.engine.scheduler;
+    return this.kv.groups.map((_, group) => Array.from(core.blocks(slot, group)));
   }
 }

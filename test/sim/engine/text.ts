@@ -102,10 +102,10 @@ export class Transcript {
     return this.#tokens[position];
   }
 
-  /** What the first group keeps of a position. */
-  content(position: number): number {
+  /** What a group keeps of a position. */
+  content(position: number, group: number): number {
     this.#grow(position);
-    return this.#contents[0][position];
+    return this.#contents[group][position];
   }
 
   /** Where the present prompt ends. */

@@ -106,7 +106,7 @@ export class Station {
     const isWhole = kind === 'generation';
     const sizes = {
       ...{ numBlocks, maxNumSeqs, pipelineDepth, maxModelLen: MAX_MODEL_LEN, blockSize: BLOCK_SIZE },
-      maxNumBatchedTokens: isWhole ? MAX_MODEL_LEN : 24,
+      maxNumBatchedTokens: (isWhole ? MAX_MODEL_LEN : 24) + (rules.draftSlots ?? 0),
       ...(kvGroups === null ? {} : { kvGroups }),
     };
     const rng = world.rng(`executor ${name}`);

@@ -41,7 +41,8 @@ export interface BegunLoad {
 export interface BegunStore {
   handle: number;
   children: readonly number[];
-  blocks: Int32Array;
+  /** By group; a place that holds nothing is 0. */
+  rows: readonly (readonly number[])[];
 }
 
 /** The scheduler's side of the simulated fabric: asks for decisions, tells the auditor, keeps what was begun. */
@@ -132,12 +133,12 @@ export class SimConnector implements SchedulerConnector<number> {
     });
   }
 
-  updateStateAfterAlloc({ handle }: Request, [blocks]: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc({ handle }: Request, lists: BlockLists, numExternalTokens: number): void {
     this.#guard(() => {
       const offer = this.#offers.get(handle);
       this.#offers.delete(handle);
       this.#call('updateStateAfterAlloc', () => this.audit?.failed(handle));
-      this.audit?.allocated(handle, Array.from(blocks), numExternalTokens, this.step);
+      this.audit?.allocated(handle, copied(lists), numExternalTokens, this.step);
       if (numExternalTokens === 0 || offer === undefined) return;
       const { local, match } = offer;
       const range = { from: local, to: local + numExternalTokens };
@@ -160,7 +161,8 @@ export class SimConnector implements SchedulerConnector<number> {
 
   requestFinished(request: Request, named: FinishReason, handOver: HandOver): Finished {
     const { handle, failure, numTokens } = request;
-    const [blocks] = handOver.blocks;
+    const rows = copied(handOver.blocks);
+    const blocks = Int32Array.from(rows.flatMap((row) => row.filter((block) => block !== 0)));
     return this.#guard(() => {
       this.note(`  ends ${handle} ${named} ${failure ?? ''}`);
       this.#offers.delete(handle);
@@ -169,7 +171,7 @@ export class SimConnector implements SchedulerConnector<number> {
       if (this.#decisions.mustDeliver) this.audit?.delivered(handle, named, numTokens, handOver.numTokens);
       this.#call('requestFinished', () => this.audit?.finished(handle, named, 'failed'));
       const children = this.#decisions.finished(handle, named, blocks.length);
-      if (children !== null) this.stores.push({ handle, children, blocks: blocks.slice() });
+      if (children !== null) this.stores.push({ handle, children, rows });
       const delayFree = children !== null && this.protection === 'own';
       this.audit?.finished(handle, named, delayFree ? children : null);
       if (children !== null && this.protection === 'pin') {
@@ -216,6 +218,11 @@ export class SimConnector implements SchedulerConnector<number> {
     if (pins === 0) this.pins.delete(block);
     else this.pins.set(block, pins);
   }
+}
+
+/** Lists are borrowed. */
+function copied(lists: BlockLists): number[][] {
+  return lists.map((list) => Array.from(list));
 }
 
 function isSensible({ numTokens, async }: Match, room: number): boolean {

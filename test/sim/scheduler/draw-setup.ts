@@ -15,7 +15,10 @@ export function drawSetup(seed: number): Setup {
   const setup: Setup = { seed, scheduler, connector, faults, workload };
   const hasFocus = drawFocus(setup, new Rng(seed, 'focus'));
   drawTimeouts(scheduler, workload, [30, 250], new Rng(seed, 'timeouts'));
-  if (!hasFocus && drawGroups(scheduler, workload, new Rng(seed, 'groups'))) setup.connector = null;
+  const groups = new Rng(seed, 'groups');
+  const hasGroups = (!hasFocus || groups.chance(0.5)) && drawGroups(scheduler, workload, groups);
+  // Without a connector more can be known of what the prefix cache finds.
+  if (hasGroups && !hasFocus && groups.chance(0.4)) setup.connector = null;
   drawRules(scheduler, new Rng(seed, 'rules'));
   return setup;
 }

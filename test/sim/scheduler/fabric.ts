@@ -2,6 +2,7 @@ import type { ReportFacts, TransferFacts } from '../audit/facts.js';
 import type { Held, Turns } from '../audit/turns.js';
 import type { Text } from '../shared/text.js';
 import type { Memory } from './memory.js';
+import type { Target } from './targets.js';
 
 /** A transfer of one rank of one child. */
 export interface Job {
@@ -15,6 +16,8 @@ export interface Job {
   /** The blocks as they were handed to the request. */
   readonly holding: Held;
   readonly text: Text;
+  /** The blocks that it moves. */
+  readonly targets: readonly Target[];
   /** Positions [from, to). */
   readonly from: number;
   readonly to: number;
@@ -27,7 +30,7 @@ export interface Job {
   endAt: number;
   /** How many of its two parts are done. */
   done: 0 | 1 | 2;
-  /** Indexes of the blocks that it leaves wrong. */
+  /** Indexes of the targets that it leaves wrong. */
   readonly bad: ReadonlySet<number>;
   /** It fails as a whole: nothing is loaded, and no block is named. */
   readonly fails: boolean;
@@ -141,20 +144,22 @@ export class Fabric {
     job.done++;
     this.#checkOwner(job, from, to);
     if (job.direction === 'store') return;
-    for (let p = from; p < to; p++) {
-      const isBad = job.fails || job.bad.has(this.#memory.blockIndex(p));
-      const wrong = this.#memory.write(isBad ? null : job.text, job.holding, p, p + 1, job.ranks);
+    for (const [i, target] of job.targets.entries()) {
+      const text = job.fails || job.bad.has(i) ? null : job.text;
+      const wrong = this.#memory.load(text, job.holding.name, target, from, to, job.ranks);
       if (wrong !== null) this.#hooks.wrong(`a load: ${wrong}`);
     }
   }
 
   /** I7: the blocks are still those of the request that the job is for. */
-  #checkOwner({ direction, handle, holding, fenced, pinned, id }: Job, from: number, to: number): void {
+  #checkOwner(
+    { direction, handle, holding, targets, fenced, pinned, id }: Job,
+    from: number,
+    to: number,
+  ): void {
     if (fenced || pinned !== null) return;
-    for (let p = from; p < to; p++) {
-      const index = this.#memory.blockIndex(p);
-      const block = holding.blocks[index];
-      if (this.#turns.holds(handle, block, holding.turns[index])) continue;
+    for (const { block, turn, ...target } of targets) {
+      if (target.to <= from || target.from >= to || this.#turns.holds(handle, block, turn)) continue;
       const who = this.#turns.holders(block);
       const what = direction === 'load' ? 'writes' : 'reads';
       const whose = who.length === 0 ? 'is free' : `is held by ${who}`;
@@ -173,7 +178,7 @@ export class Fabric {
     const report: ReportFacts = isStamped ? { handle, child, rank, step } : { handle, child, rank };
     let first: Letter | null = null;
     for (const index of job.bad) {
-      const block = job.holding.blocks[index];
+      const { block } = job.targets[index];
       const letter: Letter = this.post('invalid', at, report, block, this.#hooks.isNamed());
       letter.after = first;
       first = letter;

@@ -1,5 +1,6 @@
 import { firstNeeded, type GroupRule, keepsTokens } from '../audit/group-rules.js';
 import { mix, type Text } from '../shared/text.js';
+import type { Target } from './targets.js';
 
 /** What no text leaves anywhere. */
 const GARBAGE = -1;
@@ -47,11 +48,6 @@ export class Memory {
     this.#turns = new Int32Array(numBlocks * this.#span);
     this.#ranks = new Uint8Array(numBlocks * this.#span);
     this.#allRanks = 2 ** numRanks - 1;
-  }
-
-  /** Index of the block of a position in its request's list of the first group. */
-  blockIndex(position: number): number {
-    return Math.floor(position / this.#groups[0].size);
   }
 
   /** The model's weights have changed: nothing that stands here means anything any more. */
@@ -130,18 +126,35 @@ export class Memory {
     return wrong;
   }
 
+  /** Brings those of positions [from, to) that belong into one block on some ranks, as `write`. */
+  load(text: Text | null, name: string, target: Target, from: number, to: number, ranks = this.#allRanks) {
+    let wrong: string | null = null;
+    for (let p = Math.max(from, target.from); p < Math.min(to, target.to); p++)
+      wrong = this.#put(text, name, target, p, ranks) ?? wrong;
+    return wrong;
+  }
+
   #writeOne(
     text: Text | null,
     { name, rows, rowTurns }: Holding,
-    g: number,
+    group: number,
     p: number,
     ranks: number,
   ): string | null {
-    const index = Math.floor(p / this.#groups[g].size);
-    const block = rows[g][index] ?? 0;
+    const index = Math.floor(p / this.#groups[group].size);
+    const place = { group, block: rows[group][index] ?? 0, turn: rowTurns[group][index] };
+    return this.#put(text, name, place, p, ranks);
+  }
+
+  #put(
+    text: Text | null,
+    name: string,
+    { group: g, block, turn }: Pick<Target, 'group' | 'block' | 'turn'>,
+    p: number,
+    ranks: number,
+  ): string | null {
     if (block === 0) return `${name} has no block for position ${p}${g === 0 ? '' : ` in group ${g}`}`;
     const at = this.#at(g, block, p);
-    const turn = rowTurns[g][index];
     const over = this.#turns[at];
     const content = text === null ? GARBAGE : this.#print(text, g, p);
     if (this.#content[at] === content) this.#ranks[at] |= ranks;

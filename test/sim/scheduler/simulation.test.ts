@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { share } from '../../support/share.js';
+import { GROUP_PLANTS } from '../group-plants.js';
 import { NATIVE_PLANTS } from '../native-plants.js';
 import { PLANTS, REQUIRED } from '../plants.js';
 import { expectFoundAgain, expectGuarded, sim } from '../shared/command.js';
@@ -67,10 +68,13 @@ describe('planted bugs', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  it.each([...PLANTS, ...NATIVE_PLANTS])('$name: its guard stands where it is taken out', (plant) => {
-    expectGuarded(plant);
-    expect(() => plantInto('', plant)).toThrow(/has its text 0 times/);
-  });
+  it.each([...PLANTS, ...GROUP_PLANTS, ...NATIVE_PLANTS])(
+    '$name: its guard stands where it is taken out',
+    (plant) => {
+      expectGuarded(plant);
+      expect(() => plantInto('', plant)).toThrow(/has its text 0 times/);
+    },
+  );
 
   it.each(['F5', 'F10'])(
     '%s is found, told with what led to it, and found again by the command that is told',

@@ -47,12 +47,12 @@ export class Simulation {
     const isNamed = () => !this.#strikes('blockUnnamed', this.#rng.fabric);
     const hooks = { delay: () => this.#delay(), isNamed, isStamped: workload.isStamped };
     this.world = new World({ scheduler, connector, decisions: this.#decisions(), hooks });
-    this.world.timing = ({ numBlocks, firstBlock, direction }) => {
+    this.world.timing = ({ numBlocks, direction }) => {
       const rng = this.#rng.fabric;
       const startAt = this.world.now + rng.below(workload.slowest);
       const bad = new Set<number>();
       if (direction === 'load' && this.#strikes('loadFails', rng)) {
-        for (let index = firstBlock; index < numBlocks; index++) if (rng.chance(0.4)) bad.add(index);
+        for (let index = 0; index < numBlocks; index++) if (rng.chance(0.4)) bad.add(index);
       }
       const fails = direction === 'load' && this.#strikes('wholeLoadFails', rng);
       return { startAt, endAt: startAt + rng.below(workload.slowest), bad, fails };

@@ -6,15 +6,15 @@ import type { Text } from '../shared/text.js';
 import type { SimConnector } from './connector.js';
 import type { Fabric, Job } from './fabric.js';
 import type { Memory } from './memory.js';
+import { loaded, stored } from './targets.js';
 
-/** Decides when a transfer runs, which blocks it leaves wrong (by index), and whether it fails as a whole. */
+/** Decides when a transfer runs, which of its blocks it leaves wrong (by index), and whether it fails as a whole. */
 export type Timing = (job: {
   direction: 'load' | 'store';
   handle: number;
   child: number;
   rank: number;
   numBlocks: number;
-  firstBlock: number;
 }) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean };
 
 /** What failed of the loads that a step waits for. */
@@ -65,11 +65,10 @@ export class Transfers {
       const holding = { ...held, blocks: held.blocks.slice(), turns: held.turns.slice() };
       const ranks = this.#world.auditor.ledger.rules.reporters?.[child] ?? [];
       const shape = { direction: 'load' as const, handle, child };
-      const firstBlock = this.#world.memory.blockIndex(from);
-      const numBlocks = this.#world.memory.blockIndex(to - 1) + 1;
+      const targets = loaded(this.#world.auditor.ledger.rules.groups, holding, from, to);
       const common = {
         ...shape,
-        holding,
+        ...{ holding, targets },
         text: this.#world.text(handle),
         from,
         to,
@@ -77,11 +76,11 @@ export class Transfers {
         pinned: null,
       };
       if (!async) {
-        sync.push(() => this.#loadNow({ ...common, numBlocks, firstBlock }, step));
+        sync.push(() => this.#loadNow(common, step));
         continue;
       }
       for (const rank of ranks) {
-        const timing = this.#world.timing({ ...shape, rank, numBlocks, firstBlock });
+        const timing = this.#world.timing({ ...shape, rank, numBlocks: targets.length });
         const bits = this.#bitsOf(ranks, rank);
         this.#world.fabric.submit({ ...common, rank, ranks: bits, step, notBefore, ...timing });
       }
@@ -103,21 +102,15 @@ export class Transfers {
     load: Omit<
       Job,
       'id' | 'done' | 'rank' | 'ranks' | 'step' | 'notBefore' | 'startAt' | 'endAt' | 'bad' | 'fails'
-    > & {
-      numBlocks: number;
-      firstBlock: number;
-    },
+    >,
     step: number,
   ): void {
-    const { bad, fails } = this.#world.timing({ ...load, rank: 0 });
-    const { blockSize } = this.#world.scheduler.config;
-    for (let p = load.from; p < load.to; p++) {
-      const isBad = fails || bad.has(Math.floor(p / blockSize));
-      this.#world.memory.write(isBad ? null : load.text, load.holding, p, p + 1);
-    }
-    const { handle, child, holding } = load;
+    const { handle, child, holding, targets, from, to } = load;
+    const { bad, fails } = this.#world.timing({ ...load, rank: 0, numBlocks: targets.length });
+    for (const [i, target] of targets.entries())
+      this.#world.memory.load(fails || bad.has(i) ? null : load.text, holding.name, target, from, to);
     const failures = this.#syncFailures.get(step) ?? { invalid: [], failed: [] };
-    for (const index of bad) failures.invalid.push({ block: holding.blocks[index], handle, child });
+    for (const index of bad) failures.invalid.push({ block: targets[index].block, handle, child });
     const [rank] = this.#world.auditor.ledger.rules.reporters?.[child] ?? [0];
     if (fails) failures.failed.push(this.#stamps ? { handle, child, rank, step } : { handle, child, rank });
     this.#syncFailures.set(step, failures);
@@ -138,22 +131,25 @@ export class Transfers {
     const { protection, reporters } = this.#world.connector;
     const stores = this.#world.connector.stores;
     this.#world.connector.stores = [];
-    for (const { handle, children, blocks } of stores) {
-      const list = Array.from(blocks);
+    const { groups } = this.#world.auditor.ledger.rules;
+    for (const { handle, children, rows } of stores) {
       const { turns: seen } = this.#world.auditor.sights;
-      const turns = list.map((block) => (protection === 'own' ? seen.turnOf(handle, block) : 0));
+      const turnOf = (block: number): number => (protection === 'own' ? seen.turnOf(handle, block) : 0);
+      const rowTurns = rows.map((row) => row.map(turnOf));
+      const targets = stored(groups, { rows, rowTurns });
+      const blocks = targets.map(({ block }) => block);
       const holding = {
         name: this.#world.name(handle),
-        ...{ rows: [list], rowTurns: [turns], blocks: list, turns },
+        ...{ rows, rowTurns, blocks, turns: targets.map(({ turn }) => turn) },
         kept: new Map<number, number>(),
       };
-      const to = list.length * this.#world.scheduler.config.blockSize;
+      const to = Math.max(...rows.map((row, g) => row.length * groups[g].size));
       const own = protection === 'own';
       const { uses } = this.#world.auditor.ledger.account(handle);
       const common = {
         direction: 'store' as const,
         handle,
-        holding,
+        ...{ holding, targets },
         text: this.#world.text(handle),
         from: 0,
         to,
@@ -162,19 +158,13 @@ export class Transfers {
         step: -1,
         notBefore: -1,
         fenced: protection === 'fence',
-        pinned: protection === 'pin' ? blocks : null,
+        pinned: protection === 'pin' ? Int32Array.from(blocks) : null,
       };
       for (const child of own ? new Set(children) : children.slice(0, 1)) {
         for (const rank of own ? reporters[child] : [0]) {
           // A rank that has said before that it had nothing to send does not begin now.
           if (own && !uses.has(`store:${child}:${rank}`)) continue;
-          const timing = this.#world.timing({
-            ...common,
-            child,
-            rank,
-            numBlocks: list.length,
-            firstBlock: 0,
-          });
+          const timing = this.#world.timing({ ...common, child, rank, numBlocks: blocks.length });
           const none = { ranks: 0, bad: new Set<number>(), fails: false };
           this.#world.fabric.submit({ ...common, ...rest, child, rank, ...timing, ...none });
         }

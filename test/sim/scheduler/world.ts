@@ -1,3 +1,4 @@
+import { PlanViews } from '../../../src/engine/executor/plan-view.js';
 import type { WorkerMethods } from '../../../src/engine/workers/worker-methods.js';
 import { Workers } from '../../../src/engine/workers/workers.js';
 import type { WorkerStep } from '../../../src/scheduler/connector/connector.js';
@@ -21,6 +22,7 @@ import type { SimGrammar } from './grammar.js';
 import { IndexReader } from './index-reader.js';
 import { Memory } from './memory.js';
 import type { ConnectorShape } from './setup.js';
+import { takenIn } from './targets.js';
 import { describePlan, describeRow, describeTransfers, rulesOf } from './tell.js';
 import { type Timing, Transfers } from './transfers.js';
 
@@ -62,6 +64,7 @@ export class World {
   #isFencing = false;
   /** The engine's calls of its workers: they say behind which step a load may write. */
   readonly #workers: Workers;
+  readonly #views = new PlanViews();
   #notBefore = -1;
 
   constructor({ scheduler, connector, decisions, hooks }: WorldOptions) {
@@ -76,8 +79,8 @@ export class World {
     const kvEvents = this.index.sink;
     this.scheduler = new Scheduler({ ...scheduler, ...extra, kvEvents, now: () => this.now });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
-    const { groups, numBlocks } = rulesOf(this.scheduler, connector);
-    this.memory = new Memory(numBlocks, groups, numRanks, (block, turn, over) => {
+    const rules = rulesOf(this.scheduler, connector);
+    this.memory = new Memory(rules.numBlocks, rules.groups, numRanks, (block, turn, over) => {
       const { turns } = this.auditor.sights;
       return turns.isHeld(block, turn) || turns.isShared(over, turn);
     });
@@ -85,9 +88,7 @@ export class World {
       this.#wrong ??= what;
     };
     this.executor = new Executor(this.memory, wrong);
-    this.auditor = new Auditor(rulesOf(this.scheduler, connector), (handle, position) =>
-      this.text(handle).token(position),
-    );
+    this.auditor = new Auditor(rules, (handle, position) => this.text(handle).token(position));
     if (this.connector !== null) {
       this.connector.audit = this.auditor.transfers;
       this.connector.note = (event) => this.note(event);
@@ -313,15 +314,13 @@ export class World {
     const syncLoads = this.#transfers.dispatchLoads(plan.step, this.#notBefore);
     if (plan.totalTokens > 0) {
       this.plans.set(plan.step, plan);
-      const handles = facts.entries.map(({ handle }) => handle);
-      const holdings = handles.map((handle) => turns.of(handle));
-      const texts = handles.map((handle) => this.text(handle));
-      const newBlocks = new Set<number>();
-      for (const [i, { numNewBlocks }] of facts.entries.entries()) {
-        const { blocks } = holdings[i];
-        for (const block of blocks.slice(blocks.length - numNewBlocks)) newBlocks.add(block);
-      }
-      this.executor.dispatch(facts, holdings, texts, this.#observer.drafts(plan), fails, () => {
+      const holdings = facts.entries.map(({ handle }) => turns.of(handle));
+      const texts = facts.entries.map(({ handle }) => this.text(handle));
+      const newBlocks = takenIn(facts, holdings);
+      // What loads fill is not to be zeroed any more.
+      const zeroed = Array.from(this.#views.of(plan).blocksToZero ?? []);
+      const drafts = this.#observer.drafts(plan);
+      this.executor.dispatch({ ...facts, zeroed }, holdings, texts, drafts, fails, () => {
         this.fabric.flush(newBlocks, this.now);
         for (const load of syncLoads) load();
       });

@@ -18,8 +18,7 @@ type Drawn = Pick<
 >;
 
 /**
- * Gives two of three runs KV cache groups, which is one in three of all, since those with a focus are not asked: windows, chunks and states beside full attention and by themselves, with blocks of one size or
- * several. The pool gets as much larger as the groups need.
+ * Gives two of three runs KV cache groups, of those that are asked: windows, chunks and states beside full attention and by themselves, with blocks of one size or several. The pool gets as much larger as the groups need.
  * @param draftsStates whether states and drafts go together
  * @returns whether this is one of them
  */
@@ -89,7 +88,8 @@ function drawStates(options: Drawn, size: number, rng: Rng, hasDrafts: boolean):
   const most = mode === 'align' ? size - 1 : Number.POSITIVE_INFINITY;
   options.numSpeculativeTokens = hasDrafts ? Math.min(most, options.numSpeculativeTokens ?? 0) : 0;
   if (options.pipelineDepth === 3 && options.numSpeculativeTokens > 0) options.pipelineDepth = 2;
-  options.maxNumBatchedTokens = Math.max(size, options.maxNumBatchedTokens ?? size);
+  // A step has room for a block beside the slots of `drawRules`: less is refused.
+  options.maxNumBatchedTokens = Math.max(size + 2, options.maxNumBatchedTokens ?? 0);
   const threshold = options.longPrefillTokenThreshold ?? 0;
   options.longPrefillTokenThreshold = threshold === 0 ? 0 : Math.max(size, threshold);
   const full: KvGroupOptions = { type: 'full', blockSize: size };

@@ -1,7 +1,7 @@
 import type { BlockstepError } from '../../../src/base/errors.js';
 import type { ConnectorOutput, LogSink, Plan, SchedulerOptions, TransferReport } from '../../../src/index.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
-import { steppable } from '../decided-scheduler.js';
+import { steppable } from '../authority/decided-scheduler.js';
 import { NO_RESULT, prompt, Random } from '../driver.js';
 import { mix } from '../fake-model.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';

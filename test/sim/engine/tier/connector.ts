@@ -12,9 +12,10 @@ import type { FinishReason } from '../../../../src/scheduler/request/status.js';
 import { mix } from '../../shared/text.js';
 import type { TierShape } from '../setup.js';
 import type { Stage } from '../stage.js';
+import { isKept, longestMatch, type Place, toLoad } from './places.js';
 import { type LoadPlan, RecentLoads, type StorePlan, type TierMetadata } from './transfer-plans.js';
 
-/** The blocks that one child keeps, by the hash of a block and of all before it. */
+/** The blocks that one child keeps, by the hash of a block and of all before it, and its group. */
 interface Tier {
   readonly entries: Map<bigint, readonly Int32Array[]>;
   readonly reserved: Set<bigint>;
@@ -22,13 +23,13 @@ interface Tier {
 
 /** What the connector knows of an unfinished request. */
 interface Known {
-  /** Blocks from the front that need not be stored any more. */
-  stored: number;
+  /** By group: places from the front that need not be stored any more. */
+  readonly stored: number[];
   readonly stores: boolean;
   readonly handsOver: boolean;
   /** Children to which something of it was to be stored. */
   readonly children: Set<number>;
-  match: { child: number; async: boolean; first: number } | null;
+  match: { child: number; async: boolean; local: number } | null;
 }
 
 /**
@@ -89,7 +90,8 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     const chance = (what: number, probability: number) => mix(handle, what) % 1000 < 1000 * probability;
     const handsOver = this.protection !== 'fence' && chance(2, this.#shape.handsOver);
     const stores = chance(1, this.#shape.stores);
-    this.#known.set(handle, { stored: 0, match: null, children: new Set(), stores, handsOver });
+    const stored = this.#stage.kv.groups.map(() => 0);
+    this.#known.set(handle, { stored, match: null, children: new Set(), stores, handsOver });
     this.#fault('onNewRequest', handle);
   }
 
@@ -108,18 +110,19 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     }
     this.asking.delete(request.handle);
     if (!rng.chance(this.#shape.loads)) return { numTokens: 0, async: false };
-    const { blockSize } = this.#stage.kv;
-    const first = numLocalTokens / blockSize;
-    const found = this.#tiers.map((_, child) => this.#lookUp(request, child, first));
+    const found = this.#tiers.map((_, child) => this.#lookUp(request, child, numLocalTokens));
     const child = found.indexOf(Math.max(...found));
-    const count = rng.chance(0.8) ? found[child] : rng.below(found[child] + 1);
-    if (count === 0) return { numTokens: 0, async: false };
+    const units = (found[child] - numLocalTokens) / this.#view.alignment;
+    const count = rng.chance(0.8) ? units : rng.below(units + 1);
+    const most = numLocalTokens + count * this.#view.alignment;
+    const end = count === units ? most : this.#lookUp(request, child, numLocalTokens, most);
+    if (end === numLocalTokens) return { numTokens: 0, async: false };
     const isAsync = !rng.chance(this.#shape.syncLoads);
-    known.match = { child, async: isAsync, first };
-    return { numTokens: count * blockSize, async: isAsync, child };
+    known.match = { child, async: isAsync, local: numLocalTokens };
+    return { numTokens: end - numLocalTokens, async: isAsync, child };
   }
 
-  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: Request, rows: BlockLists, numExternalTokens: number): void {
     const { handle } = request;
     this.allocations.set(handle, (this.allocations.get(handle) ?? 0) + 1);
     this.numAllocations++;
@@ -133,16 +136,20 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       );
       return;
     }
-    const { first, child, async } = match;
+    const { local, child, async } = match;
     const { entries } = this.#tiers[child];
-    const filled = blocks.slice(first, first + Math.ceil(numExternalTokens / this.#stage.kv.blockSize));
-    const sources = Array.from(filled, (_, i) => entries.get(this.#key(request, first + i)));
-    if (sources.includes(undefined)) {
-      this.#stage.broke('I8', `${this.#stage.name(handle)} loads a block that the tier has not`);
+    const places = toLoad(this.#view, local, local + numExternalTokens);
+    const blocks = places.map(({ group, index }) => rows[group][index] ?? 0);
+    const sources = places.map((place) => entries.get(this.#key(request, place)));
+    if (sources.includes(undefined) || blocks.includes(0)) {
+      this.#stage.broke(
+        'I8',
+        `${this.#stage.name(handle)} loads a block that the tier has not, or has no block for it`,
+      );
       return;
     }
     this.#stage.count(async ? 'loads' : 'synchronous loads');
-    const load = { handle, child, async, blocks: Array.from(filled) };
+    const load = { handle, child, async, blocks };
     this.#loads.push({ ...load, sources: sources as (readonly Int32Array[])[] });
   }
 
@@ -161,8 +168,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     }
     const stores: StorePlan[] = [];
     for (let i = 0; i < plan.numRequests; i++) {
-      const [held] = this.#view.blocks(plan.requests[i]);
-      stores.push(...this.#storesOf(plan, i, held));
+      stores.push(...this.#storesOf(plan, i, this.#view.blocks(plan.requests[i])));
     }
     const handOvers = this.#handOvers;
     this.#handOvers = [];
@@ -258,25 +264,31 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   }
 
   /** The blocks of an entry that are full of known tokens when the step was executed, and were not stored before. */
-  #storesOf(plan: Plan, i: number, held: Int32Array): StorePlan[] {
+  #storesOf(plan: Plan, i: number, rows: BlockLists): StorePlan[] {
     const request = plan.requests[i];
     const known = this.#known.get(request.handle);
     if (known === undefined) return [];
-    const { blockSize } = this.#stage.kv;
     const computed = plan.numComputedTokens[i];
-    const from = Math.floor(computed / blockSize);
-    if (plan.kinds[i] !== 0 || from < known.stored) known.stored = from;
-    if (!known.stores) return [];
-    const to = Math.floor(Math.min(computed + plan.numScheduledTokens[i], request.numTokens) / blockSize);
-    const indices = Array.from({ length: Math.max(0, to - known.stored) }, (_, n) => known.stored + n);
-    known.stored = Math.max(known.stored, to);
-    return this.#split(plan.step, request, known, indices, held, -1);
+    const end = Math.min(computed + plan.numScheduledTokens[i], request.numTokens);
+    const places: Place[] = [];
+    for (const [group, { blockSize }] of this.#view.groups.entries()) {
+      const from = Math.floor(computed / blockSize);
+      if (plan.kinds[i] !== 0 || from < known.stored[group]) known.stored[group] = from;
+      if (!known.stores) continue;
+      const to = Math.floor(end / blockSize);
+      for (let index = known.stored[group]; index < to; index++)
+        if (isKept(rows, { group, index })) places.push({ group, index });
+      known.stored[group] = Math.max(known.stored[group], to);
+    }
+    return this.#split(plan.step, request, known, places, rows, -1);
   }
 
-  #handOver(request: Request, known: Known, { blocks: [blocks], numTokens, readableFrom }: HandOver): void {
-    const numFull = Math.floor(numTokens / this.#stage.kv.blockSize);
-    const indices = Array.from({ length: numFull }, (_, index) => index);
-    const stores = this.#split(-1, request, known, indices, blocks, readableFrom);
+  #handOver(request: Request, known: Known, { blocks, numTokens, readableFrom }: HandOver): void {
+    const places = this.#view.groups.flatMap(({ blockSize }, group) =>
+      Array.from({ length: Math.floor(numTokens / blockSize) }, (_, index) => ({ group, index })),
+    );
+    const kept = places.filter((place) => isKept(blocks, place));
+    const stores = this.#split(-1, request, known, kept, blocks, readableFrom);
     if (stores.length > 0) this.#stage.count('hand-overs');
     this.#handOvers.push(...stores);
   }
@@ -286,20 +298,20 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     step: number,
     request: Request,
     known: Known,
-    indices: readonly number[],
-    held: Int32Array,
+    places: readonly Place[],
+    held: BlockLists,
     readableFrom: number,
   ): StorePlan[] {
     const { handle } = request;
     return this.#tiers.flatMap(({ entries, reserved }, child) => {
-      const mine = indices.filter((index) => {
-        const key = this.#key(request, index);
-        return !entries.has(key) && !reserved.has(key) && (child === 0 || mix(handle, index) % 3 === 0);
+      const mine = places.filter((place) => {
+        const key = this.#key(request, place);
+        return !entries.has(key) && !reserved.has(key) && (child === 0 || mix(handle, place.index) % 3 === 0);
       });
       if (mine.length === 0) return [];
-      const keys = mine.map((index) => this.#key(request, index));
-      const blocks = mine.map((index) => held[index]);
-      const right = mine.map((index) => this.#stage.contentsOf(handle, index));
+      const keys = mine.map((place) => this.#key(request, place));
+      const blocks = mine.map(({ group, index }) => held[group][index]);
+      const right = mine.map((place) => this.#stage.contentsOf(handle, place));
       const read: Int32Array[][] = mine.map(() => []);
       const store = {
         ...{ step, readableFrom, handle, child, blocks, keys },
@@ -316,26 +328,29 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     });
   }
 
-  #lookUp(request: Request, child: number, first: number): number {
-    const { blockSize } = this.#stage.kv;
-    const { entries, reserved } = this.#tiers[child];
-    let next = first;
-    for (; (next + 1) * blockSize <= request.numTokens; next++) {
-      const key = this.#key(request, next);
-      if (entries.has(key)) continue;
-      const isRemote = mix(Number(key & 0x7fffffffn), child) % 1000 < 1000 * this.#shape.remote;
-      if (!isRemote || reserved.has(key)) break;
-      const contents = this.#stage.contentsOf(request.handle, next);
-      entries.set(
-        key,
-        Array.from({ length: this.#shape.numRanks }, () => contents),
-      );
-    }
-    return next - first;
+  /** The tokens up to which a request can go on with what it has locally and what a child has. */
+  #lookUp(request: Request, child: number, local: number, most = request.numTokens): number {
+    return longestMatch(this.#view, local, most, (place) => this.#has(request, child, place));
   }
 
-  #key(request: Request, index: number): bigint {
-    return this.#view.blockHash(request, index);
+  /** Whether a child has a block. Some it was given by another engine before. */
+  #has(request: Request, child: number, place: Place): boolean {
+    const { entries, reserved } = this.#tiers[child];
+    const key = this.#key(request, place);
+    if (entries.has(key)) return true;
+    const isRemote = mix(Number(key & 0x7fffffffn), child) % 1000 < 1000 * this.#shape.remote;
+    if (!isRemote || reserved.has(key)) return false;
+    const contents = this.#stage.contentsOf(request.handle, place);
+    entries.set(
+      key,
+      Array.from({ length: this.#shape.numRanks }, () => contents),
+    );
+    return true;
+  }
+
+  /** Blocks of two groups that end at the same token have one hash. */
+  #key(request: Request, { group, index }: Place): bigint {
+    return this.#view.blockHash(request, index, group) | (BigInt(group) << 128n);
   }
 
   #of({ handle }: Request): Known {
@@ -345,7 +360,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       'I5',
       `the connector is asked about ${this.#stage.name(handle)}, which is over or never began`,
     );
-    return { stored: 0, stores: false, handsOver: false, children: new Set(), match: null };
+    return { stored: [], stores: false, handsOver: false, children: new Set(), match: null };
   }
 
   #pin(blocks: readonly number[]): void {

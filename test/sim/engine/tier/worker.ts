@@ -88,8 +88,9 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
         );
       }
     }
-    const isFence = this.#connector.protection === 'fence';
-    const isReused = ({ blocks }: StorePlan) => isFence && blocks.some((block) => taken.includes(block));
+    // With `own` they are named where there are groups: those that a window left while their request goes on.
+    const isPinned = this.#connector.protection === 'pin';
+    const isReused = ({ blocks }: StorePlan) => !isPinned && blocks.some((block) => taken.includes(block));
     for (const job of [...this.#jobs]) {
       const { store } = job;
       if (store !== null && (released.includes(store.handle) || isReused(store))) this.#finish(job);
@@ -278,9 +279,14 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
         }
         this.#checkFlushed(load, block);
         if (!bad.has(i)) kv.write(this.#rank, block, load.sources[i][this.#rank]);
-        else if (failsWhole) kv.write(this.#rank, block, new Int32Array(kv.blockSize).fill(GARBAGE));
+        else if (failsWhole)
+          kv.write(
+            this.#rank,
+            block,
+            load.sources[i][this.#rank].map(() => GARBAGE),
+          );
       } else if (store !== null && !store.isDropped) {
-        const contents = kv.read(this.#rank, store.blocks[i]);
+        const contents = kv.read(this.#rank, store.blocks[i], store.right[i].length);
         store.read[i][this.#rank] = contents;
         const at = contents.findIndex((content, p) => content !== store.right[i][p]);
         if (at < 0) continue;
@@ -306,8 +312,9 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     if (load === null) return;
     load.blocks.forEach((block, i) => {
       if (bad.has(i)) return;
-      const found = this.#stage.kv.read(this.#rank, block);
-      if (found.every((content, p) => content === load.sources[i][this.#rank][p])) return;
+      const source = load.sources[i][this.#rank];
+      const found = this.#stage.kv.read(this.#rank, block, source.length);
+      if (found.every((content, p) => content === source[p])) return;
       this.#stage.broke(
         'I7',
         `block ${block} was overwritten while it was loaded for ${this.#stage.name(load.handle)}`,

@@ -1,13 +1,13 @@
 import { vi } from 'vitest';
-import { HostAuthority } from '../../src/scheduler/authority/host-authority.js';
+import { HostAuthority } from '../../../src/scheduler/authority/host-authority.js';
 import './gpu.js';
 
 // A setup file (BLOCKSTEP_TEST_AUTHORITY=device): whatever scheduler a suite makes, the GPU decides, unless its options are those that only
 // a host knows. Neither the suite nor an engine notices, since schedule() waits in place.
 const OF_HOST = ['kvGroups', 'borrower', 'kvEvents'] as const;
 
-vi.mock('../../src/scheduler/scheduler.js', async (importOriginal) => {
-  const original = await importOriginal<typeof import('../../src/scheduler/scheduler.js')>();
+vi.mock('../../../src/scheduler/scheduler.js', async (importOriginal) => {
+  const original = await importOriginal<typeof import('../../../src/scheduler/scheduler.js')>();
   class DecidedScheduler extends original.Scheduler {
     constructor(options: ConstructorParameters<typeof original.Scheduler>[0]) {
       const isOfHost = OF_HOST.some((name) => options[name] != null);
@@ -33,8 +33,8 @@ vi.mock('../../src/scheduler/scheduler.js', async (importOriginal) => {
   return { ...original, Scheduler: DecidedScheduler };
 });
 
-vi.mock('../../src/engine/inspect/health.js', async (importOriginal) => {
-  const original = await importOriginal<typeof import('../../src/engine/inspect/health.js')>();
+vi.mock('../../../src/engine/inspect/health.js', async (importOriginal) => {
+  const original = await importOriginal<typeof import('../../../src/engine/inspect/health.js')>();
   class UnnoticedHealth extends original.HealthWatch {
     override read(): ReturnType<InstanceType<typeof original.HealthWatch>['read']> {
       return { ...super.read(), authority: 'host' };

@@ -1,6 +1,6 @@
-import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
-import type { Plan } from '../../src/scheduler/plan/plan.js';
-import { Scheduler } from '../../src/scheduler/scheduler.js';
+import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { Plan } from '../../../src/scheduler/plan/plan.js';
+import { Scheduler } from '../../../src/scheduler/scheduler.js';
 
 /** A scheduler whose GPU decides, for suites that do not wait: its `schedule()` waits in place. */
 export class DecidedScheduler extends Scheduler {

@@ -1,0 +1,40 @@
+import type { Plant } from './shared/plant.js';
+
+/** Guards of loads with KV cache groups. The simulation of the scheduler must miss each. */
+export const GROUP_PLANTS: readonly Plant[] = [
+  {
+    name: 'group-blocks',
+    why: 'of a load the blocks of the first group alone are known',
+    file: 'src/scheduler/loads/begin-load.ts',
+    text: 'const loaded = rows.map((row, g) =>',
+    replacement: 'const loaded = rows.slice(0, 1).map((row, g) =>',
+  },
+  {
+    name: 'retaken-sharers',
+    why: 'who took a block anew that another request had let go is computed again with that one',
+    file: 'src/scheduler/loads/lost-places.ts',
+    text: 'dropped.push(taken.has(id) ? -id : id);',
+    replacement: 'dropped.push(id);',
+  },
+  {
+    name: 'owner-left',
+    why: 'with groups a load that failed costs everybody who came in with it the prefix cache',
+    file: 'src/scheduler/loads/load-failure.ts',
+    text: '!owners.has(request) && !holdsSince(request, plan.step)',
+    replacement: '!holdsSince(request, plan.step)',
+  },
+  {
+    name: 'group-load',
+    why: 'what stands in front of a block that failed to load is kept, though windows and states of other groups are not there',
+    file: 'src/scheduler/loads/lost-places.ts',
+    text: 'if (kvGroups.list.length > 1) return 0;',
+    replacement: '',
+  },
+  {
+    name: 'group-whole',
+    why: 'a load of all tokens is taken, and the last one lacks what it needs',
+    file: 'src/scheduler/schedule/group-admission.ts',
+    text: 'return kvGroups.list.some(needsMore);',
+    replacement: 'return kvGroups.list.some(needsMore) && false;',
+  },
+];

@@ -1,6 +1,6 @@
 import { vi } from 'vitest';
 import { HostAuthority } from '../../../src/scheduler/authority/host-authority.js';
-import './gpu.js';
+import '../gpu.js';
 
 // A setup file (BLOCKSTEP_TEST_AUTHORITY=device): whatever scheduler a suite makes, the GPU decides, unless its options are those that only
 // a host knows. Neither the suite nor an engine notices, since schedule() waits in place.

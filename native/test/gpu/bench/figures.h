@@ -72,6 +72,14 @@ inline void print(const Label& label, Samples& samples) {
   std::fflush(stdout);
 }
 
+/// Says on stderr what comes next, so that a benchmark that is stopped has told where.
+inline void announce(const std::string& what, const std::string& beside) {
+  std::fprintf(stderr, "%s, beside: %s\n", what.c_str(), beside.c_str());
+}
+
+/// How long one sample may take. A GPU that lets something wait for ever must not cost the figures behind it.
+constexpr std::chrono::seconds kMostOfOne{5};
+
 /// Calls `sample` for the warm-up and then for every sample; it gets whether this one counts.
 inline void repeat(const Effort& effort, const std::function<void(bool counts)>& sample) {
   const auto start = Clock::now();

@@ -66,11 +66,13 @@ class TablesBench {
   void run_whole(Beside beside, const Effort& effort) {
     const blockstep_tables& tables = gatherer_.tables().descriptor();
     u64 bytes = 0;
+    announce("memory for tables copied whole", name_of(beside));
     for (u32 i = 0; i < kNumTables; ++i) bytes += bytes_of(array_of(tables, static_cast<Table>(i)));
     const cuda::MappedMemory source(bytes);
     const cuda::DeviceMemory target(bytes);
     const cuda::Stream stream;
     const cuda::Event end;
+    announce("tables copied whole, " + count(), name_of(beside));
     Samples whole;
     Samples launch;
     repeat(effort, [&](bool counts) {
@@ -85,7 +87,10 @@ class TablesBench {
       }
       cuda::require(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
       const auto launched = Clock::now();
-      while (cudaEventQuery(end.get()) == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
+      while (cudaEventQuery(end.get()) == cudaErrorNotReady) {
+        static_cast<void>(cudaGetLastError());
+        if (Clock::now() - launched > kMostOfOne) throw Error{kCuda, "the copies of one step did not end within 5 s"};
+      }
       if (counts) {
         whole.add(Clock::now() - start);
         launch.add(launched - start);

@@ -454,9 +454,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'rule-discard',
     why: 'outputs in flight of a request that was preempted are delivered, and computed again',
     file: 'src/scheduler/life/preempt.ts',
-    text: "if (preemptedOutputs === 'discard' || (awaits && hasDropped(s, request))) discardOutputs(s, request);",
-    replacement:
-      "if (preemptedOutputs === 'discard') void discardOutputs;\n  else if (awaits && hasDropped(s, request)) discardOutputs(s, request);",
+    text: "else if (preemptedOutputs === 'discard') discardOutputs(s, request);",
+    replacement: "else if (preemptedOutputs === 'discard') void discardOutputs;",
   },
   {
     name: 'rule-fenceFrees',

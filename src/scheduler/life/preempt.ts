@@ -9,6 +9,10 @@ import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { enterQueue } from './deadlines.js';
 
+/** Values of `Plan.dropped`; a forced reset stands above the other causes. */
+const DROPPED = 1;
+const BY_RESET = 2;
+
 /**
  * Preempts a request (vLLM `_preempt_request`): gives its blocks back and puts it first in line to be computed again.
  * The caller has taken the request out of `running`. The blocks keep their hashes, so that the request finds most of
@@ -17,7 +21,8 @@ import { enterQueue } from './deadlines.js';
 export function preempt(s: SchedulerState, request: Request): void {
   const { preemptedOutputs } = s.config;
   const awaits = preemptedOutputs === 'await';
-  if (preemptedOutputs === 'discard' || (awaits && hasDropped(s, request))) discardOutputs(s, request);
+  if (awaits && followsReset(s, request)) dropByReset(s, request);
+  else if (preemptedOutputs === 'discard') discardOutputs(s, request);
   else if (awaits) request.numOutputPlaceholders = 0;
   giveBlocksBack(s, request);
   s.prefills.delete(request);
@@ -33,11 +38,14 @@ export function preempt(s: SchedulerState, request: Request): void {
   if (channels.preempt.hasSubscribers) channels.preempt.publish({ id: request.id, handle: request.handle });
 }
 
-/** Whether outputs that steps in flight bring for a request are dropped already: as in vLLM, so is then what came after them. */
-function hasDropped({ inFlight }: SchedulerState, request: Request): boolean {
+/**
+ * Whether outputs that a forced reset has dropped are still in flight: as in vLLM, what came after them is then dropped too. Outputs that are
+ * dropped for another cause drop nothing but themselves: what came after the tail of a session's answer belongs to the next answer.
+ */
+function followsReset({ inFlight }: SchedulerState, request: Request): boolean {
   return inFlight.some((plan) => {
     const at = plan.indexOf(request);
-    return at >= 0 && plan.dropped[at] !== 0;
+    return at >= 0 && plan.dropped[at] === BY_RESET;
   });
 }
 
@@ -160,6 +168,18 @@ export function preemptByForce(s: SchedulerState, request: Request, updating?: P
   preempt(s, request);
 }
 
+/** Preempts a running request for a forced reset, as by force. */
+export function preemptByReset(s: SchedulerState, request: Request): void {
+  s.queues.remove(request);
+  dropByReset(s, request);
+  preempt(s, request);
+}
+
+function dropByReset(s: SchedulerState, request: Request): void {
+  discardOutputs(s, request);
+  dropEntries(s.inFlight, request, BY_RESET);
+}
+
 /**
  * Drops the outputs that steps in flight, and the plan being updated, bring for a request that will be computed again:
  * its next entry has `needsAllTokens`.
@@ -176,9 +196,9 @@ export function dropOutputs(s: SchedulerState, request: Request, updating?: Plan
   request.numOutputPlaceholders = 0;
 }
 
-function dropEntries(plans: readonly Plan[], request: Request): void {
+function dropEntries(plans: readonly Plan[], request: Request, cause = DROPPED): void {
   for (const plan of plans) {
     const at = plan.indexOf(request);
-    if (at >= 0) plan.dropped[at] = 1;
+    if (at >= 0) plan.dropped[at] = Math.max(plan.dropped[at], cause);
   }
 }

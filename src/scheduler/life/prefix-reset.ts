@@ -3,7 +3,7 @@ import { numSinkBlocks } from '../options/options.js';
 import type { ResetOptions, ResetResult } from '../options/reset.js';
 import { noteForgotten } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { preemptByForce, releaseFenced } from './preempt.js';
+import { preemptByReset, releaseFenced } from './preempt.js';
 import { reclaimAllSessions } from './reclaim.js';
 
 const NO_BLOCKS = new Int32Array(0);
@@ -23,7 +23,7 @@ export function resetPrefixCache(
   const preempted: string[] = [];
   while (resetRunning && s.queues.running.length > 0) {
     const request = s.queues.running[s.queues.running.length - 1];
-    preemptByForce(s, request);
+    preemptByReset(s, request);
     preempted.push(request.id);
     if (s.config.preemptedIds === 'sinceLast') s.resetVictims.push(request);
   }

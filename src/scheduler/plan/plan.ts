@@ -115,7 +115,7 @@ export class Plan {
   readonly frame: number;
   /** @internal Most drafts that each entry may be given for its next step. */
   readonly maxNextDrafts: Uint8Array;
-  /** @internal 1: the output of this entry is dropped: its request was preempted by force meanwhile. */
+  /** @internal 1: the output of this entry is dropped, since its request is computed again or has gone on without it; 2: a forced reset did so. */
   readonly dropped: Uint8Array;
   /** @internal 1: the KV of this entry must not be stored, though it was not dropped; see `failedHandles`. */
   readonly spoiled: Uint8Array;

@@ -4,7 +4,7 @@ import { resolveOptions } from '../../../src/scheduler/options/resolve-options.j
 import { RULES, type VersionRules } from '../../../src/scheduler/options/rules.js';
 import { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { RemoteDriver } from '../../guards/remote.js';
-import { Driver, prompt } from '../../support/driver.js';
+import { Driver, leftovers, prompt } from '../../support/driver.js';
 
 const resolve = (options: Partial<SchedulerOptions> = {}) => resolveOptions({ numBlocks: 8, ...options });
 const rulesOf = (config: ReturnType<typeof resolve>) =>
@@ -189,5 +189,34 @@ describe('preemptedOutputs', () => {
     expect([grows, gives].map((handle) => driver.text(handle).length)).toEqual([1, 0]);
     driver.run();
     for (const handle of [grows, gives]) expect(driver.text(handle)).toEqual(driver.model.text(handle, 4));
+  });
+
+  it('await: what follows the dropped tail of an answer is the next answer of the session, and is kept', () => {
+    const options = { preemptedOutputs: 'await', pipelineDepth: 3, numBlocks: 5 } as const;
+    const end = 5;
+    const tokenAt = (_: unknown, position: number) => (position === 4 ? end : 1000 + position);
+    const driver = new Driver({ ...options, enablePrefixCaching: false }, { tokenAt });
+    const grows = driver.add({ id: 'grows', prompt: prompt(5), maxTokens: 6 });
+    const talks = driver.add({ id: 'talks', prompt: prompt(4, 1), eosTokenId: end, resumable: true });
+    driver.addChunk(talks, { prompt: prompt(3, 2), maxTokens: 3 });
+    driver.endSession(talks);
+    for (let i = 0; i < 3; i++) expect(driver.schedule().numRequests).toBe(2);
+    driver.update();
+    expect(driver.last).toEqual(['grows:1', 'talks:1:stop']);
+    // The next answer begins behind two steps that computed beyond the last one.
+    expect(driver.schedule().numRequests).toBe(2);
+    driver.update();
+    expect(driver.last).toEqual(['grows:1']);
+    expect(driver.schedule().preempted).toEqual(['talks']);
+    driver.update();
+    expect(driver.last).toEqual(['grows:1']);
+    driver.update();
+    expect(driver.last).toEqual(['grows:1', 'talks:1']);
+    const dropped = driver.scheduler.stats().droppedOutputs;
+    driver.run();
+    expect(dropped).toBe(2);
+    expect(driver.text(talks)).toHaveLength(4);
+    expect([grows, talks].map((handle) => driver.ends.get(handle))).toEqual([['length'], ['length']]);
+    expect(leftovers(driver.scheduler)).toEqual([]);
   });
 });

@@ -114,7 +114,7 @@ export class Auditor {
   #preempted(account: Account): void {
     const { preemptedOutputs } = this.ledger.rules.version;
     if (preemptedOutputs === 'discard') this.steps.void(account, 'void');
-    else if (preemptedOutputs === 'await') account.expected = 0;
+    else if (preemptedOutputs === 'await') this.steps.awaits(account);
   }
 
   /** I15: nobody waits longer than its deadline says, when a step is made. */

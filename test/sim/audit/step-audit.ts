@@ -9,6 +9,8 @@ export interface Entry {
   readonly facts: EntryFacts;
   readonly account: Account;
   fate: Fate;
+  /** A forced reset has voided it. */
+  byReset: boolean;
 }
 
 interface Step {
@@ -72,7 +74,7 @@ export class StepAudit {
         throw new Violation('I15', `step ${plan.step} schedules ${account.name}, which ${late}`);
       account.queuedSince = -1;
       if (facts.kind !== 'running') account.admittedStep = plan.step;
-      entries.push({ facts, account, fate: 'due' });
+      entries.push({ facts, account, fate: 'due', byReset: false });
     }
     if (total !== plan.totalTokens) throw fail(`says ${plan.totalTokens} tokens, its entries say ${total}`);
     if (total > rules.maxNumBatchedTokens) throw fail(`${total} tokens`);
@@ -142,6 +144,19 @@ export class StepAudit {
         if (entry.account === account && entry.fate !== 'void') entry.fate = fate;
       }
     }
+  }
+
+  /** A forced reset has voided what the request has in flight. */
+  resets(account: Account): void {
+    this.void(account, 'void');
+    for (const { entry } of this.entriesSince(0)) if (entry.account === account) entry.byReset = true;
+  }
+
+  /** The request was preempted, and awaits what it has in flight; but what came after entries that a reset has voided is void like them. */
+  awaits(account: Account): void {
+    account.expected = 0;
+    const own = this.entriesSince(0).filter(({ entry }) => entry.account === account);
+    if (own.some(({ entry }) => entry.byReset)) this.resets(account);
   }
 
   /**

@@ -275,7 +275,7 @@ export class World {
     const { ledger, steps } = this.auditor;
     for (const id of options.resetRunning === true ? running : []) {
       const account = ledger.live.get(id);
-      if (account !== undefined) steps.void(account, 'void');
+      if (account !== undefined) steps.resets(account);
     }
     if (options.resetRunning === true) this.auditor.voided(preempted);
     const { free } = this.look();

@@ -13,7 +13,8 @@ function source(file: string): string {
 function setupFiles(): string[] {
   const files: string[] = [];
   if (process.env['BLOCKSTEP_TEST_BACKEND'] === 'cuda') files.push('test/support/backend.ts');
-  if (process.env['BLOCKSTEP_TEST_AUTHORITY'] === 'device') files.push('test/support/authority/decide-on-device.ts');
+  if (process.env['BLOCKSTEP_TEST_AUTHORITY'] === 'device')
+    files.push('test/support/authority/decide-on-device.ts');
   return files;
 }
 

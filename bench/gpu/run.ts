@@ -185,8 +185,8 @@ function figuresInNode({ emulatedAddon, record }: Context): Planned {
 function suites({ emulatedAddon }: Context): Planned[] {
   return SUITES.filter(({ short }) => emulatedAddon === null || short.length > 0).map((suite) => ({
     name: `suite ${suite.room}`,
-    expected: 20,
-    limit: 60,
+    expected: suite.expected,
+    limit: Math.max(60, 2.5 * suite.expected),
     run: (limit) => runSuite(suite, emulatedAddon, limit),
   }));
 }

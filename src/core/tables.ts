@@ -156,18 +156,18 @@ class FrameTables implements StepTables {
 
   /** @throws ERR_BLOCKSTEP_NO_MEMORY */
   constructor(native: NativeCore, frame: Frame, shape: TablesShape, groups: readonly GroupShape[]) {
-    this.buffer = allocate(tablesBytes(shape, groups));
+    const { views, groupViews } = allocate(shape, groups);
+    this.buffer = views.slotMapping.buffer as ArrayBuffer;
     this.maxTokens = shape.maxTokens;
     this.maxEntries = shape.maxEntries;
     this.maxBlocksPerRow = shape.maxBlocksPerRow;
-    const views = tableViews(this.buffer, shape, groups.length);
     this.inputIds = views.inputIds;
     this.slotMapping = views.slotMapping;
     this.queryStart = views.queryStart;
     this.seqLens = views.seqLens;
     this.numComputedTokens = views.numComputedTokens;
     this.blockTable = views.blockTable;
-    this.groups = Object.freeze(groupTables(views, shape.maxEntries, groups));
+    this.groups = Object.freeze(groupViews);
     this.#native = native;
     this.#slots = frame.slots;
     native.bindTables(frame.index, this.buffer, shape.maxTokens);
@@ -222,9 +222,19 @@ export class Gatherer {
   }
 }
 
-function allocate(bytes: number): ArrayBuffer {
+/**
+ * Memory for a set of tables, and its arrays. A machine that promises more memory than it has may give a buffer that is longer than
+ * any array can be.
+ * @throws ERR_BLOCKSTEP_NO_MEMORY
+ */
+function allocate(
+  shape: TablesShape,
+  groups: readonly GroupShape[],
+): { views: TableViews; groupViews: GroupTables[] } {
+  const bytes = tablesBytes(shape, groups);
   try {
-    return new ArrayBuffer(bytes);
+    const views = tableViews(new ArrayBuffer(bytes), shape, groups.length);
+    return { views, groupViews: groupTables(views, shape.maxEntries, groups) };
   } catch (cause) {
     const message = `could not allocate ${bytes} bytes for the tables of a step`;
     throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message, { cause });

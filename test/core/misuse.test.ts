@@ -188,6 +188,7 @@ describe('misuse of a core', () => {
   for (const entry of ENTRIES) {
     it(`${entry.name}: the good call succeeds, with more arguments than it takes, too`, () => {
       expect(() => call(core.native, entry, entry.good())).not.toThrow();
+      while (!core.native.poll()); // with a mirror, one digest at a time
       const again = () => call(core.native, entry, [...entry.good(), 1n, {}]);
       if (entry.once) expect(codeOf(again)).toBe('ERR_BLOCKSTEP_BAD_ARG');
       else expect(again).not.toThrow();

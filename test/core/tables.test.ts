@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { PendingOp } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';
 import { type StepTables, tablesBytes, tableViews } from '../../src/core/tables.js';
@@ -299,5 +299,22 @@ describe('a gather that makes no sense', () => {
     for (const maxTokens of [0, -1, 0.5, 2 ** 31, '8']) {
       expect(codeOf(() => bench({ maxTokens: maxTokens as number }))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     }
+  });
+
+  it('a size that no array has is answered with a code, on a machine that gives the buffer, too', () => {
+    using core = bench();
+    // Whatever is asked for, the buffer that comes is too short for its arrays: they refuse it as they do a length that none can have.
+    class ShortBuffer extends ArrayBuffer {
+      constructor() {
+        super(8);
+      }
+    }
+    vi.stubGlobal('ArrayBuffer', ShortBuffer);
+    try {
+      expect(codeOf(() => core.gather(0, 0))).toBe('ERR_BLOCKSTEP_NO_MEMORY');
+    } finally {
+      vi.unstubAllGlobals();
+    }
+    expect(core.gather(0, 0).maxEntries).toBe(8);
   });
 });

@@ -110,13 +110,14 @@ describe('the tables on a GPU', () => {
     const before = core.native.memory();
     const set = core.deviceTables();
     const after = core.native.memory();
-    // 256 bytes more at most for each array, and a message that can be on its way on either side.
+    // 256 bytes more at most for each array, and a message that can be on its way on either side. The host's side keeps the addresses
+    // of as many groups as there can be, too: 40 bytes for each of 8.
     const table = 12 * 100 + 4 * (3 * 8 + 1 + 8 * 24);
     const message = 12 * 8 + 4 * 100;
     expect(after.deviceBytes - before.deviceBytes).toBeGreaterThan(table + message);
     expect(after.deviceBytes - before.deviceBytes).toBeLessThan(table + message + 9 * 256 + 500);
     expect(after.pinnedBytes - before.pinnedBytes).toBeGreaterThan(2 * message);
-    expect(after.pinnedBytes - before.pinnedBytes).toBeLessThan(2 * message + 256);
+    expect(after.pinnedBytes - before.pinnedBytes).toBeLessThan(2 * message + 256 + 8 * 40);
 
     const shapes = TABLE_NAMES.map((name) => [name, set[name].dtype, ...set[name].shape]);
     expect(shapes).toEqual([

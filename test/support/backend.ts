@@ -34,23 +34,27 @@ function onCuda(options: PlacementOptions): PlacementOptions {
   return { backend: named ? backend : 'cuda', authority, device, stream } as PlacementOptions;
 }
 
-/** Has the mirror of this core compared with it. The methods are replaced on the object alone. */
+/**
+ * Has the mirror of this core compared with it. The methods are replaced on the object alone. Like native ones they may be called with
+ * any receiver, which is then refused.
+ */
 function watch(native: NativeCore): void {
-  const verify = native.verify.bind(native);
-  const dispose = native.dispose.bind(native);
+  const { verify, dispose } = native;
   let verifications = 0;
   let disposed = false;
   Object.defineProperty(native, 'verify', {
-    value: () => {
-      verify();
+    value: function (this: NativeCore): void {
+      verify.call(this);
       if (++verifications % EVERY === 0) compareMirror(native);
     },
   });
   Object.defineProperty(native, 'dispose', {
-    value: () => {
-      if (!disposed) compareIfSound(native);
-      disposed = true;
-      dispose();
+    value: function (this: NativeCore): void {
+      if (this === native && !disposed) {
+        compareIfSound(native);
+        disposed = true;
+      }
+      dispose.call(this);
     },
   });
 }
@@ -68,10 +72,15 @@ function compareIfSound(native: NativeCore): void {
 
 function compareMirror(native: NativeCore): void {
   native.submit();
+  waitFor(() => native.poll()); // for a digest, too, that the suite asked for
   native.startMirrorDigest();
+  waitFor(() => native.mirrorDigest() !== null);
+  if (native.mirrorDigest() !== native.digest()) throw new Error('the mirror is not what the host is');
+}
+
+function waitFor(done: () => boolean): void {
   const start = performance.now();
-  while (native.mirrorDigest() === null) {
+  while (!done()) {
     if (performance.now() - start > PATIENCE_MS) throw new Error('the GPU did not answer');
   }
-  if (native.mirrorDigest() !== native.digest()) throw new Error('the mirror is not what the host is');
 }

@@ -10,7 +10,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 
 /** What the compiler says about connector-contract.ts, under the repository's options. */
 function diagnose(edit: (text: string) => string): string[] {
-  const root = join(here, '..', '..');
+  const root = join(here, '..', '..', '..');
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => readFileSync(path, 'utf8'));
   const { options } = ts.parseJsonConfigFileContent({ ...config, include: [], files: [] }, ts.sys, root);
   const file = join(here, 'connector-contract.ts');

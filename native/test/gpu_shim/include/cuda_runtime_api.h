@@ -37,6 +37,7 @@ struct dim3 {
 };
 
 typedef struct CUstream_st* cudaStream_t;
+#define cudaStreamLegacy ((cudaStream_t)0x1)
 typedef struct CUevent_st* cudaEvent_t;
 typedef struct CUmemPool_st* cudaMemPool_t;
 typedef struct CUgraph_st* cudaGraph_t;

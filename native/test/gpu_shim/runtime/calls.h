@@ -66,8 +66,11 @@ inline cudaError_t begin(Call call = Call::kAny, Needs needs = Needs::kContext) 
   return needs == Needs::kNoCapture && refused_by_capture() ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
+/// The legacy default stream has two names.
+inline bool is_default(cudaStream_t stream) { return !stream || stream == cudaStreamLegacy; }
+
 /// A stream and an event can be used in their own context alone.
-inline bool is_foreign(cudaStream_t stream) { return stream && stream->context != current_context(); }
+inline bool is_foreign(cudaStream_t stream) { return !is_default(stream) && stream->context != current_context(); }
 inline bool is_foreign(cudaEvent_t event) { return event->context != current_context(); }
 
 /// What CUDA does not begin while a foreign kernel holds the whole GPU, or may be in the middle of.
@@ -79,7 +82,7 @@ inline Stream& default_stream() {
   static Stream* const stream = new Stream;
   return *stream;
 }
-inline Stream& of(cudaStream_t stream) { return stream ? stream->stream : default_stream(); }
+inline Stream& of(cudaStream_t stream) { return is_default(stream) ? default_stream() : stream->stream; }
 
 /// The legacy default stream comes behind what is queued in these.
 inline std::vector<Stream*>& blocking_streams() {

@@ -32,7 +32,7 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return note(begin(Call::kUncount
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return note(begin()); }
 cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
-  if (!pool || !stream || is_foreign(stream) || of(stream).capturing()) return note(cudaErrorInvalidValue);
+  if (!pool || is_default(stream) || is_foreign(stream) || of(stream).capturing()) return note(cudaErrorInvalidValue);
   *memory = bytes == 0 ? nullptr : allocate(Kind::kDevice, bytes);
   if (!*memory && bytes != 0) {
     of(stream).wait();  // what was freed before in this order is there again
@@ -43,7 +43,7 @@ cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPoo
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   const cudaError_t error = begin(Call::kUncounted);
   if (error != cudaSuccess && error != cudaErrorLaunchFailure) return note(error);
-  if (!stream || is_foreign(stream) || kind_of(memory) != Kind::kDevice) return note(cudaErrorInvalidValue);
+  if (is_default(stream) || is_foreign(stream) || kind_of(memory) != Kind::kDevice) return note(cudaErrorInvalidValue);
   if (error) {  // it goes with the device, once what the device was doing is at its end
     wait_for_all();
     release(Kind::kDevice, memory);
@@ -106,7 +106,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
   if (is_foreign(stream)) return note(cudaErrorInvalidResourceHandle);
   Step step{[=] { std::memset(memory, value, bytes); }, nullptr, nullptr};
   step.is_kernel = true;
-  step.is_late = !stream;
+  step.is_late = is_default(stream);
   of(stream).push(std::move(step));
   return cudaSuccess;
 }
@@ -117,7 +117,7 @@ cudaError_t cudaMemcpyBatchAsync(void* const* targets, const void* const* source
                                  std::size_t count, cudaMemcpyAttributes* attributes, std::size_t* indexes,
                                  std::size_t num_attributes, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
-  const bool refused = !stream || count == 0 || !attributes || !indexes || num_attributes == 0 || indexes[0] != 0 ||
+  const bool refused = is_default(stream) || count == 0 || !attributes || !indexes || num_attributes == 0 || indexes[0] != 0 ||
                        attributes[0].srcAccessOrder == cudaMemcpySrcAccessOrderInvalid;
   if (refused) return note(cudaErrorInvalidValue);
   for (std::size_t i = 0; i < count; ++i) {

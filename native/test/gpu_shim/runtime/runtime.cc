@@ -13,7 +13,7 @@ CUresult write_value(CUstream stream, CUdeviceptr address, cuuint64_t value, uns
   if (begin() != cudaSuccess) return CUDA_ERROR_LAUNCH_FAILED;
   if (is_foreign(stream)) return CUDA_ERROR_INVALID_VALUE;
   auto* word = reinterpret_cast<std::uint64_t*>(static_cast<std::uintptr_t>(address));
-  if (!stream || address % 8 != 0 || kind_of(word, 8) == Kind::kUnknown) return CUDA_ERROR_INVALID_VALUE;
+  if (is_default(stream) || address % 8 != 0 || kind_of(word, 8) == Kind::kUnknown) return CUDA_ERROR_INVALID_VALUE;
   const auto store = [=] {
     const Faults now = faults();
     const auto write = [=] { __atomic_store_n(word, value, __ATOMIC_RELEASE); };

@@ -53,7 +53,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  if (!stream) return note(cudaErrorInvalidResourceHandle);
+  if (is_default(stream)) return note(cudaErrorInvalidResourceHandle);
   {
     const std::lock_guard lock(blocking_mutex());
     std::erase(blocking_streams(), &stream->stream);
@@ -92,7 +92,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   if (const cudaError_t error = begin()) return note(error);
-  if (!stream || of(stream).capturing()) return note(cudaErrorStreamCaptureUnsupported);
+  if (is_default(stream) || of(stream).capturing()) return note(cudaErrorStreamCaptureUnsupported);
   stream->captures_globally = mode == cudaStreamCaptureModeGlobal;
   if (stream->captures_globally) begin_global_capture();
   of(stream).begin_capture();
@@ -100,7 +100,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (const cudaError_t error = begin()) return note(error);
-  if (!stream || !of(stream).capturing()) return note(cudaErrorInvalidValue);
+  if (is_default(stream) || !of(stream).capturing()) return note(cudaErrorInvalidValue);
   *graph = new CUgraph_st{of(stream).end_capture()};
   bool spoiled = false;
   if (stream->captures_globally) end_global_capture(spoiled);

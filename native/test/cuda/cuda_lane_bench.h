@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../cuda/base/backend.h"
+#include "../../cuda/base/gpu.h"
 #include "../../cuda/memory/memory.h"
 #include "../gpu_shim/runtime/faults.h"
 #include "../gpu_shim/runtime/memory.h"
@@ -12,6 +13,12 @@ namespace blockstep::test {
 namespace gpu_code = blockstep::cuda;
 using gpu_code::Event;
 using gpu_code::Stream;
+
+/// A stream of somebody else. Only its making needs that a GPU's context is the current one.
+inline std::unique_ptr<Stream> make_stream() {
+  const gpu_code::OnDevice on(0);
+  return std::make_unique<Stream>();
+}
 
 constexpr u32 kFailed = static_cast<u32>(Verdict::kFailed);
 

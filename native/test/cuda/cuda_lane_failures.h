@@ -46,7 +46,8 @@ inline void test_failed_calls(u32 calls) {
   u32 lost = 0;
   u32 stores = 0;  // that could not be given, as the lane says
   for (const CompletionMode completion : {CompletionMode::kWriteValue, CompletionMode::kEvent}) {
-    const Stream executor;
+    const auto made = make_stream();
+    const Stream& executor = *made;
     const u64 theirs = reinterpret_cast<std::uintptr_t>(executor.get());
     DeviceLaneOptions options = options_of(CopyMode::kAuto, completion);
     options.piece_bytes = 3 * kBytes;

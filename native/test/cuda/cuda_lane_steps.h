@@ -14,7 +14,8 @@ inline void write_late(const Stream& stream, BlockArena& arena, u32 block, u8 va
 inline void test_steps() {
   for (const Place from : {Place::kPinned, Place::kDevice}) {
     for (const CopyMode mode : {CopyMode::kBatch, CopyMode::kCopies, CopyMode::kKernel}) {
-      const Stream executor;
+      const auto made = make_stream();
+      const Stream& executor = *made;
       const u64 theirs = reinterpret_cast<std::uintptr_t>(executor.get());
       CudaBench bench(options_of(mode), from, from == Place::kPinned ? Place::kDevice : Place::kPinned);
       const auto byte = [&](u32 block) { return *bench.target->block(block); };
@@ -51,7 +52,8 @@ inline void test_steps() {
 /// A job waits for its own step and not for later ones, however far behind they are. A step that could not be recorded is
 /// waited for as if nobody had tried.
 inline void test_steps_apart() {
-  const Stream executor;
+  const auto made = make_stream();
+  const Stream& executor = *made;
   const u64 theirs = reinterpret_cast<std::uintptr_t>(executor.get());
   DeviceLaneOptions options = options_of(CopyMode::kBatch);
   options.patience_ms = 2000;
@@ -87,7 +89,8 @@ inline void test_steps_apart() {
 
 /// The event of an early step is gone when many were recorded since: a later one stands in for it.
 inline void test_many_steps() {
-  const Stream executor;
+  const auto made = make_stream();
+  const Stream& executor = *made;
   const u64 theirs = reinterpret_cast<std::uintptr_t>(executor.get());
   CudaBench bench(options_of(CopyMode::kBatch));
   for (u32 step = 1; step <= 200; ++step) {

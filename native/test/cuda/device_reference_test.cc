@@ -1,5 +1,6 @@
 // The reference executor on an emulated GPU against the one on the host: the same steps, several of them under way at once,
 // give the same answers; damaged ones are refused or found out, and nothing touches what is not its own.
+#include <optional>
 #include <thread>
 
 #include "../../cuda/base/backend.h"
@@ -13,15 +14,18 @@ using blockstep::cuda::MappedMemory;
 /// Tables where the GPU reads them, one set for each step that is under way.
 struct TablesOnGpu {
   TablesOnGpu(const ReferenceConfig& of, u32 sets)
-      : config(of), stride((tables_bytes(of.tables) + 255) / 256 * 256), memory(sets * stride) {}
+      : config(of), stride((tables_bytes(of.tables) + 255) / 256 * 256) {
+    const cuda::OnDevice on(0);
+    memory.emplace(sets * stride);
+  }
   Tables copy(u32 set, const Buffers& buffers) {
-    u8* base = memory.base() + set * stride;
+    u8* base = memory->base() + set * stride;
     std::memcpy(base, buffers.tables.get(), static_cast<std::size_t>(tables_bytes(config.tables)));
-    return lay_out_tables(config.tables, memory.on_device(base));
+    return lay_out_tables(config.tables, memory->on_device(base));
   }
   ReferenceConfig config;
   u64 stride;
-  MappedMemory memory;
+  std::optional<MappedMemory> memory;
 };
 
 static void take(DeviceReference& gpu, void* io) {

@@ -28,6 +28,7 @@ static u64 read_word(const DeviceMemory& memory) {
 
 /// A copy takes what stands there when its turn comes, not when it is queued; a stream waits for what another has said.
 static void test_order() {
+  const cuda::OnDevice on(0);
   MappedMemory pinned(64);
   DeviceMemory device(64);
   Stream first, second;
@@ -52,6 +53,7 @@ static void test_order() {
 
 /// What is captured is not done, and then as often as the graph is launched.
 static void test_capture() {
+  const cuda::OnDevice on(0);
   MappedMemory pinned(64);
   DeviceMemory device(64);
   Stream stream;
@@ -103,6 +105,7 @@ static bool is_stopped(const Touch& touch) {
 
 /// The host cannot touch device memory, nor anybody what lies beside it.
 static void test_guards() {
+  const cuda::OnDevice on(0);
   DeviceMemory device(256);
   MappedMemory pinned(256);
   require(cudaDeviceSynchronize(), "synchronise");

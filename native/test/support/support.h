@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "../../core/audit/check.h"
 #include "../../core/audit/digest.h"
 #include "../../core/audit/verify.h"
+#include "../../base/error.h"
 
 namespace blockstep::test {
 
@@ -30,6 +32,19 @@ inline unsigned long long wide(u64 value) { return value; }
       std::exit(1);                                                               \
     }                                                                             \
   } while (false)
+
+/// What nobody catches says what it is.
+inline const std::terminate_handler kUncaught = std::set_terminate([] {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "uncaught %s: %s\n", error.code, error.message.c_str());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "uncaught: %s\n", error.what());
+  } catch (...) {
+  }
+  std::abort();
+});
 
 /// A seeded random source: SplitMix64, so that a seed means the same sequence on every machine.
 class Random {

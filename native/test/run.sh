@@ -140,7 +140,7 @@ make_tests "$(
   echo cuda/gpu_test races
   for kind in optimised races; do echo cuda/pinned_slabs_test $kind; done
   echo cuda/neighbours/neighbours_test optimised
-  for source in cuda/gpu_test host/comparison_test gpu/tables_test gpu/bench/bench core/churn_test core/bench_core; do echo "$source optimised"; done
+  for source in cuda/gpu_test host/comparison_test gpu/tables_test core/churn_test core/bench_core; do echo "$source optimised"; done
 )"
 
 runs() {
@@ -184,7 +184,6 @@ runs() {
     echo cuda/cuda_lane_test $kind 4 60
   done
   echo gpu/tables_test optimised --steps $((600 * times))
-  echo gpu/bench/bench optimised --quick 1
   echo core/fuzz optimised $((8000 * times))
   echo core/fuzz checked $((1500 * times))
   echo core/churn_test optimised $((times > 1 ? 10 : 1))

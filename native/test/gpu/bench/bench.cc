@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
     }
     clock_mhz = measure_clock();
     print_completions();
-    if (quick) CopyBench(device).run(effort, 1);
+    if (quick) CopyBench(device, 64 << 10).run(effort, 1);
     else CopyBench(device).run(effort);
     MirrorBench mirror(device);
     DeciderBench decider(device);

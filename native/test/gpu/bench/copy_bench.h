@@ -15,12 +15,13 @@ namespace blockstep::bench {
 
 /// What one job copies, and what lies on each side: every job takes other blocks, in no order, so that no two are one run.
 constexpr u64 kJobBytes = u64{8} << 20;
-constexpr u64 kArenaBytes = 8 * kJobBytes;
 constexpr u64 kBlockBytes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20};
 
 class CopyBench {
  public:
-  explicit CopyBench(u32 device) : device_(device) {}
+  /// @param job_bytes what one job copies; an arena holds eight
+  explicit CopyBench(u32 device, u64 job_bytes = kJobBytes)
+      : device_(device), job_bytes_(job_bytes), arena_bytes_(8 * job_bytes) {}
 
   /// @param sizes so many of kBlockBytes, the smallest first
   void run(const Effort& effort, std::size_t sizes = std::size(kBlockBytes)) {
@@ -34,8 +35,8 @@ class CopyBench {
 
  private:
   std::shared_ptr<BlockArena> arena(Place place, u64 block_bytes) const {
-    const u32 blocks = static_cast<u32>(kArenaBytes / block_bytes);
-    return std::make_shared<BlockArena>(blocks, block_bytes, cuda::allocate_blocks(place, device_, kArenaBytes));
+    const u32 blocks = static_cast<u32>(arena_bytes_ / block_bytes);
+    return std::make_shared<BlockArena>(blocks, block_bytes, cuda::allocate_blocks(place, device_, arena_bytes_));
   }
 
   /// A lane and one cudaMemcpyAsync by turns, so that whatever else goes on meets both.
@@ -44,7 +45,7 @@ class CopyBench {
     const auto target = arena(to_gpu ? Place::kDevice : Place::kPinned, block_bytes);
     const auto ring = std::make_shared<CompletionRing>(4);
     const auto lane = cuda::open_lane(ring, source, target, {});
-    const u32 blocks = static_cast<u32>(kJobBytes / block_bytes);
+    const u32 blocks = static_cast<u32>(job_bytes_ / block_bytes);
     const cuda::OnDevice on(static_cast<int>(device_));
     const cuda::Stream stream;
     const cuda::Event over;
@@ -58,23 +59,23 @@ class CopyBench {
       wait_for_word(*ring);
       if (counts) by_lane.add(Clock::now() - start);
 
-      const u64 at = random_.below(kArenaBytes / kJobBytes) * kJobBytes;
+      const u64 at = random_.below(8) * job_bytes_;
       start = Clock::now();
       const cudaMemcpyKind kind = to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-      cuda::require(cudaMemcpyAsync(target->base() + at, source->base() + at, kJobBytes, kind, stream.get()),
+      cuda::require(cudaMemcpyAsync(target->base() + at, source->base() + at, job_bytes_, kind, stream.get()),
                     "cudaMemcpyAsync");
       cuda::require(cudaEventRecord(over.get(), stream.get()), "cudaEventRecord");
       while (cudaEventQuery(over.get()) == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
       if (counts) by_copy.add(Clock::now() - start);
     });
     const std::string where = to_gpu ? " to the GPU" : " from the GPU";
-    print({"lane" + where, nullptr, "idle", 0, block_bytes, kJobBytes}, by_lane);
-    print({"one cudaMemcpyAsync" + where, nullptr, "idle", 0, block_bytes, kJobBytes}, by_copy);
+    print({"lane" + where, nullptr, "idle", 0, block_bytes, job_bytes_}, by_lane);
+    print({"one cudaMemcpyAsync" + where, nullptr, "idle", 0, block_bytes, job_bytes_}, by_copy);
   }
 
-  /// From when the last bytes of a block of 2 MiB are seen on the host to when its job is drained.
+  /// From when the last bytes of a quarter of a job, 2 MiB, are seen on the host to when its job is drained.
   void measure_word(const Effort& effort) {
-    const u64 block_bytes = 2 << 20;
+    const u64 block_bytes = job_bytes_ / 4;
     const auto source = arena(Place::kDevice, block_bytes);
     const auto target = arena(Place::kPinned, block_bytes);
     const auto ring = std::make_shared<CompletionRing>(4);
@@ -112,6 +113,8 @@ class CopyBench {
   }
 
   const u32 device_;
+  const u64 job_bytes_;
+  const u64 arena_bytes_;
   test::Random random_{1};
 };
 

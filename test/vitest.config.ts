@@ -61,8 +61,9 @@ export default defineConfig({
     server: { deps: { external: [COMPILED] } },
     pool: 'forks',
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // More than a test is patient for (PATIENCE_MS): it then says what did not come.
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
     // Setup files make each suite another one: then all are alone.
     ...(setupFiles().length === 0 ? { projects: projects() } : { include: [SUITES] }),
   },

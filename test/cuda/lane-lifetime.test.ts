@@ -25,7 +25,7 @@ describe.skipIf(!isEmulated)('copies of a GPU', () => {
     const { status, signal, stdout, stderr } = spawnSync(process.execPath, [script], {
       encoding: 'utf8',
       env: { ...compiled.env, LIFE: life },
-      timeout: 15_000,
+      timeout: 120_000,
     });
     expect([status, signal, stdout]).toEqual([code, null, 'true']);
     if (code !== 1) expect(stderr).toBe('');
@@ -35,7 +35,7 @@ describe.skipIf(!isEmulated)('copies of a GPU', () => {
     const { status, signal, stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', script], {
       encoding: 'utf8',
       env: { ...compiled.env, LIFE: 'collected' },
-      timeout: 60_000,
+      timeout: 120_000,
     });
     expect([status, signal, stderr]).toEqual([0, null, '']);
     expect(Number(stdout)).toBeLessThan(32);

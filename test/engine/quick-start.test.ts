@@ -16,7 +16,7 @@ it('the quick start of the README prints what the README says', () => {
     const file = join(folder, 'program.mts');
     writeFileSync(file, program.replace(`'blockstep'`, JSON.stringify(join(ROOT, 'src', 'index.ts'))));
     const tsx = join(ROOT, 'node_modules', 'tsx', 'dist', 'cli.mjs');
-    expect(execFileSync(process.execPath, [tsx, file], { encoding: 'utf8', timeout: 60_000 })).toBe(printed);
+    expect(execFileSync(process.execPath, [tsx, file], { encoding: 'utf8', timeout: 120_000 })).toBe(printed);
   } finally {
     rmSync(folder, { recursive: true });
   }

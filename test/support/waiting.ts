@@ -6,14 +6,22 @@ export function pause(ms = 1): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Waits until something holds. @param what it is, told when it does not come @throws if it does not come */
+/**
+ * Waits until something holds. What takes time to look at is looked at half of the time only, so that what is waited for, in this
+ * process, goes on beside.
+ * @param what it is, told when it does not come
+ * @throws if it does not come
+ */
 export async function until(
   holds: () => boolean,
   what: string | (() => string) = 'what the test waits for',
 ): Promise<void> {
   const end = Date.now() + PATIENCE_MS;
-  while (!holds()) {
-    if (Date.now() > end) throw new Error(`${typeof what === 'string' ? what : what()} did not come`);
-    await pause();
+  for (;;) {
+    const begin = Date.now();
+    if (holds()) return;
+    const now = Date.now();
+    if (now > end) throw new Error(`${typeof what === 'string' ? what : what()} did not come`);
+    await pause(Math.max(1, now - begin));
   }
 }

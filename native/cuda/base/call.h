@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <initializer_list>
 #include <string>
 
 #include "../../base/error.h"
@@ -29,6 +30,15 @@ inline void require_memory(cudaError_t error, u64 bytes, const char* call, const
   if (error != cudaErrorMemoryAllocation) return require(error, call);
   static_cast<void>(cudaGetLastError());
   throw Error{kNoMemory, "could not allocate " + std::to_string(bytes) + " bytes " + where + ": " + describe(error)};
+}
+
+/// Loads kernels now. CUDA would load a kernel at its first use, and may wait there for other work on the GPU.
+/// @throws Error kCuda
+inline void load(std::initializer_list<const void*> kernels) {
+  for (const void* kernel : kernels) {
+    cudaFuncAttributes attributes;
+    require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
+  }
 }
 
 }  // namespace blockstep::cuda

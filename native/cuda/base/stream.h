@@ -23,6 +23,9 @@ constexpr std::chrono::milliseconds kPatience{2000};  // tests wait for its end
 constexpr std::chrono::milliseconds kPatience{5000};
 #endif
 
+/// While what a thread waits for does not come, it queries the stream at this interval, to find out whether the GPU is lost.
+constexpr std::chrono::milliseconds kCheckInterval{2};
+
 /// A question may fail alone. After so many that fail the device is lost, and no work runs on it.
 constexpr u32 kErrorsOfLost = 2;
 

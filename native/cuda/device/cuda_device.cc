@@ -6,13 +6,11 @@
 
 #include "../../core/blocks/apply.h"
 #include "../../host/device/decision_room.h"
+#include "../memory/lines.h"
 #include "probe.h"
 
 namespace blockstep::cuda {
 namespace {
-
-constexpr u64 kLine = 64;
-u64 whole_lines(u64 bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 u64 slots_at(u32 max_logs) { return (u64{max_logs} + 2) * sizeof(Completion); }
 /// Slots begin on a line, so that a log can be read 16 bytes at a time.

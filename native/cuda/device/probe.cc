@@ -53,12 +53,11 @@ void load_kernels() {
   const GatherKernels& by_group = gather_kernels(true);
   const CopyKernels& copy = copy_kernels();
   const DecideKernels& decide = decide_kernels();
-  for (const void* kernel : {all.apply_common_small, all.apply_common_middle, all.apply_small, all.apply_middle, all.apply_large, all.apply_slot, all.initialise, all.count_parts,
-                             all.digest_parts, all.answer_mailbox, gather.small, gather.large, gather.staged,
-                             gather.fetch, by_group.small, by_group.large, by_group.staged, copy.small, copy.large, decide.small, decide.large, decide.slot}) {
-    cudaFuncAttributes attributes;
-    require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
-  }
+  load({all.apply_common_small, all.apply_common_middle, all.apply_small, all.apply_middle, all.apply_large,
+        all.apply_slot, all.initialise, all.count_parts, all.digest_parts, all.answer_mailbox,
+        gather.small, gather.large, gather.staged, gather.fetch,
+        by_group.small, by_group.large, by_group.staged, copy.small, copy.large,
+        decide.small, decide.large, decide.slot});
 }
 
 /// Loads all kernels now. CUDA would load a kernel at its first use. It may wait there for all work of this process on the GPU,

@@ -10,8 +10,6 @@
 namespace blockstep::cuda {
 namespace {
 
-/// While no piece ends, the lane queries the stream at this interval, to find out whether the device is lost.
-constexpr std::chrono::milliseconds kCheckInterval{2};
 /// How long the word of the last piece may come behind the end of the stream: the bus may hold it back.
 constexpr std::chrono::milliseconds kWordPatience{5};
 

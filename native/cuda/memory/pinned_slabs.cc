@@ -9,8 +9,8 @@ PinnedSlabs::PinnedSlabs(const PinnedLimits& limits, Pin pin, Unpin unpin)
     : limits_(limits), pin_(std::move(pin)), unpin_(std::move(unpin)) {}
 
 u64 PinnedSlabs::whole_lines(u64 bytes) {
-  constexpr u64 kLine = 256;
-  return std::max<u64>((bytes + kLine - 1) / kLine, 1) * kLine;
+  constexpr u64 kGrain = 256;
+  return std::max<u64>((bytes + kGrain - 1) / kGrain, 1) * kGrain;
 }
 
 PinnedPiece PinnedSlabs::take(u64 bytes) {

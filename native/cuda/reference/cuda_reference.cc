@@ -7,14 +7,10 @@
 
 #include "../base/bounded.h"
 #include "../device/probe.h"
+#include "../memory/lines.h"
 
 namespace blockstep::cuda {
 namespace {
-
-/// While no step is over, take() queries the stream at this interval, to find out whether the GPU is lost.
-constexpr std::chrono::milliseconds kCheckInterval{2};
-constexpr u64 kLine = 64;
-constexpr u64 whole_lines(u64 bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 /// Blocks that a window has room for: 2 MiB of entries, or a block.
 u32 blocks_of_window(const ReferenceConfig& config) {
@@ -44,13 +40,9 @@ std::shared_ptr<BlockArena> make_blocks(const ReferenceConfig& config, u32 devic
                                       allocate_blocks(Place::kDevice, device, config.num_blocks * bytes));
 }
 
-/// Loads all kernels now. CUDA would load a kernel at its first use, and may wait there for other work on the GPU.
-void load_kernels() {
+void load_kernels_of_reference() {
   const ReferenceKernels& all = reference_kernels();
-  for (const void* kernel : {all.write, all.read, all.adopt}) {
-    cudaFuncAttributes attributes;
-    require(cudaFuncGetAttributes(&attributes, kernel), "loading a kernel");
-  }
+  load({all.write, all.read, all.adopt});
 }
 
 }  // namespace
@@ -71,7 +63,7 @@ CudaReference::CudaReference(const ReferenceConfig& config, u32 device)
       memory_(new StagedMemory(blocks_, config.block_size)),
       model_(config, std::unique_ptr<EntryMemory>(memory_)),
       window_(blocks_of_window(config) * bytes_of_block(config)) {
-  if (!returns_in_time(device_, load_kernels)) give_up("loading the kernels", 0);
+  if (!returns_in_time(device_, load_kernels_of_reference)) give_up("loading the kernels", 0);
   for (u32 i = 0; i < config.pipeline_depth; ++i) steps_.push_back(std::make_unique<Step>(*this, config));
 }
 

@@ -62,7 +62,7 @@ SUITES = {
     'decide-kernels': [('cuda/decide_kernel_test', RACES + THREADS, ['6'])],
     'gather': [
         ('cuda/gather_test', PLAIN + THREADS + HOST, ['60']),
-        ('cuda/gather_test', RACES + THREADS + HOST, ['0']),
+        ('cuda/gather_test', RACES + THREADS + HOST, ['7']),
     ],
     'tables': [('gpu/tables_test', GPU + READERS, ['--steps', '200'])],
     'cuda-lane': [('cuda/cuda_lane_test', GPU, ['3'])],

@@ -1,9 +1,6 @@
 // The reference executor: its model against a definition that tries everything, and plans and tables full of damage,
 // which must give findings or a refusal and touch no memory of others.
-#include "../../reference/check.cc"
-#include "../../reference/sequence/continuation.cc"
-#include "../../reference/plan.cc"
-#include "../../reference/reference.cc"
+#include "../../reference/reference.h"
 #include "reference_steps.h"
 
 using namespace blockstep;

@@ -1,6 +1,34 @@
-// The host core as part of a test program: one translation unit, so that a test is still one file to build.
+// The host core as part of a test program. Where it is linked (BLOCKSTEP_HOST_IS_LINKED) a test has its headers alone; otherwise it is one
+// translation unit with the test, so that a test is one file to build.
 #pragma once
 
+#if defined(BLOCKSTEP_HOST_IS_LINKED)
+#include "../../host/base/condition.h"
+#include "../../host/core.h"
+#include "../../host/decided/decider.h"
+#include "../../host/decided/decisions.h"
+#include "../../host/events/kv_events.h"
+#include "../../host/gather/device_gather.h"
+#include "../../host/gather/gatherer.h"
+#include "../../host/gather/host_gather.h"
+#include "../../host/groups/group_admissions.h"
+#include "../../host/groups/group_census.h"
+#include "../../host/groups/group_rows.h"
+#include "../../host/groups/group_running.h"
+#include "../../host/groups/prefix_search.h"
+#include "../../host/inspect/queries.h"
+#include "../../host/log/fact_log.h"
+#include "../../host/log/pool_commands.h"
+#include "../../host/mirror/mirror.h"
+#include "../../host/mirror/mirrored.h"
+#include "../../host/requests/check_frame.h"
+#include "../../host/requests/request_table.h"
+#include "../../host/requests/slots.h"
+#include "../../host/step/admissions.h"
+#include "../../host/step/pending.h"
+#include "../../host/step/running.h"
+#include "../../host/tables/tables.h"
+#else
 #include "../../host/base/condition.cc"
 #include "../../host/core.cc"
 #include "../../host/core_groups.cc"
@@ -28,3 +56,4 @@
 #include "../../host/step/pending.cc"
 #include "../../host/step/running.cc"
 #include "../../host/tables/tables.cc"
+#endif

@@ -32,7 +32,7 @@ describe('other threads and processes', () => {
   ])('a process with an engine ends by itself: %s', async (life, expected) => {
     const { stdout, stderr } = await run(process.execPath, [script('exit'), life], {
       env: compiled.env,
-      timeout: 20_000,
+      timeout: 120_000,
     });
     expect(JSON.parse(stdout)).toEqual(expected);
     if (life === 'hung') expect(stderr).toMatch(/BLOCKSTEP_UNFINISHED/);
@@ -42,7 +42,7 @@ describe('other threads and processes', () => {
   it('what nobody holds is collected', async () => {
     const { stdout } = await run(process.execPath, ['--expose-gc', script('collect')], {
       env: compiled.env,
-      timeout: 30_000,
+      timeout: 120_000,
     });
     const left = JSON.parse(stdout) as { engines: number; streams: number; listeners: number };
     expect(left.engines).toBeLessThan(10);

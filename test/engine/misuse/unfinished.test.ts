@@ -14,7 +14,7 @@ async function live(
   life: string,
   flags: string[] = [],
 ): Promise<{ code: number; out: string; warnings: string[] }> {
-  const child = spawn(process.execPath, [...flags, script, life], { env: compiled.env, timeout: 30_000 });
+  const child = spawn(process.execPath, [...flags, script, life], { env: compiled.env, timeout: 120_000 });
   const [[code], out, err] = await Promise.all([
     once(child, 'exit') as Promise<[number]>,
     text(child.stdout),

@@ -43,7 +43,7 @@ export async function openPage(
     if (request.url() !== url) incidents.push(`request: ${request.url()}`);
   });
   await page.goto(url);
-  await page.waitForSelector('html[data-drawn]', { timeout: 20_000, state: 'attached' });
+  await page.waitForSelector('html[data-drawn]', { timeout: 120_000, state: 'attached' });
   return { page, incidents };
 }
 

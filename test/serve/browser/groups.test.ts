@@ -30,13 +30,13 @@ async function busy(kvGroups: KvGroupOptions[] | undefined) {
 }
 
 async function expectText(page: Page, selector: string, text: string | RegExp): Promise<void> {
-  await expect.poll(() => textOf(page, selector), { timeout: 20_000 }).toMatch(text);
+  await expect.poll(() => textOf(page, selector), { timeout: 120_000 }).toMatch(text);
 }
 
 describe.skipIf(CHROMIUM === undefined)('the page of a server with KV cache groups', () => {
   beforeAll(async () => {
     browser = await openBrowser();
-  }, 120_000);
+  }, 240_000);
   afterAll(async () => await browser?.close());
 
   it.each([1280, 320])('%i wide: says what each group has, readably', async (width) => {

@@ -26,7 +26,7 @@ function countDrawings(): void {
 describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requests', () => {
   beforeAll(async () => {
     browser = await openBrowser();
-  }, 120_000);
+  }, 240_000);
   afterAll(async () => await browser?.close());
 
   it('draws each map once, has few elements, and all who watch share one map', async () => {
@@ -42,7 +42,7 @@ describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requ
     first.page.on('response', (response) => {
       if (response.url().endsWith('/blocks') && response.status() === 200) maps.first++;
     });
-    await expect.poll(() => maps.first, { timeout: 30_000 }).toBeGreaterThan(4);
+    await expect.poll(() => maps.first, { timeout: 120_000 }).toBeGreaterThan(4);
     await second.page.close();
     const { page, incidents } = first;
     const counts = () =>
@@ -74,7 +74,7 @@ describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requ
     const last = engine.scheduler.inspect().requests[400];
     const [, block] = engine.scheduler.blocksOf(last);
     await page.locator('#map').click({ position: await placeOnMap(page, block, numBlocks) });
-    await expect.poll(() => textOf(page, '#detail-id'), { timeout: 20_000 }).not.toBe('No request is chosen');
+    await expect.poll(() => textOf(page, '#detail-id'), { timeout: 120_000 }).not.toBe('No request is chosen');
     const holders = engine.scheduler.holdersOf(block).map(({ id }) => id);
     expect(holders).toContain(await textOf(page, '#detail-id'));
     await page.locator('#filter').fill(last.id);

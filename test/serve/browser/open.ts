@@ -28,7 +28,7 @@ export async function openServed(
     if (!to.startsWith(`${url}/`) && to !== 'data:,') incidents.push(`request: ${to}`);
   });
   await page.goto(`${url}/`);
-  await page.waitForSelector('html[data-drawn]', { timeout: 20_000, state: 'attached' });
+  await page.waitForSelector('html[data-drawn]', { timeout: 120_000, state: 'attached' });
   return { page, incidents };
 }
 

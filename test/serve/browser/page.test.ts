@@ -29,7 +29,7 @@ async function busy(served: Served = {}) {
 }
 
 async function expectText(page: Page, selector: string, text: string | RegExp): Promise<void> {
-  await expect.poll(() => textOf(page, selector), { timeout: 20_000 }).toMatch(text);
+  await expect.poll(() => textOf(page, selector), { timeout: 120_000 }).toMatch(text);
 }
 
 /** Which element has the focus. */
@@ -40,7 +40,7 @@ function focused(page: Page): Promise<string> {
 describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
   beforeAll(async () => {
     browser = await openBrowser();
-  }, 120_000);
+  }, 240_000);
   afterAll(async () => await browser?.close());
 
   it.each(VIEWS)('%i wide and %s: is quiet, whole and readable', async (width, scheme) => {
@@ -82,7 +82,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     await until(() => engine.stats().steps > steps + 50, 'fifty steps');
     await expectText(page, '#latency-start', '1 min ago');
     const outline = () => page.locator('#latency path').first().getAttribute('d');
-    await expect.poll(outline, { timeout: 20_000 }).toMatch(/^M[\d.]+ [\d.]+L/);
+    await expect.poll(outline, { timeout: 120_000 }).toMatch(/^M[\d.]+ [\d.]+L/);
     expect(await page.evaluate(() => Reflect.get(window, 'shifts'))).toEqual([]);
   });
 

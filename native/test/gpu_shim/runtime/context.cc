@@ -20,7 +20,7 @@ Contexts& contexts() {
   return *all;
 }
 
-thread_local std::vector<CUcontext> stack;
+thread_local std::vector<CUcontext> context_stack;
 thread_local int named = 0;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
@@ -36,29 +36,29 @@ CUcontext primary_context(int device) {
 }
 
 CUcontext current_context() {
-  if (stack.empty()) {
+  if (context_stack.empty()) {
     CUcontext context = primary_context(0);
     if (!context) return nullptr;
-    stack.push_back(context);
+    context_stack.push_back(context);
   }
-  return stack.back();
+  return context_stack.back();
 }
 
-int current_device() { return stack.empty() ? 0 : stack.back()->device; }
+int current_device() { return context_stack.empty() ? 0 : context_stack.back()->device; }
 int named_device() { return named; }
 void name_device(int device) { named = device; }
-void push_context(CUcontext context) { stack.push_back(context); }
+void push_context(CUcontext context) { context_stack.push_back(context); }
 CUcontext pop_context() {
-  if (stack.empty()) return nullptr;
-  CUcontext top = stack.back();
-  stack.pop_back();
+  if (context_stack.empty()) return nullptr;
+  CUcontext top = context_stack.back();
+  context_stack.pop_back();
   return top;
 }
 void replace_context(CUcontext context) {
   static_cast<void>(pop_context());
   push_context(context);
 }
-CUcontext context_on_top() { return stack.empty() ? nullptr : stack.back(); }
+CUcontext context_on_top() { return context_stack.empty() ? nullptr : context_stack.back(); }
 
 bool has_context(int device) {
   Contexts& all = contexts();

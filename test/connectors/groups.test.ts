@@ -4,6 +4,7 @@ import { MultiConnector, MultiWorker } from '../../src/connectors/multi/index.js
 import { offload } from '../../src/connectors/offload/index.js';
 import { type BlockStore, StoreConnector, StoreWorker } from '../../src/connectors/store/index.js';
 import { Engine, type KvGroupOptions, ReferenceExecutor } from '../../src/index.js';
+import { thinned } from '../support/share.js';
 import { unpagedText, wordy } from '../support/unpaged-text.js';
 import { pause } from '../support/waiting.js';
 
@@ -84,7 +85,7 @@ function serve(kvGroups: Groups, store: { open: () => Promise<BlockStore> }, wit
   return { engine, ask, far, near, work };
 }
 
-describe.each(Object.entries(SHAPES))('two engines over a store: %s', (_, groups) => {
+describe.each(thinned(Object.entries(SHAPES), 2))('two engines over a store: %s', (_, groups) => {
   const alignment = Math.max(...groups.map(({ blockSize = 4 }) => blockSize));
   const most = alignment * Math.floor((PROMPT.length - 1) / alignment);
 

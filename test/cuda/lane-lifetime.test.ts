@@ -6,6 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { terminateWorkers } from '../../bench/gpu/checks/termination.js';
 import { useCompiled } from '../misuse/process/compiled.js';
 import { isEmulated, plant } from '../support/gpu.js';
+import { share } from '../support/share.js';
 
 const script = fileURLToPath(new URL('../transfer/process/cuda.mjs', import.meta.url));
 
@@ -41,9 +42,9 @@ describe.skipIf(!isEmulated)('copies of a GPU', () => {
     expect(Number(stdout)).toBeLessThan(32);
   });
 
-  it('survive that their worker is terminated at a random moment, 6 times', async () => {
+  it('survive that their worker is terminated at a random moment, several times', async () => {
     plant('delay=1000'); // what a worker puts into its environment is not seen by native code
-    for (let round = 0; round < 6; round++) {
+    for (let round = 0; round < share(3, 6); round++) {
       const worker = new Worker(script, { env: { ...compiled.env, LIFE: 'worker' } });
       await once(worker, 'message');
       await new Promise((resolve) => setTimeout(resolve, 17 * round));

@@ -10,6 +10,7 @@ import {
 } from '../../src/index.js';
 import { codeOf } from '../misuse/bench.js';
 import { isEmulated, plant } from '../support/gpu.js';
+import { thinned } from '../support/share.js';
 import { describeLane } from '../transfer/lane-contract.js';
 import { drainAll, ids, LaneBench, type LaneKind, NUM_BLOCKS } from '../transfer/support.js';
 
@@ -39,13 +40,14 @@ function refusal(call: () => unknown): string {
 }
 
 // Every two of way, mode and completion are met together.
-for (const [i, way] of WAYS.entries()) {
-  for (const [j, mode] of (['batch', 'kernel', 'copies'] as const).entries()) {
-    for (const completion of COMPLETIONS[(i + j) % 3]) {
-      const name = `a CUDA lane, ${way.join(' to ')}, ${mode}, ${completion}`;
-      describeLane(name, () => cudaLanes(way, { mode, completion }));
-    }
-  }
+const LANES = WAYS.flatMap((way, i) =>
+  (['batch', 'kernel', 'copies'] as const).flatMap((mode, j) =>
+    COMPLETIONS[(i + j) % 3].map((completion) => ({ way, mode, completion })),
+  ),
+);
+for (const { way, ...options } of thinned(LANES, 2)) {
+  const name = `a CUDA lane, ${way.join(' to ')}, ${options.mode}, ${options.completion}`;
+  describeLane(name, () => cudaLanes(way, options));
 }
 // Runs of one block by the kernel, of more by the copy engine, one piece at a time.
 describeLane('a CUDA lane of two ways', () => cudaLanes(TO_GPU, { cut: 200, windowBytes: 1 }));

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'vitest';
 import { seeded } from './core-bench.js';
+import { share } from './share.js';
 
 /** Threads of this process that were started after this module was loaded, and go on. */
 const running = new Map<Worker, Promise<void>>();
@@ -26,7 +27,7 @@ export async function threadsEnded(mostMs = 20_000): Promise<void> {
 }
 
 /** How often a worker is terminated here; `npm run test:long -- threads` does it a hundred times. */
-export const TERMINATIONS = Number(process.env['BLOCKSTEP_TERMINATIONS'] ?? 8);
+export const TERMINATIONS = Number(process.env['BLOCKSTEP_TERMINATIONS'] ?? share(4, 8));
 
 /**
  * Starts workers, one behind the other, and terminates each at a random moment of its work.

@@ -1,14 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { type CaseError, connectorCases } from '../../src/testing/index.js';
+import { share } from '../support/share.js';
 import { makeHostTier } from './host-tier.js';
 import { makeMemo } from './memo.js';
 
 describe('the example of a host tier', () => {
-  for (const { name, run } of connectorCases({ make: makeHostTier, seeds: [1, 2] })) it(name, run);
+  for (const { name, run } of connectorCases({ make: makeHostTier, seeds: share([1], [1, 2]) }))
+    it(name, run);
 });
 
 describe('the small example of a connector', () => {
-  for (const { name, run } of connectorCases({ make: makeMemo, seeds: [1, 2] })) it(name, run);
+  for (const { name, run } of connectorCases({ make: makeMemo, seeds: share([1], [1, 2]) })) it(name, run);
 });
 
 describe('connectorCases', () => {

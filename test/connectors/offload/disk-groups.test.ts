@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { KvGroupOptions } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
-import { share } from '../../support/share.js';
+import { share, thinned } from '../../support/share.js';
 import { liveOverDisk } from './disk-life.js';
 import { OffloadBench, SEED } from './support.js';
 
@@ -68,7 +68,7 @@ async function earlier(path: string, kvGroups: readonly KvGroupOptions[], more: 
 
 describe('the disk tier of several KV cache groups', () => {
   it.each(
-    Object.entries(SHAPES).flatMap(([name, groups], i) =>
+    thinned(Object.entries(SHAPES), 2).flatMap(([name, groups], i) =>
       share([1 + (i % 2)], [1, 2]).map((ranks) => ({ name, groups, ranks })),
     ),
   )('survives a restart: $name, $ranks ranks', async ({ groups, ranks: numRanks }) => {
@@ -173,7 +173,7 @@ describe('the disk tier of several KV cache groups', () => {
 
   it('an engine that ends in the middle leaves nothing that is wrong', async () => {
     const path = directory();
-    for (let rounds = 1; rounds <= 12; rounds += share(3, 1)) {
+    for (let rounds = 1; rounds <= 12; rounds += share(4, 1)) {
       const on = bench(path, SIZES);
       on.submit({ prompt: PROMPT, maxTokens: 6 })
         .result()
@@ -191,7 +191,7 @@ describe('the disk tier of several KV cache groups', () => {
   });
 
   it.each(
-    Object.entries(SHAPES).map(([name, groups], i) => ({
+    thinned(Object.entries(SHAPES), 2, 1).map(([name, groups], i) => ({
       name,
       groups,
       pipelineDepth: (1 + (i % 3)) as 1 | 2 | 3,

@@ -17,6 +17,7 @@ import { ProcessStore } from '../../../src/connectors/store/embedded/process-sto
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import { seal, unseal } from '../../../src/connectors/store/stores/sealed-value.js';
 import { Random } from '../../support/engine-bench.js';
+import { share } from '../../support/share.js';
 import { temporaryFolder } from '../../support/temp-file.js';
 import { pause, until } from '../../support/waiting.js';
 import { end, live, serve } from './support/life.js';
@@ -136,7 +137,7 @@ describe('a file of LMDB', () => {
   it('survives that its writers are killed, in the middle of what they write', async () => {
     const path = join(temporaryFolder(), 'kv.lmdb');
     const random = new Random(1);
-    const kills = Number(process.env['BLOCKSTEP_STORE_KILLS'] ?? 4);
+    const kills = Number(process.env['BLOCKSTEP_STORE_KILLS'] ?? share(2, 4));
     for (let kill = 0; kill < kills; kill++) {
       const [a, b] = writers(path, 2 ** 21, 'ab');
       await until(

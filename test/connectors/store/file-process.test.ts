@@ -9,7 +9,7 @@ import { ProcessStore } from '../../../src/connectors/store/embedded/process-sto
 import { SeenWindows, SentWindows } from '../../../src/connectors/store/embedded/windows.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import { BlockArena } from '../../../src/transfer/block-arena.js';
-import { share } from '../../support/share.js';
+import { share, thinned } from '../../support/share.js';
 import { temporaryFolder } from '../../support/temp-file.js';
 import { pause, until } from '../../support/waiting.js';
 import { childrenOf, isAlive } from './support/children.js';
@@ -45,12 +45,17 @@ async function storing(path: string, way: string) {
 }
 
 describe('the process of a file of LMDB', () => {
-  it.each([
-    ['exit', [7, null]],
-    ['throw', [1, null]],
-    ['worker', [7, null]],
-    ['worker-exit', [7, null]],
-  ])(
+  it.each(
+    thinned(
+      [
+        ['exit', [7, null]],
+        ['throw', [1, null]],
+        ['worker-exit', [7, null]],
+        ['worker', [7, null]],
+      ] as const,
+      2,
+    ),
+  )(
     'lets the process of the engine end in the middle of a write (%s), and ends with it',
     async (way, end) => {
       const path = join(temporaryFolder(), 'kv.lmdb');

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { useCompiled } from '../../misuse/process/compiled.js';
+import { share } from '../../support/share.js';
 import { terminateWorkers } from '../../support/threads.js';
 import { hasLlama, libraryFolder, useLlama } from './use-llama.js';
 
@@ -51,6 +52,6 @@ describe.skipIf(!hasLlama)('threads and processes with llama.cpp', { timeout: MO
 
   it('a process exits while a step is computed', async () => {
     // Where a thread goes on while the process ends, about every second of these processes breaks down.
-    for (let k = 0; k < 6; k++) expect(await live('exits')).toBe('exiting');
+    for (let k = 0; k < share(3, 6); k++) expect(await live('exits')).toBe('exiting');
   });
 });

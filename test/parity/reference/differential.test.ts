@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { share } from '../../support/share.js';
 import { replay } from '../driver.js';
 import { report } from '../report.js';
 import { makeScheduler } from '../scheduler-under-test.js';
 import type { Trace } from '../trace.js';
 import { generateDeepTrace, generateGroupTrace, generateTrace } from './recorder.js';
 
-const TRACES = 24;
+const TRACES = share(10, 24);
 
 describe('the scheduler decides what the reference decides on random workloads', () => {
   const seeds = Array.from({ length: TRACES }, (_, i) => 1000 + i);

@@ -3,6 +3,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Report } from '../../../src/cli/replay/report/report.js';
 import { decimal, duration, figure } from '../../../src/report/markup/figures.js';
+import { thinned } from '../../support/share.js';
 import { useTempFiles } from '../../support/temp-file.js';
 import {
   CHROMIUM,
@@ -110,9 +111,12 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
   for (const name of names) {
     // Every other page is first seen narrow.
     const views = names.indexOf(name) % 2 === 0 ? VIEWS : [...VIEWS].reverse();
-    it.each(views)(`${name}, %i wide and %s: is quiet, whole and readable`, async (width, scheme) => {
-      await expectGood(await show(name, width, scheme), name, width);
-    });
+    it.each(thinned(views, 4, names.indexOf(name)))(
+      `${name}, %i wide and %s: is quiet, whole and readable`,
+      async (width, scheme) => {
+        await expectGood(await show(name, width, scheme), name, width);
+      },
+    );
   }
 
   it('says the figures that --json says', async () => {

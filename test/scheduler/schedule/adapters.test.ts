@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Driver, leftovers, prompt, Random } from '../../support/driver.js';
 import { FakeGrammar } from '../../support/fake-grammar.js';
+import { share } from '../../support/share.js';
 
 function add(driver: Driver, id: string, adapter: string, maxTokens = 3): number {
   return driver.add({ id, prompt: prompt(4, id.charCodeAt(0)), maxTokens, ...(adapter ? { adapter } : {}) });
@@ -105,7 +106,7 @@ describe('maxLoras', () => {
 });
 
 describe('random lives of requests with adapters and drafts', () => {
-  const LIVES = 2000;
+  const LIVES = share(800, 2000);
 
   /** Texts grow to the model's length, where drafts in flight leave a request without an entry. Throws where a plan has too many adapters. */
   function live(seed: number, countIdleAdapters: boolean): void {

@@ -74,7 +74,9 @@ describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requ
     const last = engine.scheduler.inspect().requests[400];
     const [, block] = engine.scheduler.blocksOf(last);
     await page.locator('#map').click({ position: await placeOnMap(page, block, numBlocks) });
-    await expect.poll(() => textOf(page, '#detail-id'), { timeout: 120_000 }).not.toBe('No request is chosen');
+    await expect
+      .poll(() => textOf(page, '#detail-id'), { timeout: 120_000 })
+      .not.toBe('No request is chosen');
     const holders = engine.scheduler.holdersOf(block).map(({ id }) => id);
     expect(holders).toContain(await textOf(page, '#detail-id'));
     await page.locator('#filter').fill(last.id);

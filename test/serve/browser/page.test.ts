@@ -1,6 +1,7 @@
 import type { Browser, Page, Response } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CHROMIUM, faintTexts, openBrowser, type Scheme, WHY_SKIPPED } from '../../report/browser/browser.js';
+import { thinned } from '../../support/share.js';
 import { until } from '../../support/waiting.js';
 import { isEmpty, type Served, serve } from '../support/served.js';
 import { openServed, placeOnMap, readPixel, textOf } from './open.js';
@@ -43,7 +44,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
   }, 240_000);
   afterAll(async () => await browser?.close());
 
-  it.each(VIEWS)('%i wide and %s: is quiet, whole and readable', async (width, scheme) => {
+  it.each(thinned(VIEWS, 2))('%i wide and %s: is quiet, whole and readable', async (width, scheme) => {
     const { url, id } = await busy();
     const { page, incidents } = await openServed(browser, url, { width, scheme });
     await expectText(page, '#list', id);

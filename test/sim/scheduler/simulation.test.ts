@@ -76,7 +76,7 @@ describe('planted bugs', () => {
     },
   );
 
-  it.each(['F5', 'F10'])(
+  it.each(share(['F5'], ['F5', 'F10']))(
     '%s is found, told with what led to it, and found again by the command that is told',
     (name) => expectFoundAgain(name, 40, `--plant ${name}`),
   );

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../../src/index.js';
 import { DEVIATIONS, type Deviations } from '../../../../src/scheduler/options/deviations.js';
+import { share } from '../../../support/share.js';
 import { replay } from '../../driver.js';
 import { report } from '../../report.js';
 import { makeScheduler } from '../../scheduler-under-test.js';
@@ -10,7 +11,7 @@ import { generateDeepTrace, generateGroupTrace, generateTrace } from '../recorde
 import { ReferenceScheduler } from '../scheduler.js';
 import type { Choice } from './draw-rules.js';
 
-const TRACES = 10;
+const TRACES = share(3, 10);
 const SEEDS = Array.from({ length: TRACES }, (_, i) => 5000 + i);
 
 const PLAIN = 'with what every trace has';

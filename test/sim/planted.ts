@@ -9,6 +9,7 @@ import { ENGINE_PLANTS } from './engine/plants.js';
 import { GROUP_PLANTS } from './group-plants.js';
 import { PIPELINE_PLANTS } from './pipeline/plants.js';
 import { PLANTS } from './plants.js';
+import { RULE_PLANTS } from './rule-plants.js';
 import { type Plant, plantInto } from './shared/plant.js';
 
 /** Also where this file was compiled, the sources are what is planted into. */
@@ -18,6 +19,7 @@ const ROOT = packageRoot();
 export const ALL_PLANTS: readonly Plant[] = [
   ...PLANTS,
   ...GROUP_PLANTS,
+  ...RULE_PLANTS,
   ...ENGINE_PLANTS,
   ...PIPELINE_PLANTS,
 ];

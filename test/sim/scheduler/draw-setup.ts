@@ -2,7 +2,7 @@ import { drawGroups } from '../shared/draw-groups.js';
 import { drawRules } from '../shared/draw-rules.js';
 import { drawFaults, drawTimeouts } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
-import { drawFocus } from './focus.js';
+import { drawDroppedTails, drawFocus } from './focus.js';
 import { type ConnectorShape, type Event, FAULTS, type Fault, type Setup, type Workload } from './setup.js';
 
 /** Everything about a run, from its seed alone. */
@@ -20,6 +20,7 @@ export function drawSetup(seed: number): Setup {
   // Without a connector more can be known of what the prefix cache finds.
   if (hasGroups && !hasFocus && groups.chance(0.4)) setup.connector = null;
   drawRules(scheduler, new Rng(seed, 'rules'));
+  if (!hasFocus) drawDroppedTails(setup, new Rng(seed, 'tails'));
   return setup;
 }
 

@@ -171,3 +171,39 @@ export function drawFocus(setup: Setup, rng: Rng): boolean {
   rng.pick(FOCUSES)(setup, rng);
   return true;
 }
+
+/**
+ * One run in four that has neither a focus nor groups has sessions whose steps in flight are dropped: by forced resets, and as the tail of an answer. More steps
+ * of the session come behind, and preemptions. @returns whether this one has
+ */
+export function drawDroppedTails({ scheduler, workload, faults }: Setup, rng: Rng): boolean {
+  if (!rng.chance(0.25) || scheduler.kvGroups !== undefined) return false;
+  scheduler.pipelineDepth = 3;
+  scheduler.numSpeculativeTokens = 0;
+  scheduler.preemptedOutputs = 'await';
+  scheduler.maxNumSeqs = rng.between(3, 6);
+  scheduler.numRows = scheduler.maxNumSeqs + 3;
+  scheduler.maxNumBatchedTokens = 40;
+  scheduler.longPrefillTokenThreshold = 0;
+  // A block for every other token or so: they are few, and each step may need one more.
+  scheduler.blockSize = rng.between(1, 2);
+  scheduler.numBlocks =
+    1 + Math.ceil(((scheduler.maxModelLen as number) / scheduler.blockSize) * rng.pick([1.05, 1.3]));
+  if (scheduler.deadlines) scheduler.deadlines = { ...scheduler.deadlines, streamingInput: 0 };
+  Object.assign(faults, { rowFails: 0, stepFails: 0, connectorThrows: 0 });
+  Object.assign(workload, {
+    sessions: rng.pick([0.5, 0.9]),
+    longestPrompt: 12,
+    mostTokens: rng.pick([4, 12]),
+    loads: 0,
+  });
+  Object.assign(workload.weights, {
+    chunk: 40,
+    endSession: 1,
+    abort: 0,
+    reset: rng.pick([2, 6, 15]),
+    execute: 25,
+    update: 20,
+  });
+  return true;
+}

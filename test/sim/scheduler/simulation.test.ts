@@ -3,6 +3,7 @@ import { share } from '../../support/share.js';
 import { GROUP_PLANTS } from '../group-plants.js';
 import { NATIVE_PLANTS } from '../native-plants.js';
 import { PLANTS, REQUIRED } from '../plants.js';
+import { RULE_PLANTS } from '../rule-plants.js';
 import { expectFoundAgain, expectGuarded, sim } from '../shared/command.js';
 import { shrink } from '../shared/failure.js';
 import { plantInto } from '../shared/plant.js';
@@ -68,7 +69,7 @@ describe('planted bugs', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  it.each([...PLANTS, ...GROUP_PLANTS, ...NATIVE_PLANTS])(
+  it.each([...PLANTS, ...GROUP_PLANTS, ...RULE_PLANTS, ...NATIVE_PLANTS])(
     '$name: its guard stands where it is taken out',
     (plant) => {
       expectGuarded(plant);

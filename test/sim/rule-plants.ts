@@ -1,0 +1,96 @@
+import type { Plant } from './shared/plant.js';
+
+/** The rules in which versions of vLLM differ, each broken. The simulation of the scheduler must miss each. */
+export const RULE_PLANTS: readonly Plant[] = [
+  {
+    name: 'rule-freeOrder',
+    why: 'blocks that nobody can find are the last to be taken',
+    file: 'src/scheduler/options/core-config.ts',
+    text: '    freeOrder: config.freeOrder,',
+    replacement: "    freeOrder: 'tail',",
+  },
+  {
+    name: 'rule-admissionLookahead',
+    why: 'a new request gets no slots for its drafts',
+    file: 'src/scheduler/schedule/admission.ts',
+    text: '(config.admissionLookahead ? external.async : fresh)',
+    replacement: '(config.admissionLookahead ? external.async || fresh : fresh)',
+  },
+  {
+    name: 'rule-watermark',
+    why: 'an admission leaves nothing to those that run',
+    file: 'src/scheduler/schedule/admission.ts',
+    text: 'queues.running.length + queues.numLentRunning > 0 ? watermarkBlocks : 0;',
+    replacement: 'queues.running.length < 0 ? watermarkBlocks : 0;',
+  },
+  {
+    name: 'rule-loadReservation',
+    why: 'a load takes what prompts under way still need',
+    file: 'src/scheduler/schedule/reserved-blocks.ts',
+    text: '  return Math.min(blocks, numBlocks);',
+    replacement: '  return Math.min(blocks, 0);',
+  },
+  {
+    name: 'rule-draftSlots',
+    why: 'a drafter has no slots',
+    file: 'src/scheduler/schedule/running-pass.ts',
+    text: '    budget -= numNew + draftSlots;',
+    replacement: '    budget -= numNew;',
+  },
+  {
+    name: 'rule-padDecode',
+    why: 'who comes in with one token among decodes is not padded',
+    file: 'src/scheduler/schedule/padding.ts',
+    text: '  return onlyDecodes(plan) ? maxDrafts : 0;',
+    replacement: '  return onlyDecodes(plan) ? 0 * maxDrafts : 0;',
+  },
+  {
+    name: 'rule-discard',
+    why: 'outputs in flight of a request that was preempted are delivered, and computed again',
+    file: 'src/scheduler/life/preempt.ts',
+    text: "else if (preemptedOutputs === 'discard') discardOutputs(s, request);",
+    replacement: "else if (preemptedOutputs === 'discard') void discardOutputs;",
+  },
+  {
+    name: 'rule-await',
+    why: "what follows the dropped tail of a session's answer is dropped with it",
+    file: 'src/scheduler/life/preempt.ts',
+    text: 'plan.dropped[at] === BY_RESET',
+    replacement: 'plan.dropped[at] > 0 * BY_RESET',
+  },
+  {
+    name: 'rule-await-reset',
+    why: 'what follows outputs that a reset has dropped is delivered',
+    file: 'src/scheduler/life/preempt.ts',
+    text: 'if (awaits && followsReset(s, request)) dropByReset(s, request);',
+    replacement: 'if (awaits && followsReset(s, request)) request.numOutputPlaceholders = 0;',
+  },
+  {
+    name: 'rule-fenceFrees',
+    why: 'a block comes back while a step may write it',
+    file: 'src/scheduler/life/preempt.ts',
+    text: '  else if (isComputed) fenceBlocks(s, request);\n',
+    replacement: '',
+  },
+  {
+    name: 'rule-sessionSeats',
+    why: 'sessions that wait take no seats',
+    file: 'src/scheduler/schedule/line.ts',
+    text: "config.sessionSeats === 'withIdle' ? queues.idle.size : 0",
+    replacement: "config.sessionSeats === 'withIdle' ? 0 * queues.idle.size : 0",
+  },
+  {
+    name: 'rule-preemptedIds',
+    why: 'a plan does not name whom a reset preempted',
+    file: 'src/scheduler/life/prefix-reset.ts',
+    text: "if (s.config.preemptedIds === 'sinceLast') s.resetVictims.push(request);",
+    replacement: '',
+  },
+  {
+    name: 'rule-grammarFailures',
+    why: 'a request whose grammar failed never ends',
+    file: 'src/scheduler/update/update.ts',
+    text: '  if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);\n',
+    replacement: '',
+  },
+];

@@ -3,7 +3,6 @@ import { BlockstepError } from '../../src/base/errors.js';
 import { probeBackends } from '../../src/core/placement.js';
 import { Scheduler } from '../../src/index.js';
 import { isEmulated, plant } from '../support/gpu.js';
-import { thinned } from '../support/share.js';
 
 const OPTIONS = { numBlocks: 200, blockSize: 4, maxModelLen: 128, maxNumSeqs: 8, backend: 'cuda' } as const;
 
@@ -61,7 +60,7 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
     const named = new Set<string>();
     // The life makes some fifty calls, and asks as long as it waits.
     const faults = Array.from({ length: 75 }, (_, at) => [`fail=${at + 1}`, `ask=${at + 1}`]).flat();
-    for (const fault of thinned(faults, 3)) {
+    for (const fault of faults) {
       plant(fault);
       const error = await outcome();
       plant('');

@@ -12,14 +12,16 @@ and prebuilds/ as npm run prebuild makes them. Ways (default: all):
 ${Object.entries(WAYS)
   .map(([name, { what }]) => `  ${name.padEnd(12)}${what}`)
   .join('\n')}
+  --few          of the TypeScript compilers every other one in each kind of module, and the newest
   --node FOLDER  also on the Node whose programs are in this folder; may be given several times
 Exit code: 0 every way works, 1 one does not, 2 bad arguments.`;
 
-function readArguments(): { ways: string[]; nodes: string[] } {
+function readArguments(): { ways: string[]; nodes: string[]; few: boolean } {
   try {
     const { values, positionals } = parseArgs({
       options: {
         node: { type: 'string', multiple: true, default: [] },
+        few: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h' },
       },
       allowPositionals: true,
@@ -31,7 +33,7 @@ function readArguments(): { ways: string[]; nodes: string[] } {
     const unknown = positionals.filter((name) => !Object.hasOwn(WAYS, name));
     if (unknown.length > 0) throw new Error(`there is no way ${unknown.join(', ')}`);
     const ways = positionals.length > 0 ? positionals : Object.keys(WAYS);
-    return { ways, nodes: values.node.map((folder) => resolve(folder)) };
+    return { ways, nodes: values.node.map((folder) => resolve(folder)), few: values.few };
   } catch (error) {
     console.error(`${(error as Error).message}\n\n${USAGE}`);
     process.exit(2);
@@ -44,7 +46,7 @@ function describe(error: unknown): string {
   return [message, stdout, stderr].filter(Boolean).join('\n');
 }
 
-const { ways, nodes } = readArguments();
+const { ways, nodes, few } = readArguments();
 const scratch = mkdtempSync(join(tmpdir(), 'blockstep-package-'));
 let passed = 0;
 try {
@@ -58,7 +60,7 @@ try {
     .slice(-1);
   for (const way of ways) {
     try {
-      const seen = WAYS[way].run({ scratch, tarball: join(scratch, name), nodes });
+      const seen = WAYS[way].run({ scratch, tarball: join(scratch, name), nodes, few });
       console.log(`${way}: ${seen}`);
       passed++;
     } catch (error) {

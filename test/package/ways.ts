@@ -13,6 +13,8 @@ export interface Place {
   tarball: string;
   /** Folders with a `node` of another version. */
   nodes: readonly string[];
+  /** Whether every other compiler will do. */
+  few: boolean;
 }
 
 interface Way {
@@ -247,6 +249,6 @@ export const WAYS: Readonly<Record<string, Way>> = {
   },
   types: {
     what: 'TypeScript 5.2 to 7.0 without skipLibCheck, as nodenext, bundler and commonjs; what comes out runs',
-    run: ({ scratch, tarball, nodes }) => compile(new Project(scratch), tarball, nodes),
+    run: ({ scratch, tarball, nodes, few }) => compile(new Project(scratch), tarball, nodes, few),
   },
 };

@@ -191,11 +191,15 @@ describe('the disk tier of several KV cache groups', () => {
   });
 
   it.each(
-    thinned(Object.entries(SHAPES), 2, 1).map(([name, groups], i) => ({
-      name,
-      groups,
-      pipelineDepth: (1 + (i % 3)) as 1 | 2 | 3,
-    })),
+    thinned(
+      Object.entries(SHAPES).map(([name, groups], i) => ({
+        name,
+        groups,
+        pipelineDepth: (1 + (i % 3)) as 1 | 2 | 3,
+      })),
+      2,
+      1,
+    ),
   )(
     'gives the texts of an unlimited pool: $name, depth $pipelineDepth',
     async ({ groups, pipelineDepth }) => {

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { share } from '../../support/share.js';
 import { replay } from '../driver.js';
 import { faultFixtureNames, groupFixtureNames, readFixture } from '../fixtures.js';
 import { report } from '../report.js';
@@ -180,7 +179,7 @@ function census(traces: readonly Trace[]): Map<string, number> {
 }
 
 describe('generated traces with KV cache groups', () => {
-  const traces = Array.from({ length: share(50, 100) }, (_, i) => generateGroupTrace(i + 1));
+  const traces = Array.from({ length: 100 }, (_, i) => generateGroupTrace(i + 1));
 
   it('are traces, and the reference decides the same again', () => {
     for (const trace of traces) {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../../src/scheduler/options/deviations.js';
-import { share } from '../../support/share.js';
 import { replay } from '../driver.js';
 import { augustFixtureNames, fixtureNames, isCut, readFixture } from '../fixtures.js';
 import { report } from '../report.js';
@@ -133,7 +132,7 @@ function* deepTraces(count: number): Generator<Trace> {
 }
 
 describe('generated traces', () => {
-  const traces = Array.from({ length: share(40, 60) }, (_, i) => generateTrace(i + 1));
+  const traces = Array.from({ length: 60 }, (_, i) => generateTrace(i + 1));
 
   it('exercise everything that they are for', () => {
     for (const [what, count] of Object.entries(census(traces))) expect(count, what).toBeGreaterThan(10);

@@ -7,7 +7,7 @@ import { EngineLife } from './life.js';
 import { ENGINE_PLANTS } from './plants.js';
 import { runEngineSeed } from './run.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(20, 30));
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 30);
 const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { share } from '../../support/share.js';
 import { expectFoundAgain, expectGuarded } from '../shared/command.js';
 import type { Tally } from '../shared/run.js';
 import { PipelineLife } from './life.js';
@@ -7,7 +6,7 @@ import { PIPELINE_PLANTS } from './plants.js';
 import { runPipelineSeed } from './run.js';
 import { drawPipelineSetup } from './setup.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(16, 24));
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 24);
 const EVENTS = 200;
 /** What a simulation is for: each of it must happen. */
 const WANTED = [

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { COMPILED, compiledPackage } from './support/compiled/compiled-package.js';
+import { PATIENCE_MS } from './support/waiting.js';
 
 /** The path of a file of `src`. */
 function source(file: string): string {
@@ -61,9 +62,9 @@ export default defineConfig({
     server: { deps: { external: [COMPILED] } },
     pool: 'forks',
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
-    // More than a test is patient for (PATIENCE_MS): it then says what did not come.
-    testTimeout: 240_000,
-    hookTimeout: 240_000,
+    // More than a test is patient for, so that it says what did not come.
+    testTimeout: 2 * PATIENCE_MS,
+    hookTimeout: 2 * PATIENCE_MS,
     // Setup files make each suite another one: then all are alone.
     ...(setupFiles().length === 0 ? { projects: projects() } : { include: [SUITES] }),
   },

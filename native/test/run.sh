@@ -160,7 +160,7 @@ make_tests "$(
   echo cuda/gpu_test races
   for kind in races "${faster[@]}"; do echo cuda/pinned_slabs_test $kind; done
   echo cuda/neighbours/neighbours_test optimised
-  for source in cuda/gpu_test host/comparison_test gpu/tables_test core/churn_test; do echo "$source optimised"; done
+  for source in cuda/gpu_test host/comparison_test gpu/tables_test core/churn_test core/bench_core; do echo "$source optimised"; done
 )"
 
 runs() {
@@ -174,9 +174,9 @@ runs() {
   done
   echo core/model_test optimised $((6000 * times))
   echo core/model_test checked $((1000 * times))
-  echo core/team_test races $((15 * times))
+  echo core/team_test races $((times > 1 ? 1800 : 15))
   for kind in checked "${faster[@]}"; do echo core/decide_test $kind $((300 * times)); done
-  echo core/decide_test races $((30 * times)) 2 3 5
+  echo core/decide_test races $((times > 1 ? 3600 : 30)) 2 3 5
   for kind in races checked; do
     echo host/mirror_test $kind $((250 * times))
     echo host/host_test $kind $((500 * times))
@@ -186,8 +186,8 @@ runs() {
     echo transfer/lane_test $kind $((200 * times))
   done
   echo cuda/kernel_test races $((times > 1 ? 300 : 7))
-  echo cuda/decide_kernel_test races $((5 * times))
-  echo cuda/gather_test races $((7 * times))
+  echo cuda/decide_kernel_test races $((times > 1 ? 540 : 5))
+  echo cuda/gather_test races $((times > 1 ? 720 : 7))
   echo host/comparison_test optimised $((300 * times))
   echo cuda/reference_kernel_test races
   echo cuda/device_reference_test races 3

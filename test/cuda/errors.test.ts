@@ -56,7 +56,7 @@ const CALL =
 describe.skipIf(!isEmulated)('an error of CUDA', () => {
   afterEach(() => plant(''));
 
-  it('has a code at whatever call it comes, and leaves nothing behind', { timeout: 240_000 }, async () => {
+  it('has a code at whatever call it comes, and leaves nothing behind', async () => {
     const named = new Set<string>();
     // The life makes some fifty calls, and asks as long as it waits.
     const faults = Array.from({ length: 75 }, (_, at) => [`fail=${at + 1}`, `ask=${at + 1}`]).flat();
@@ -161,7 +161,7 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
     expect(probeBackends('cuda:2')[1].reason).toBe('there is no GPU 2: CUDA sees 2');
   });
 
-  it('ends a scheduler whose GPU hangs within seconds, and no process', { timeout: 120_000 }, () => {
+  it('ends a scheduler whose GPU hangs within seconds, and no process', () => {
     const scheduler = new Scheduler(OPTIONS);
     addRequests(scheduler, 5);
     plant('hang=1');

@@ -7,6 +7,7 @@ import { terminateWorkers } from '../../bench/gpu/checks/termination.js';
 import { useCompiled } from '../misuse/process/compiled.js';
 import { isEmulated, plant } from '../support/gpu.js';
 import { share } from '../support/share.js';
+import { PATIENCE_MS } from '../support/waiting.js';
 
 const script = fileURLToPath(new URL('../transfer/process/cuda.mjs', import.meta.url));
 
@@ -26,7 +27,7 @@ describe.skipIf(!isEmulated)('copies of a GPU', () => {
     const { status, signal, stdout, stderr } = spawnSync(process.execPath, [script], {
       encoding: 'utf8',
       env: { ...compiled.env, LIFE: life },
-      timeout: 120_000,
+      timeout: PATIENCE_MS,
     });
     expect([status, signal, stdout]).toEqual([code, null, 'true']);
     if (code !== 1) expect(stderr).toBe('');
@@ -36,7 +37,7 @@ describe.skipIf(!isEmulated)('copies of a GPU', () => {
     const { status, signal, stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', script], {
       encoding: 'utf8',
       env: { ...compiled.env, LIFE: 'collected' },
-      timeout: 120_000,
+      timeout: PATIENCE_MS,
     });
     expect([status, signal, stderr]).toEqual([0, null, '']);
     expect(Number(stdout)).toBeLessThan(32);

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { quickStart } from '../support/quick-start.js';
+import { PATIENCE_MS } from '../support/waiting.js';
 
 const ROOT = new URL('../../', import.meta.url).pathname;
 
@@ -16,7 +17,9 @@ it('the quick start of the README prints what the README says', () => {
     const file = join(folder, 'program.mts');
     writeFileSync(file, program.replace(`'blockstep'`, JSON.stringify(join(ROOT, 'src', 'index.ts'))));
     const tsx = join(ROOT, 'node_modules', 'tsx', 'dist', 'cli.mjs');
-    expect(execFileSync(process.execPath, [tsx, file], { encoding: 'utf8', timeout: 120_000 })).toBe(printed);
+    expect(execFileSync(process.execPath, [tsx, file], { encoding: 'utf8', timeout: PATIENCE_MS })).toBe(
+      printed,
+    );
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KvGroupOptions } from '../../src/index.js';
 import type { Figures, RequestFacts } from '../../src/serve/page/answers.js';
-import { until } from '../support/waiting.js';
+import { PATIENCE_MS, until } from '../support/waiting.js';
 import { answerOf, isEmpty, serve } from './support/served.js';
 
 const GROUPS: KvGroupOptions[] = [{ type: 'full' }, { type: 'sliding', window: 40 }];
@@ -58,7 +58,7 @@ describe('a server with KV cache groups', () => {
       expect(value('dropped_blocks_total', g, kind as string)).toBe(droppedBlocks);
     });
     const present = async () => (await json<Figures>('/figures')).present?.groups[0].usedBlocks;
-    await expect.poll(present, { timeout: 120_000 }).toBe(full.usedBlocks);
+    await expect.poll(present, { timeout: PATIENCE_MS }).toBe(full.usedBlocks);
     expect((await json<Figures>('/figures')).present?.groups).toEqual(groups);
     const facts = await json<RequestFacts>(`/requests/${id}`);
     expect(facts.groups).toEqual([
@@ -78,7 +78,7 @@ describe('a server with KV cache groups', () => {
     const count = async (byte: number): Promise<number> =>
       new Uint8Array(await (await fetch(`${url}/blocks`)).arrayBuffer()).filter((each) => each === byte)
         .length;
-    await expect.poll(() => count(2 + 16), { timeout: 120_000 }).toBe(groups[0].usedBlocks);
+    await expect.poll(() => count(2 + 16), { timeout: PATIENCE_MS }).toBe(groups[0].usedBlocks);
     expect(await count(2 + 32)).toBe(groups[1].usedBlocks);
     // Blocks that the window has left keep their hashes.
     expect(await count(1 + 32)).toBeGreaterThan(5);

@@ -52,7 +52,7 @@ export const RULE_PLANTS: readonly Plant[] = [
     replacement: "else if (preemptedOutputs === 'discard') void discardOutputs;",
   },
   {
-    name: 'rule-await',
+    name: 'rule-await-tail',
     why: "what follows the dropped tail of a session's answer is dropped with it",
     file: 'src/scheduler/life/preempt.ts',
     text: 'plan.dropped[at] === BY_RESET',
@@ -71,6 +71,13 @@ export const RULE_PLANTS: readonly Plant[] = [
     file: 'src/scheduler/life/preempt.ts',
     text: '  else if (isComputed) fenceBlocks(s, request);\n',
     replacement: '',
+  },
+  {
+    name: 'rule-fenceFrees-kept',
+    why: 'a block that a transfer kept comes back while a step may write it',
+    file: 'src/scheduler/life/preempt.ts',
+    text: '  if (mayBeWritten(s, request)) s.fencedFrees.push(',
+    replacement: '  if (s.step < 0) s.fencedFrees.push(',
   },
   {
     name: 'rule-sessionSeats',

@@ -8,7 +8,7 @@ namespace blockstep::cuda {
 /// Bytes.
 constexpr u64 kLine = 64;
 
-/// `bytes`, up to the end of the line that the last of them is in.
-constexpr u64 whole_lines(u64 bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+/// `bytes`, up to the end of the line of `line` bytes that the last of them is in.
+constexpr u64 whole_lines(u64 bytes, u64 line = kLine) { return (bytes + line - 1) / line * line; }
 
 }  // namespace blockstep::cuda

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lines.h"
+
 namespace blockstep::cuda {
 
 PinnedSlabs::PinnedSlabs(const PinnedLimits& limits, Pin pin, Unpin unpin)
     : limits_(limits), pin_(std::move(pin)), unpin_(std::move(unpin)) {}
 
 u64 PinnedSlabs::whole_lines(u64 bytes) {
-  constexpr u64 kGrain = 256;
-  return std::max<u64>((bytes + kGrain - 1) / kGrain, 1) * kGrain;
+  return cuda::whole_lines(std::max<u64>(bytes, 1), 256);
 }
 
 PinnedPiece PinnedSlabs::take(u64 bytes) {

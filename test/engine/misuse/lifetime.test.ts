@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { useCompiled } from '../../misuse/process/compiled.js';
 import { EngineBench, leftovers, prompt } from '../../support/engine-bench.js';
 import { terminateWorkers } from '../../support/threads.js';
+import { PATIENCE_MS } from '../../support/waiting.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
 const run = promisify(execFile);
@@ -32,7 +33,7 @@ describe('other threads and processes', () => {
   ])('a process with an engine ends by itself: %s', async (life, expected) => {
     const { stdout, stderr } = await run(process.execPath, [script('exit'), life], {
       env: compiled.env,
-      timeout: 120_000,
+      timeout: PATIENCE_MS,
     });
     expect(JSON.parse(stdout)).toEqual(expected);
     if (life === 'hung') expect(stderr).toMatch(/BLOCKSTEP_UNFINISHED/);
@@ -42,7 +43,7 @@ describe('other threads and processes', () => {
   it('what nobody holds is collected', async () => {
     const { stdout } = await run(process.execPath, ['--expose-gc', script('collect')], {
       env: compiled.env,
-      timeout: 120_000,
+      timeout: PATIENCE_MS,
     });
     const left = JSON.parse(stdout) as { engines: number; streams: number; listeners: number };
     expect(left.engines).toBeLessThan(10);

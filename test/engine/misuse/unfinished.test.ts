@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { useCompiled } from '../../misuse/process/compiled.js';
+import { PATIENCE_MS } from '../../support/waiting.js';
 
 const script = fileURLToPath(new URL('process/unfinished.mjs', import.meta.url));
 
@@ -14,7 +15,10 @@ async function live(
   life: string,
   flags: string[] = [],
 ): Promise<{ code: number; out: string; warnings: string[] }> {
-  const child = spawn(process.execPath, [...flags, script, life], { env: compiled.env, timeout: 120_000 });
+  const child = spawn(process.execPath, [...flags, script, life], {
+    env: compiled.env,
+    timeout: PATIENCE_MS,
+  });
   const [[code], out, err] = await Promise.all([
     once(child, 'exit') as Promise<[number]>,
     text(child.stdout),

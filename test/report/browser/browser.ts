@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { PATIENCE_MS } from '../../support/waiting.js';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
@@ -43,7 +44,7 @@ export async function openPage(
     if (request.url() !== url) incidents.push(`request: ${request.url()}`);
   });
   await page.goto(url);
-  await page.waitForSelector('html[data-drawn]', { timeout: 120_000, state: 'attached' });
+  await page.waitForSelector('html[data-drawn]', { timeout: PATIENCE_MS, state: 'attached' });
   return { page, incidents };
 }
 

@@ -77,7 +77,7 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
   beforeAll(async () => {
     browser = await openBrowser();
     ({ paths: pages, report } = await makePages(write));
-  }, 240_000);
+  });
   afterAll(async () => await browser?.close());
 
   const names = [

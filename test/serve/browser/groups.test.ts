@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KvGroupOptions } from '../../../src/index.js';
 import { CHROMIUM, faintTexts, openBrowser, WHY_SKIPPED } from '../../report/browser/browser.js';
-import { until } from '../../support/waiting.js';
+import { PATIENCE_MS, until } from '../../support/waiting.js';
 import { serve } from '../support/served.js';
 import { openServed, placeOnMap, readPixel, textOf } from './open.js';
 
@@ -30,13 +30,13 @@ async function busy(kvGroups: KvGroupOptions[] | undefined) {
 }
 
 async function expectText(page: Page, selector: string, text: string | RegExp): Promise<void> {
-  await expect.poll(() => textOf(page, selector), { timeout: 120_000 }).toMatch(text);
+  await expect.poll(() => textOf(page, selector), { timeout: PATIENCE_MS }).toMatch(text);
 }
 
 describe.skipIf(CHROMIUM === undefined)('the page of a server with KV cache groups', () => {
   beforeAll(async () => {
     browser = await openBrowser();
-  }, 240_000);
+  });
   afterAll(async () => await browser?.close());
 
   it.each([1280, 320])('%i wide: says what each group has, readably', async (width) => {

@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { CHROMIUM, openBrowser, WHY_SKIPPED } from '../../report/browser/browser.js';
+import { PATIENCE_MS } from '../../support/waiting.js';
 import { serveCrowd } from '../support/crowd.js';
 import { openServed, placeOnMap, textOf } from './open.js';
 
@@ -26,7 +27,7 @@ function countDrawings(): void {
 describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requests', () => {
   beforeAll(async () => {
     browser = await openBrowser();
-  }, 240_000);
+  });
   afterAll(async () => await browser?.close());
 
   it('draws each map once, has few elements, and all who watch share one map', async () => {
@@ -42,7 +43,7 @@ describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requ
     first.page.on('response', (response) => {
       if (response.url().endsWith('/blocks') && response.status() === 200) maps.first++;
     });
-    await expect.poll(() => maps.first, { timeout: 120_000 }).toBeGreaterThan(4);
+    await expect.poll(() => maps.first, { timeout: PATIENCE_MS }).toBeGreaterThan(4);
     await second.page.close();
     const { page, incidents } = first;
     const counts = () =>
@@ -75,7 +76,7 @@ describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requ
     const [, block] = engine.scheduler.blocksOf(last);
     await page.locator('#map').click({ position: await placeOnMap(page, block, numBlocks) });
     await expect
-      .poll(() => textOf(page, '#detail-id'), { timeout: 120_000 })
+      .poll(() => textOf(page, '#detail-id'), { timeout: PATIENCE_MS })
       .not.toBe('No request is chosen');
     const holders = engine.scheduler.holdersOf(block).map(({ id }) => id);
     expect(holders).toContain(await textOf(page, '#detail-id'));

@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { onTestFinished } from 'vitest';
 import type { Scheme } from '../../report/browser/browser.js';
+import { PATIENCE_MS } from '../../support/waiting.js';
 
 export interface ServedView {
   readonly page: Page;
@@ -28,7 +29,7 @@ export async function openServed(
     if (!to.startsWith(`${url}/`) && to !== 'data:,') incidents.push(`request: ${to}`);
   });
   await page.goto(`${url}/`);
-  await page.waitForSelector('html[data-drawn]', { timeout: 120_000, state: 'attached' });
+  await page.waitForSelector('html[data-drawn]', { timeout: PATIENCE_MS, state: 'attached' });
   return { page, incidents };
 }
 

@@ -2,7 +2,7 @@ import type { Browser, Page, Response } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CHROMIUM, faintTexts, openBrowser, type Scheme, WHY_SKIPPED } from '../../report/browser/browser.js';
 import { thinned } from '../../support/share.js';
-import { until } from '../../support/waiting.js';
+import { PATIENCE_MS, until } from '../../support/waiting.js';
 import { isEmpty, type Served, serve } from '../support/served.js';
 import { openServed, placeOnMap, readPixel, textOf } from './open.js';
 
@@ -30,7 +30,7 @@ async function busy(served: Served = {}) {
 }
 
 async function expectText(page: Page, selector: string, text: string | RegExp): Promise<void> {
-  await expect.poll(() => textOf(page, selector), { timeout: 120_000 }).toMatch(text);
+  await expect.poll(() => textOf(page, selector), { timeout: PATIENCE_MS }).toMatch(text);
 }
 
 /** Which element has the focus. */
@@ -41,7 +41,7 @@ function focused(page: Page): Promise<string> {
 describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
   beforeAll(async () => {
     browser = await openBrowser();
-  }, 240_000);
+  });
   afterAll(async () => await browser?.close());
 
   it.each(thinned(VIEWS, 2))('%i wide and %s: is quiet, whole and readable', async (width, scheme) => {
@@ -83,7 +83,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     await until(() => engine.stats().steps > steps + 50, 'fifty steps');
     await expectText(page, '#latency-start', '1 min ago');
     const outline = () => page.locator('#latency path').first().getAttribute('d');
-    await expect.poll(outline, { timeout: 120_000 }).toMatch(/^M[\d.]+ [\d.]+L/);
+    await expect.poll(outline, { timeout: PATIENCE_MS }).toMatch(/^M[\d.]+ [\d.]+L/);
     expect(await page.evaluate(() => Reflect.get(window, 'shifts'))).toEqual([]);
   });
 

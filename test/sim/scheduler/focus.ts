@@ -173,11 +173,11 @@ export function drawFocus(setup: Setup, rng: Rng): boolean {
 }
 
 /**
- * One run in four that has neither a focus nor groups has sessions whose steps in flight are dropped: by forced resets, and as the tail of an answer. More steps
- * of the session come behind, and preemptions. @returns whether this one has
+ * One run in four that has neither a focus nor groups has sessions whose steps in flight are dropped: by forced resets, and as the tail of an
+ * answer. More steps of the session come behind, and preemptions.
  */
-export function drawDroppedTails({ scheduler, workload, faults }: Setup, rng: Rng): boolean {
-  if (!rng.chance(0.25) || scheduler.kvGroups !== undefined) return false;
+export function drawDroppedTails({ scheduler, workload, faults }: Setup, rng: Rng): void {
+  if (!rng.chance(0.25) || scheduler.kvGroups !== undefined) return;
   scheduler.pipelineDepth = 3;
   scheduler.numSpeculativeTokens = 0;
   scheduler.preemptedOutputs = 'await';
@@ -205,5 +205,4 @@ export function drawDroppedTails({ scheduler, workload, faults }: Setup, rng: Rn
     execute: 25,
     update: 20,
   });
-  return true;
 }

@@ -58,7 +58,7 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
   },
   suites: {
     what: 'the suites of which npm test runs a share, whole',
-    command: 'BLOCKSTEP_TEST_WHOLE=1 vitest run --config test/vitest.config.ts --testTimeout 600000',
+    command: 'BLOCKSTEP_TEST_SIZE=whole vitest run --config test/vitest.config.ts --testTimeout 600000',
   },
   native: {
     what: 'the native tests in their full size',

@@ -2,7 +2,9 @@ import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
+import { suitesApart } from './proofs/proofs.js';
 import { COMPILED, compiledPackage } from './support/compiled/compiled-package.js';
+import { isQuick } from './support/share.js';
 import { PATIENCE_MS } from './support/waiting.js';
 
 /** The path of a file of `src`. */
@@ -20,6 +22,12 @@ function setupFiles(): string[] {
 }
 
 const SUITES = 'test/**/*.test.ts';
+
+/** Suites that this run leaves out: those of proofs of their own in `npm test`, but not where a command names suites. */
+function left(): string[] {
+  const isNamed = process.argv.slice(2).some((argument) => /^test\/.*(?<!config\.ts)$/.test(argument));
+  return isQuick && !isNamed ? suitesApart().map((place) => place.replace(/\/$/, '/**')) : [];
+}
 
 /**
  * Suites that each have a process of their own: they measure it, break its GPU, or load what others must not find. All others share a
@@ -66,15 +74,18 @@ export default defineConfig({
     testTimeout: 2 * PATIENCE_MS,
     hookTimeout: 2 * PATIENCE_MS,
     // Setup files make each suite another one: then all are alone.
-    ...(setupFiles().length === 0 ? { projects: projects() } : { include: [SUITES] }),
+    ...(setupFiles().length === 0 ? { projects: projects() } : { include: [SUITES], exclude: left() }),
   },
 });
 
 /** They have what they extend too, so that it may include nothing. */
 function projects(): TestProjectInlineConfiguration[] {
   return [
-    { extends: true, test: { name: 'alone', include: ALONE } },
-    { extends: true, test: { name: 'sharing', include: [SUITES], exclude: ALONE, isolate: false } },
+    { extends: true, test: { name: 'alone', include: ALONE, exclude: left() } },
+    {
+      extends: true,
+      test: { name: 'sharing', include: [SUITES], exclude: [...ALONE, ...left()], isolate: false },
+    },
   ];
 }
 

@@ -106,7 +106,7 @@ describe('a log with a connector', () => {
     return new Uint8Array(Buffer.concat(parts));
   }
 
-  it.each(share([0, 1, 2], [0, 1, 2, 3, 4, 5]))('leads to the same decisions: seed %i', async (seed) => {
+  it.each(share([0], [0, 1, 2], [0, 1, 2, 3, 4, 5]))('leads to the same decisions: seed %i', async (seed) => {
     const { code, report } = await again(write(`connected-${seed}.log`, Buffer.from(live(seed))));
     expect(code).toBe(0);
     expect(report).toMatchObject({ identical: true, difference: null, digest: report.recordedDigest });
@@ -268,7 +268,7 @@ describe('a log that is none', () => {
   it('with any bits flipped is refused, differs or is the same, and breaks in no other way', async () => {
     const { bytes } = await record('--requests', '6');
     const codes = new Set<number>();
-    for (let i = 0; i < share(40, 120); i++) {
+    for (let i = 0; i < share(20, 40, 120); i++) {
       const damaged = Buffer.from(bytes);
       damaged[(i * 7919) % damaged.length] ^= 1 << (i % 8);
       const { code, stderr } = await run(['replay', '--json', '--log', write('flipped.log', damaged)]);

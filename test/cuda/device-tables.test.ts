@@ -158,7 +158,7 @@ describe('the tables on a GPU', () => {
     expect(core.native.memory().deviceBytes).toBe(after.deviceBytes);
   });
 
-  it.each(range(share(5, 12), 1))('of KV cache groups are those of the host: random groups %i', (seed) => {
+  it.each(range(share(5, 5, 12), 1))('of KV cache groups are those of the host: random groups %i', (seed) => {
     const options = randomGroups(seed);
     using scheduler = new Scheduler({ ...options, backend: 'cuda' });
     const { core } = scheduler;

@@ -1,10 +1,11 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { leftovers, tokensOf } from '../support/engine-bench.js';
+import { share } from '../support/share.js';
 import { endOf } from './ends.js';
 import { EngineLife } from './random-life.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 60);
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(20, 60));
 const EVENTS = 500;
 
 describe('random lives', () => {

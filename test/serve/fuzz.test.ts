@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { Random } from '../support/engine-bench.js';
+import { share } from '../support/share.js';
 import { isEmpty, MODEL, serve } from './support/served.js';
 
-const ROUNDS = 10_000;
+const ROUNDS = share(2000, 10_000);
 
 /** Values that a field may have, right and wrong ones. */
 const VALUES: readonly unknown[] = [

@@ -1,20 +1,36 @@
-/** Whether a suite runs all of its proofs: `npm run test:long -- suites`. */
-const IS_WHOLE = process.env['BLOCKSTEP_TEST_WHOLE'] === '1';
+/** `npm test`, `npm run test:full`, and `npm run test:long -- suites`. */
+const SIZES = ['quick', 'full', 'whole'] as const;
+
+/** How much the suites run, by the environment variable `BLOCKSTEP_TEST_SIZE`. */
+const SIZE = sizeOf(process.env['BLOCKSTEP_TEST_SIZE'] ?? 'quick');
+
+function sizeOf(name: string): (typeof SIZES)[number] {
+  const size = SIZES.find((each) => each === name);
+  if (size === undefined) throw new Error(`BLOCKSTEP_TEST_SIZE is ${name}; expected ${SIZES.join(', ')}`);
+  return size;
+}
+
+/** Whether this run is `npm test`, which skips tests that are slow; `npm run test:full` runs them. */
+export const isQuick = SIZE === 'quick';
 
 /**
- * The size of a proof that a suite has twice: a fixed share of it in `npm test`, all of it with `npm run test:long -- suites`.
- * @param small what `npm test` runs
- * @param whole what the proof is in full
+ * The size of a proof in each of the three sizes of a run.
+ * @param quick what `npm test` runs
+ * @param full what `npm run test:full` runs
+ * @param whole what `npm run test:long -- suites` runs; the same as `full` unless it is given
  */
-export function share<T>(small: T, whole: T): T {
-  return IS_WHOLE ? whole : small;
+export function share<T>(quick: T, full: T, whole: T = full): T {
+  return { quick, full, whole }[SIZE];
 }
 
 /**
- * The cases of a proof that a suite has in full with `npm run test:long -- suites`, and some of which `npm test` runs.
- * @param every of so many cases, one is run
+ * The cases of a proof: all of them with `npm run test:long -- suites`, some of them else.
+ * @param every `npm run test:full` runs one of so many cases
  * @param first the place of the first one, so that parts of a suite can have different ones
+ * @param quick `npm test` runs one of so many of those
  */
-export function thinned<T>(cases: readonly T[], every: number, first = 0): T[] {
-  return cases.filter((_, i) => IS_WHOLE || i % every === first % every);
+export function thinned<T>(cases: readonly T[], every: number, first = 0, quick = 3): T[] {
+  if (SIZE === 'whole') return [...cases];
+  const full = cases.filter((_, i) => i % every === first % every);
+  return SIZE === 'full' ? full : full.filter((_, i) => i % quick === first % Math.min(quick, full.length));
 }

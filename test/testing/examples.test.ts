@@ -5,12 +5,13 @@ import { makeHostTier } from './host-tier.js';
 import { makeMemo } from './memo.js';
 
 describe('the example of a host tier', () => {
-  for (const { name, run } of connectorCases({ make: makeHostTier, seeds: share([1], [1, 2]) }))
+  for (const { name, run } of connectorCases({ make: makeHostTier, seeds: share([1], [1], [1, 2]) }))
     it(name, run);
 });
 
 describe('the small example of a connector', () => {
-  for (const { name, run } of connectorCases({ make: makeMemo, seeds: share([1], [1, 2]) })) it(name, run);
+  for (const { name, run } of connectorCases({ make: makeMemo, seeds: share([1], [1], [1, 2]) }))
+    it(name, run);
 });
 
 describe('connectorCases', () => {

@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import type { HttpReport } from '../../../src/cli/replay/http/report/http-report.js';
 import type { Report } from '../../../src/cli/replay/report/report.js';
 import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { isQuick } from '../../support/share.js';
 import { useTempFiles } from '../../support/temp-file.js';
 import { pause, until } from '../../support/waiting.js';
 import { run, start } from '../run-program.js';
@@ -35,7 +36,7 @@ async function serve(
   return { child, url: /http:\/\/\S+/.exec(said)?.[0] ?? said };
 }
 
-it('a server of ours gets the workload, and counts what the client counts', async () => {
+it.skipIf(isQuick)('a server of ours gets the workload, and counts what the client counts', async () => {
   const { url } = await serve({}, ...SIMULATED, '--step-overhead-ms', '0');
   const workload = ['--requests', '40', '--request-rate', '200', '--abort-rate', '0.2'];
   const { code, stdout, stderr } = await run(['replay', '--json', '--url', url, ...workload]);

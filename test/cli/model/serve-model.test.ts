@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventsOf } from '../../serve/support/served.js';
 import { endTokens, type RandomModel, writeRandomModel } from '../../support/gguf/random-model.js';
 import { llamaForTests } from '../../support/llama/library.js';
+import { isQuick, share } from '../../support/share.js';
 import { temporaryFolder, useTempFiles } from '../../support/temp-file.js';
 import { until } from '../../support/waiting.js';
 import { serveModel, startServer } from './served-model.js';
@@ -63,7 +64,7 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     expect(error.code).toBe('unsupported_route');
   });
 
-  it.each<[string, RandomModel, string]>([
+  it.skipIf(isQuick).each<[string, RandomModel, string]>([
     ['a sliding window', { architecture: 'gemma3', window: 32 }, 'on'],
     ['states', { architecture: 'mamba' }, 'off'],
     ['states and attention', { architecture: 'lfm2' }, 'off'],
@@ -82,29 +83,32 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     },
   );
 
-  it.each(['gpt2', 'llama'] as const)('has the vocabulary of the model: %s', async (vocabulary) => {
-    const { ask, said } =
-      vocabulary === 'gpt2' ? plain : await serveModel(modelFile({ vocabulary }), '--threads', '1');
-    expect(said.stderr).not.toContain('ERR');
-    const { tokens } = await ask('/tokenize', { prompt: TEXT });
-    const begin = vocabulary === 'gpt2' ? 0 : 1;
-    expect(tokens.filter((token) => token === begin)).toEqual([tokens[0]]);
-    const back = await ask('/detokenize', { tokens });
-    // Pieces of Llama 2 put a space in front of every text.
-    expect((back as unknown as { prompt: string }).prompt.trimStart()).toBe(TEXT);
-    const bare = await ask('/tokenize', { prompt: TEXT, add_special_tokens: false });
-    expect(bare.tokens).toEqual(tokens.slice(1));
-    // The template has a begin token of its own, and no second one is put in front.
-    const chat = await ask('/tokenize', { messages: [USER] });
-    expect(chat.tokens.filter((token) => token === begin)).toEqual([begin]);
-    for (const end of endTokens(vocabulary)) {
-      const body = { messages: [USER], max_tokens: 9, logit_bias: { [end]: 100 }, temperature: 0 };
-      const { choices } = await ask('/v1/chat/completions', body);
-      expect(choices[0]).toMatchObject({ message: { content: '' }, finish_reason: 'stop' });
-      const ignoring = await ask('/v1/chat/completions', { ...body, ignore_eos: true });
-      expect(ignoring.choices[0].finish_reason).toBe('length');
-    }
-  });
+  it.each(share(['gpt2'] as const, ['gpt2', 'llama'] as const))(
+    'has the vocabulary of the model: %s',
+    async (vocabulary) => {
+      const { ask, said } =
+        vocabulary === 'gpt2' ? plain : await serveModel(modelFile({ vocabulary }), '--threads', '1');
+      expect(said.stderr).not.toContain('ERR');
+      const { tokens } = await ask('/tokenize', { prompt: TEXT });
+      const begin = vocabulary === 'gpt2' ? 0 : 1;
+      expect(tokens.filter((token) => token === begin)).toEqual([tokens[0]]);
+      const back = await ask('/detokenize', { tokens });
+      // Pieces of Llama 2 put a space in front of every text.
+      expect((back as unknown as { prompt: string }).prompt.trimStart()).toBe(TEXT);
+      const bare = await ask('/tokenize', { prompt: TEXT, add_special_tokens: false });
+      expect(bare.tokens).toEqual(tokens.slice(1));
+      // The template has a begin token of its own, and no second one is put in front.
+      const chat = await ask('/tokenize', { messages: [USER] });
+      expect(chat.tokens.filter((token) => token === begin)).toEqual([begin]);
+      for (const end of endTokens(vocabulary)) {
+        const body = { messages: [USER], max_tokens: 9, logit_bias: { [end]: 100 }, temperature: 0 };
+        const { choices } = await ask('/v1/chat/completions', body);
+        expect(choices[0]).toMatchObject({ message: { content: '' }, finish_reason: 'stop' });
+        const ignoring = await ask('/v1/chat/completions', { ...body, ignore_eos: true });
+        expect(ignoring.choices[0].finish_reason).toBe('length');
+      }
+    },
+  );
 
   it('picks tokens as a request says', async () => {
     const { ask } = plain;
@@ -163,7 +167,7 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     }
   });
 
-  it('drafts what stood in the prompt, and says what it says without', async () => {
+  it.skipIf(isQuick)('drafts what stood in the prompt, and says what it says without', async () => {
     const file = modelFile();
     const without = await serveModel(file, '--threads', '1', '--cache-type', 'f32');
     const drafting = await serveModel(
@@ -179,27 +183,30 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     );
   });
 
-  it('says at the start what will not go well: no chats without a template, too many threads', async () => {
-    const file = modelFile({ chatTemplate: null });
-    const bare = await serveModel(file, '--threads', String(availableParallelism() + 1));
-    expect(bare.said.stdout).toMatch(
-      /^\d+ threads on \d+ processors? wait .*: without --threads there are as many as suit this machine\.$/m,
-    );
-    expect(bare.said.stdout).toMatch(
-      /^Chats are refused\. The chat template of the model: it has none; send .*\. Another is given with --chat-template\.$/m,
-    );
-    const { error } = await bare.ask('/v1/chat/completions', { messages: [USER] });
-    expect(error).toMatchObject({ code: 'chat_template', message: expect.stringContaining('it has none') });
-    const template = join(temporaryFolder(), 'template.jinja');
-    writeFileSync(template, '{% for m in messages %}{{ m.content }}{% endfor %}');
-    const given = await serveModel(file, '--threads', '1', '--chat-template', template);
-    expect(given.said.stdout).not.toContain('wait for each other');
-    expect(given.said.stdout).not.toContain('Chats are refused');
-    const asked = await given.ask('/tokenize', { messages: [USER] });
-    expect(asked.tokens).toEqual((await given.ask('/tokenize', { prompt: TEXT })).tokens);
-  });
+  it.skipIf(isQuick)(
+    'says at the start what will not go well: no chats without a template, too many threads',
+    async () => {
+      const file = modelFile({ chatTemplate: null });
+      const bare = await serveModel(file, '--threads', String(availableParallelism() + 1));
+      expect(bare.said.stdout).toMatch(
+        /^\d+ threads on \d+ processors? wait .*: without --threads there are as many as suit this machine\.$/m,
+      );
+      expect(bare.said.stdout).toMatch(
+        /^Chats are refused\. The chat template of the model: it has none; send .*\. Another is given with --chat-template\.$/m,
+      );
+      const { error } = await bare.ask('/v1/chat/completions', { messages: [USER] });
+      expect(error).toMatchObject({ code: 'chat_template', message: expect.stringContaining('it has none') });
+      const template = join(temporaryFolder(), 'template.jinja');
+      writeFileSync(template, '{% for m in messages %}{{ m.content }}{% endfor %}');
+      const given = await serveModel(file, '--threads', '1', '--chat-template', template);
+      expect(given.said.stdout).not.toContain('wait for each other');
+      expect(given.said.stdout).not.toContain('Chats are refused');
+      const asked = await given.ask('/tokenize', { messages: [USER] });
+      expect(asked.tokens).toEqual((await given.ask('/tokenize', { prompt: TEXT })).tokens);
+    },
+  );
 
-  it('takes what the command line says in place of what it would choose', async () => {
+  it.skipIf(isQuick)('takes what the command line says in place of what it would choose', async () => {
     const sizes = ['--ctx', '256', '--num-blocks', '65', '--block-size', '8', '--max-num-seqs', '3'];
     const { said, url } = await serveModel(
       // A Q8_0 block has 32 numbers, which is as many as a head must have.

@@ -69,7 +69,7 @@ async function earlier(path: string, kvGroups: readonly KvGroupOptions[], more: 
 describe('the disk tier of several KV cache groups', () => {
   it.each(
     thinned(Object.entries(SHAPES), 2).flatMap(([name, groups], i) =>
-      share([1 + (i % 2)], [1, 2]).map((ranks) => ({ name, groups, ranks })),
+      share([1 + (i % 2)], [1 + (i % 2)], [1, 2]).map((ranks) => ({ name, groups, ranks })),
     ),
   )('survives a restart: $name, $ranks ranks', async ({ groups, ranks: numRanks }) => {
     const path = directory();
@@ -173,7 +173,7 @@ describe('the disk tier of several KV cache groups', () => {
 
   it('an engine that ends in the middle leaves nothing that is wrong', async () => {
     const path = directory();
-    for (let rounds = 1; rounds <= 12; rounds += share(4, 1)) {
+    for (let rounds = 1; rounds <= 12; rounds += share(6, 4, 1)) {
       const on = bench(path, SIZES);
       on.submit({ prompt: PROMPT, maxTokens: 6 })
         .result()

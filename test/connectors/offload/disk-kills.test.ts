@@ -11,7 +11,7 @@ import type { OffloadBench } from './support.js';
 /** Engines over a disk tier that are killed in the middle of their work. What they leave there is whole, or is not there. */
 
 const WRITER = scriptArguments(import.meta.url, 'disk-writer');
-const KILLS = share(2, 4);
+const KILLS = share(1, 2, 4);
 let last: OffloadBench | null = null;
 
 afterEach(async () => {

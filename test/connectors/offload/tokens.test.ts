@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { thinned } from '../../support/share.js';
 import { type Life, live } from './life.js';
 import { SIZES } from './support.js';
 
@@ -43,7 +44,7 @@ async function check(life: Life) {
   }
 }
 
-describe.each([1, 2, 3] as const)('an offload at depth %i', (pipelineDepth) => {
+describe.each(thinned([1, 2, 3] as const, 1, 1))('an offload at depth %i', (pipelineDepth) => {
   it.each([0.5, 1, 3, 10])(
     'gives the texts of an unlimited pool with a working set of %f pools',
     async (share) => {

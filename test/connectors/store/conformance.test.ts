@@ -20,7 +20,13 @@ const SHAPES = [
 ] as const;
 
 describe.each(STORES)('over %s', (name, isSkipped, makeStore) => {
-  it.skipIf(isSkipped).each(SHAPES.filter((_, i) => share(i % 2 === Number(name === 'Redis'), true)))(
+  it
+    .skipIf(isSkipped)
+    .each(
+      SHAPES.filter((_, i) =>
+        share(i % 4 === Number(name === 'Redis'), i % 2 === Number(name === 'Redis'), true),
+      ),
+    )(
     'every text is that of an unpaged computation: depth %i, %i ranks, %i blocks',
     async (pipelineDepth, numRanks, numBlocks) => {
       const store = await makeStore();

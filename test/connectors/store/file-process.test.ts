@@ -17,7 +17,7 @@ import { done, there } from './support/drive.js';
 
 const ENDING = scriptArguments(import.meta.url, 'support/ending');
 /** How often each end is tried: the thread is not always in the middle of a write. */
-const TIMES = share(1, 3);
+const TIMES = share(1, 1, 3);
 
 /** Equal values have equal ones. Large values are compared for long by what they have. */
 function digest(value: Uint8Array | null): string | null {

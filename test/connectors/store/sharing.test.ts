@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import type { StoreOptions } from '../../../src/connectors/store/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
+import { isQuick } from '../../support/share.js';
 import { temporaryFolder } from '../../support/temp-file.js';
 import { pause, until } from '../../support/waiting.js';
 import { BLOCK, end, live, type Served, serve, TOKENS } from './support/life.js';
@@ -37,7 +38,7 @@ it('a prefill is handed over to another engine; requests that want the same at o
   await end(second);
 });
 
-it('engines that differ do not share, and nothing is found after a reset', async () => {
+it.skipIf(isQuick)('engines that differ do not share, and nothing is found after a reset', async () => {
   const path = join(temporaryFolder(), 'kv.lmdb');
   const prompt = wordy(34, 1);
   await prefilled({ path }, prompt);

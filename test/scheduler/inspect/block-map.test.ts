@@ -4,6 +4,7 @@ import { BlockState } from '../../../src/scheduler/inspect/block-state.js';
 import type { Request } from '../../../src/scheduler/request/request.js';
 import { ConnectedLife } from '../../support/connector/connected-life.js';
 import { codeOf, Driver, prompt } from '../../support/driver.js';
+import { share } from '../../support/share.js';
 import { Life } from '../random-life.js';
 
 /** The blocks that a request holds, as the core has them, and those kept for a transfer. */
@@ -60,7 +61,7 @@ function checkHolders(scheduler: Scheduler): void {
 describe('the map of blocks', () => {
   it('agrees with the core through random lives', () => {
     const met: Record<string, number> = {};
-    for (let seed = 0; seed < 12; seed++) {
+    for (let seed = 0; seed < share(4, 12); seed++) {
       const life = new Life(seed, {}, seed % 2 === 1);
       const { scheduler } = life.driver;
       vi.spyOn(scheduler, 'verify').mockImplementation(() => {
@@ -75,7 +76,7 @@ describe('the map of blocks', () => {
 
   it('agrees with it through lives with transfers, pins and quarantines', () => {
     const met: Record<string, number> = {};
-    for (let seed = 0; seed < 16; seed++) {
+    for (let seed = 0; seed < share(6, 16); seed++) {
       const life = new ConnectedLife(seed, { write: () => {} } as never, () => {});
       const { scheduler } = life;
       vi.spyOn(scheduler, 'verify').mockImplementation(() => {

@@ -106,7 +106,7 @@ describe('maxLoras', () => {
 });
 
 describe('random lives of requests with adapters and drafts', () => {
-  const LIVES = share(800, 2000);
+  const LIVES = share(400, 800, 2000);
 
   /** Texts grow to the model's length, where drafts in flight leave a request without an entry. Throws where a plan has too many adapters. */
   function live(seed: number, countIdleAdapters: boolean): void {

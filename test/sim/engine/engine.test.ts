@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { share } from '../../support/share.js';
+import { isQuick, share } from '../../support/share.js';
 import { expectFoundAgain, expectGuarded } from '../shared/command.js';
 import type { Tally } from '../shared/run.js';
 import { drawEngineSetup } from './draw-setup.js';
@@ -7,7 +7,7 @@ import { EngineLife } from './life.js';
 import { ENGINE_PLANTS } from './plants.js';
 import { runEngineSeed } from './run.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 30);
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(12, 30));
 const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [
@@ -31,7 +31,7 @@ describe('simulated lives of the engine', () => {
     });
   }
 
-  it('do everything that they are for', () => {
+  it.skipIf(isQuick)('do everything that they are for', () => {
     for (const what of WANTED) expect(total[what] ?? 0, what).toBeGreaterThan(4);
   });
 
@@ -51,7 +51,7 @@ describe('simulated lives of the engine', () => {
 describe('bugs planted in the loop', () => {
   it.each(ENGINE_PLANTS)('$name: its guard stands where it is taken out', expectGuarded);
 
-  it.each(share(['behindKeptBack'], ['behindKeptBack', 'storesWrongKv']))(
+  it.skipIf(isQuick).each(share(['behindKeptBack'], ['behindKeptBack'], ['behindKeptBack', 'storesWrongKv']))(
     '%s is found, and found again by the command that is told',
     (name) => expectFoundAgain(name, 60, `--loop engine --plant ${name}`),
   );

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { isQuick, share } from '../../support/share.js';
 import { expectFoundAgain, expectGuarded } from '../shared/command.js';
 import type { Tally } from '../shared/run.js';
 import { PipelineLife } from './life.js';
@@ -6,7 +7,7 @@ import { PIPELINE_PLANTS } from './plants.js';
 import { runPipelineSeed } from './run.js';
 import { drawPipelineSetup } from './setup.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 24);
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(12, 24));
 const EVENTS = 200;
 /** What a simulation is for: each of it must happen. */
 const WANTED = [
@@ -31,7 +32,7 @@ describe('simulated lives of pipelines', () => {
     });
   }
 
-  it('do everything that they are for', () => {
+  it.skipIf(isQuick)('do everything that they are for', () => {
     for (const what of WANTED) expect(total[what] ?? 0, what).toBeGreaterThan(0);
   });
 
@@ -51,6 +52,7 @@ describe('simulated lives of pipelines', () => {
 describe('bugs planted in pipelines', () => {
   it.each(PIPELINE_PLANTS)('$name: its guard stands where it is taken out', expectGuarded);
 
-  it('one is found, and found again by the command that is told', () =>
-    expectFoundAgain('keyIsId', 30, '--loop pipeline --plant keyIsId', '--steps', '200'));
+  it.skipIf(isQuick)('one is found, and found again by the command that is told', () =>
+    expectFoundAgain('keyIsId', 30, '--loop pipeline --plant keyIsId', '--steps', '200'),
+  );
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { share } from '../../support/share.js';
+import { isQuick, share } from '../../support/share.js';
 import { NATIVE_PLANTS } from '../native-plants.js';
 import { ALL_PLANTS, loopOf } from '../planted.js';
 import { REQUIRED } from '../plants.js';
@@ -12,7 +12,7 @@ import { runSeed, type SchedulerFailure } from './run.js';
 import { FAULTS, type Fault } from './setup.js';
 import { Simulation } from './simulation.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(24, 60));
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(12, 24, 60));
 const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [
@@ -44,7 +44,7 @@ describe('simulated lives of the scheduler', () => {
     });
   }
 
-  it('do everything that they are for', () => {
+  it.skipIf(isQuick)('do everything that they are for', () => {
     for (const what of WANTED) expect(total[what], what).toBeGreaterThan(4);
   });
 
@@ -76,13 +76,13 @@ describe('planted bugs', () => {
     },
   );
 
-  it.each(share(['F5'], ['F5', 'F10']))(
+  it.skipIf(isQuick).each(share(['F5'], ['F5'], ['F5', 'F10']))(
     '%s is found, told with what led to it, and found again by the command that is told',
     (name) => expectFoundAgain(name, 40, `--plant ${name}`),
   );
 });
 
-describe('the command', () => {
+describe.skipIf(isQuick)('the command', () => {
   it('says what ran, in one process and in several', () => {
     expect(sim('--seeds', '3', '--steps', '200').stdout).toMatch(
       /^3 seeds from 0 on, 200 steps each: nothing broke/,

@@ -7,7 +7,7 @@ import { closeSync, openSync } from 'node:fs';
 import { ProcessStore } from '../../../../src/connectors/store/embedded/process-store.js';
 import { share } from '../../../support/share.js';
 
-const TIMES = share(2, 5);
+const TIMES = share(1, 2, 5);
 const [path, maxBytes, way] = process.argv.slice(2);
 const said = new Set<string>();
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type LlamaModel, openLlamaModel } from '../../../../src/executors/llama-cpp/model/llama-model.js';
 import { type RandomModel, writeRandomModel } from '../../../support/gguf/random-model.js';
 import { llamaForTests } from '../../../support/llama/library.js';
+import { isQuick } from '../../../support/share.js';
 import { useTempFiles } from '../../../support/temp-file.js';
 import { Alone } from './alone.js';
 import type { Fault } from './faulty-context.js';
@@ -72,13 +73,16 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.accepted).toBeGreaterThan(10);
   });
 
-  it('are so where decodes and their drafts are so many that they stand in several calls', async () => {
-    const figures = await run({ ...llama, drafts: true, maxNumSeqs: 32, numBlocks: 256 }, [1, 3, 6]);
-    expect(figures.reports).toEqual([]);
-    expect(figures.wrong).toBe(0);
-    // Up to 32 requests with three drafts each: 128 rows, of which a call has 63 at most.
-    expect(figures.accepted).toBeGreaterThan(10);
-  });
+  it.skipIf(isQuick)(
+    'are so where decodes and their drafts are so many that they stand in several calls',
+    async () => {
+      const figures = await run({ ...llama, drafts: true, maxNumSeqs: 32, numBlocks: 256 }, [1, 3, 6]);
+      expect(figures.reports).toEqual([]);
+      expect(figures.wrong).toBe(0);
+      // Up to 32 requests with three drafts each: 128 rows, of which a call has 63 at most.
+      expect(figures.accepted).toBeGreaterThan(10);
+    },
+  );
 
   it('are so where tokens are drawn, with penalties, biases and filters', async () => {
     const figures = await run({ ...llama, sampling: true, drafts: true }, [8, 9]);
@@ -86,16 +90,19 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.wrong).toBe(0);
   });
 
-  it('are so up to a call that failed, and those of requests that had no part in it to their end', async () => {
-    const figures = await run({ ...llama, fault: 'fail' }, [2, 3, 4, 10]);
-    expect(figures.failedSteps).toBeGreaterThan(1);
-    // None failed but those that were made to.
-    expect(figures.failedSteps).toBe(figures.changed);
-    expect(figures.errors).toBeGreaterThan(0);
-    expect(figures.wrong).toBe(0);
-  });
+  it.skipIf(isQuick)(
+    'are so up to a call that failed, and those of requests that had no part in it to their end',
+    async () => {
+      const figures = await run({ ...llama, fault: 'fail' }, [2, 3, 4, 10]);
+      expect(figures.failedSteps).toBeGreaterThan(1);
+      // None failed but those that were made to.
+      expect(figures.failedSteps).toBe(figures.changed);
+      expect(figures.errors).toBeGreaterThan(0);
+      expect(figures.wrong).toBe(0);
+    },
+  );
 
-  it('are so in every pool and with whatever many sequences that keep prefixes', async () => {
+  it.skipIf(isQuick)('are so in every pool and with whatever many sequences that keep prefixes', async () => {
     for (const numBlocks of [8, 16, 48]) {
       for (const cachedSequences of [0, 1, 100]) {
         const figures = await run({ ...llama, numBlocks, cachedSequences }, [11]);
@@ -121,7 +128,7 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.near).toBeLessThan(figures.requests / 2);
   });
 
-  it.each<[Fault]>([['token'], ['holder'], ['remove'], ['draw']])(
+  it.skipIf(isQuick).each<[Fault]>([['token'], ['holder'], ['remove'], ['draw']])(
     'a planted bug is noticed: %s',
     async (fault) => {
       let noticed = 0;

@@ -11,7 +11,7 @@ import { generateDeepTrace, generateGroupTrace, generateTrace } from '../recorde
 import { ReferenceScheduler } from '../scheduler.js';
 import type { Choice } from './draw-rules.js';
 
-const TRACES = share(3, 10);
+const TRACES = share(1, 3, 10);
 const SEEDS = Array.from({ length: TRACES }, (_, i) => 5000 + i);
 
 const PLAIN = 'with what every trace has';

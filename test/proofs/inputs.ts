@@ -1,0 +1,117 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { dirname, join, posix } from 'node:path';
+import ts from 'typescript';
+import type { Proof } from './proofs.js';
+
+/** Files that every proof is made of: who compiles, runs and resolves the suites. */
+const ALL = ['package-lock.json', 'tsconfig.json', 'test/vitest.config.ts', 'test/support/compiled/'];
+
+/** The files of a checkout: those of git, and new ones that it does not ignore. */
+export class Checkout {
+  readonly #files: ReadonlySet<string>;
+  readonly #read: (path: string) => Buffer;
+  readonly #imports = new Map<string, readonly string[]>();
+  readonly #hashes = new Map<string, string>();
+
+  /** @param read gives the content of a file */
+  constructor(files: Iterable<string>, read: (path: string) => Buffer) {
+    this.#files = new Set(files);
+    this.#read = read;
+  }
+
+  static of(root: string): Checkout {
+    const list = (...args: string[]): string[] =>
+      execFileSync('git', ['ls-files', '-z', ...args], { cwd: root, encoding: 'utf8', maxBuffer: 2 ** 26 })
+        .split('\0')
+        .filter(Boolean);
+    const gone = new Set(list('--deleted'));
+    const files = list('--cached', '--others', '--exclude-standard').filter((path) => !gone.has(path));
+    return new Checkout(files, (path) => readFileSync(join(root, path)));
+  }
+
+  /** The files at some places: files, or folders with a slash at their end. */
+  at(places: readonly string[]): string[] {
+    const all = [...this.#files];
+    return places.flatMap((place) => {
+      const found = place.endsWith('/')
+        ? all.filter((path) => path.startsWith(place))
+        : all.filter((path) => path === place);
+      if (found.length === 0) throw new Error(`nothing is at ${place}, which a proof names`);
+      return found;
+    });
+  }
+
+  /** The content of a file, hashed. */
+  hash(path: string): string {
+    let hash = this.#hashes.get(path);
+    if (hash === undefined) {
+      hash = createHash('sha256').update(this.#read(path)).digest('hex');
+      this.#hashes.set(path, hash);
+    }
+    return hash;
+  }
+
+  /** The files of the checkout that a TypeScript file imports, of types too. */
+  imports(path: string): readonly string[] {
+    let found = this.#imports.get(path);
+    if (found === undefined) {
+      const text = this.#read(path).toString('utf8');
+      const names = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);
+      found = names.map((name) => this.#resolve(path, name)).filter((each) => each !== null);
+      this.#imports.set(path, found);
+    }
+    return found;
+  }
+
+  #resolve(from: string, name: string): string | null {
+    const path = name.startsWith('.')
+      ? posix.join(dirname(from), name)
+      : name.startsWith('blockstep')
+        ? // As its users name it; every entry is below the face of its room.
+          posix.join('src', name.slice('blockstep/'.length), 'index.js')
+        : null;
+    if (path === null) return null;
+    return [path.replace(/\.js$/, '.ts'), path].find((each) => this.#files.has(each)) ?? null;
+  }
+}
+
+/** The files that a proof is made of, sorted: its suites, what stands beside them, and whatever these import. */
+export function inputsOf({ suites, beside }: Proof, checkout: Checkout): string[] {
+  // Helpers beside a suite are started by it, or read.
+  const rooms = suites.map((place) => (place.endsWith('/') ? place : `${dirname(place)}/`));
+  const found = new Set<string>();
+  const open = checkout.at([
+    ...ALL,
+    ...beside,
+    ...suites,
+    ...rooms.filter((room) => room.split('/').length > 3),
+  ]);
+  for (let path = open.pop(); path !== undefined; path = open.pop()) {
+    if (found.has(path)) continue;
+    found.add(path);
+    if (/\.[cm]?ts$/.test(path)) open.push(...checkout.imports(path));
+  }
+  // What it is said to be changes nothing of it.
+  return [...found].filter((path) => !path.endsWith('.md')).sort();
+}
+
+/** One hash over all inputs of a proof, and the tools that run it. */
+export function hashOf(proof: Proof, checkout: Checkout, tools: readonly string[]): string {
+  const hash = createHash('sha256').update(tools.join('\n'));
+  for (const path of inputsOf(proof, checkout)) hash.update(`\n${path} ${checkout.hash(path)}`);
+  return hash.digest('hex').slice(0, 32);
+}
+
+/** The tools of this machine whose version matters: Node by its major version, the compiler of C++ by its whole one. */
+export function toolsHere(): string[] {
+  const compiler = process.env['CXX'] ?? 'c++';
+  let version = 'none';
+  try {
+    version = execFileSync(compiler, ['-dumpfullversion', '-dumpmachine'], { encoding: 'utf8' }).trim();
+  } catch {
+    // Where none is, the addon came with the package.
+  }
+  return [`node ${process.versions.node.split('.')[0]}`, `${compiler} ${version}`];
+}

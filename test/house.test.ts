@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { SECONDS_FILE, suitesAreQuick } from './house/quick.js';
 import { FACES, isForeign, LIMITS } from './house/rooms.js';
 import {
   everyFileHasALine,
@@ -140,6 +141,13 @@ const RULES: readonly { rule: Rule; what: string; fault: string; broken: () => T
       return tree.without(`src/${file}`);
     },
     says: /^src\/README\.md: .* there is no file src\/.*: /,
+  },
+  {
+    rule: suitesAreQuick,
+    what: 'seconds of suites',
+    fault: 'a suite that takes long in npm test',
+    broken: () => tree.with({ [SECONDS_FILE]: '{ "test/attic/slow.test.ts": 4.1 }' }),
+    says: /^test\/attic\/slow\.test\.ts takes 4\.1 s in npm test, at most 4 are allowed: /,
   },
 ];
 

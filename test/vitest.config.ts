@@ -65,7 +65,7 @@ export default defineConfig({
   },
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
-    globalSetup: ['test/support/choose-gpu.ts', ...compileScripts()],
+    globalSetup: ['test/support/share.ts', 'test/support/choose-gpu.ts', ...compileScripts()],
     setupFiles: setupFiles(),
     server: { deps: { external: [COMPILED] } },
     pool: 'forks',

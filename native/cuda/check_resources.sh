@@ -3,12 +3,13 @@
 # register or keeps anything in local memory: on a GPU that would be a trip to memory for each use. Prints the registers
 # of each kernel. The report is what a build with CUDAFLAGS=-Xptxas=-v has printed:
 #   check_resources.sh            compiles the kernels for it; needs nvcc, and NVCC chooses it
-#   check_resources.sh REPORT     reads the report of a build with BLOCKSTEP_CUDA_ALL=ON
+#   check_resources.sh REPORT [ARCHITECTURE]...   reads the report of a build with BLOCKSTEP_CUDA_ALL=ON, or for some of them
 set -euo pipefail
 
 report=${1:+$(realpath "$1")}
 cd "$(dirname "$0")"
 architectures='75 80 86 89 90 100 120'
+[ $# -lt 2 ] || architectures=${*:2}
 
 if [ -z "$report" ]; then
   nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}

@@ -1,4 +1,5 @@
 // npm run prebuild: builds the addons that a release carries for this platform, into prebuilds/, and says what they need.
+//   --architecture N   with CUDA for one architecture alone: quicker, and no release
 //   --check   is there one, of these sources, that other machines can load? (before npm publish)
 //   --adopt   takes the addon of native/build, unless there is one of these sources: so whoever installs the package from
 //             git, or packs it, has an addon for this machine
@@ -38,7 +39,7 @@ const folder = join(root, 'prebuilds', addonTarget());
 const path = join(folder, 'blockstep.node');
 /** The addon over llama.cpp, which lies beside it and was built with it. */
 const llamaPath = join(folder, 'blockstep_llama.node');
-/** What the addon there was built from: `{ sources, portable, backends }`. */
+/** What the addon there was built from: `{ sources, portable, backends, architecture }`; for all architectures if it names none. */
 const label = join(folder, 'build.json');
 
 /** One text for all that the addon is compiled from, the papers beside it excepted. */
@@ -58,11 +59,14 @@ function readLabel() {
     : null;
 }
 
-function keep(built, portable, backends) {
+function keep(built, portable, backends, architecture) {
   mkdirSync(folder, { recursive: true });
   copyFileSync(built, path);
   copyFileSync(join(dirname(built), 'blockstep_llama.node'), llamaPath);
-  writeFileSync(label, `${JSON.stringify({ sources: digestOfSources(), portable, backends })}\n`);
+  writeFileSync(
+    label,
+    `${JSON.stringify({ sources: digestOfSources(), portable, backends, architecture })}\n`,
+  );
 }
 
 /** What keeps the addon from being loaded elsewhere. */
@@ -81,19 +85,27 @@ function faultsOf(addon) {
   return faults;
 }
 
-function prebuild() {
-  if (!buildWithCMakeJs('native/build-prebuild', ['--CDBLOCKSTEP_CUDA_ALL=ON', '--CDBLOCKSTEP_PORTABLE=ON']))
-    return 1;
-  const built = join(root, 'native', 'build-prebuild', 'Release', 'blockstep.node');
+function prebuild(architecture) {
+  const cuda =
+    architecture === undefined ? 'BLOCKSTEP_CUDA_ALL=ON' : `CMAKE_CUDA_ARCHITECTURES=${architecture}`;
+  const target =
+    architecture === undefined ? 'native/build-prebuild' : `native/build-prebuild-${architecture}`;
+  if (!buildWithCMakeJs(target, [`--CD${cuda}`, '--CDBLOCKSTEP_PORTABLE=ON'])) return 1;
+  const built = join(root, target, 'Release', 'blockstep.node');
   const { backends } = loadAddonFrom(built);
-  keep(built, true, backends);
+  keep(built, true, backends, architecture);
   console.log(`${path}: ${(statSync(path).size / 1e6).toFixed(2)} MB, back ends ${backends.join(', ')}`);
-  return check();
+  return check(architecture);
 }
 
-function check() {
+/** @param architecture the only one that the addon may be for; none: all */
+function check(architecture) {
   const found = readLabel();
   const faults = found === null ? [`${folder} has none`] : [...faultsOf(path), ...faultsOf(llamaPath)];
+  if (found !== null && found.architecture !== architecture)
+    faults.push(
+      `${path} was built for ${found.architecture ?? 'every architecture'}, expected ${architecture ?? 'every one'}`,
+    );
   if (found !== null && !found.portable) faults.push(`${path} was built for this machine`);
   // Only this platform has CUDA in a release.
   if (found !== null && addonTarget() === 'linux-x64' && !found.backends.includes('cuda'))
@@ -113,6 +125,10 @@ function adopt() {
   return 0;
 }
 
-const [command] = process.argv.slice(2);
+const [command, architecture] = process.argv.slice(2);
+if (command !== undefined && !['--check', '--adopt', '--architecture'].includes(command)) {
+  console.error(`unknown option ${command}; expected --architecture N, --check or --adopt`);
+  process.exit(2);
+}
 process.chdir(root);
-process.exit(command === '--check' ? check() : command === '--adopt' ? adopt() : prebuild());
+process.exit(command === '--check' ? check() : command === '--adopt' ? adopt() : prebuild(architecture));

@@ -12,7 +12,7 @@ and prebuilds/ as npm run prebuild makes them. Ways (default: all):
 ${Object.entries(WAYS)
   .map(([name, { what }]) => `  ${name.padEnd(12)}${what}`)
   .join('\n')}
-  --few          of the TypeScript compilers every other one in each kind of module, and the newest
+  --few          of the TypeScript compilers the oldest and the newest in each kind of module
   --node FOLDER  also on the Node whose programs are in this folder; may be given several times
 Exit code: 0 every way works, 1 one does not, 2 bad arguments.`;
 

@@ -13,7 +13,7 @@ export interface Place {
   tarball: string;
   /** Folders with a `node` of another version. */
   nodes: readonly string[];
-  /** Whether every other compiler will do. */
+  /** Whether the oldest and the newest compiler will do. */
   few: boolean;
 }
 

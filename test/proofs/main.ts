@@ -1,18 +1,21 @@
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Checkout } from './inputs.js';
 import { PROOFS, type Proof, type ProofName } from './proofs.js';
-import { dueProofs, NAMES, readRecord, writeRecord } from './record.js';
+import { dueProofs, hashesNow, NAMES, readRecord, writeRecord } from './record.js';
 
-const ROOT = new URL('../..', import.meta.url).pathname;
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const USAGE = `npm run proofs [-- OPTIONS] [NAME ...]
 Says of each proof whether it must run: whether something that it is made of has changed since it was last seen to hold.
   --due        prints the names of those that must run, of NAME ... if any are given
-  --suites     prints the suites of those instead
+  --names      prints the names of all
+  --suites     prints the suites of NAME ...
   --record     writes down that the proofs NAME ... hold as they are now`;
 
 const { values, positionals } = parseArgs({
   options: {
     due: { type: 'boolean' },
+    names: { type: 'boolean' },
     suites: { type: 'boolean' },
     record: { type: 'boolean' },
     help: { type: 'boolean', short: 'h' },
@@ -29,13 +32,18 @@ if (unknown.length > 0) {
   process.exit(2);
 }
 const names = (positionals.length > 0 ? positionals : NAMES) as ProofName[];
-const checkout = Checkout.of(ROOT);
-if (values.record) writeRecord(names, checkout);
+if (values.names) console.log(names.join('\n'));
+else if (values.suites) print(positionals.flatMap((name) => (PROOFS[name as ProofName] as Proof).suites));
 else {
-  const due = dueProofs(checkout, readRecord()).filter((name) => names.includes(name));
-  if (values.suites) console.log(due.flatMap((name) => (PROOFS[name] as Proof).suites).join('\n'));
-  else if (values.due) console.log(due.join('\n'));
+  const now = hashesNow(names, Checkout.of(ROOT));
+  const due = dueProofs(now, readRecord());
+  if (values.record) writeRecord(now);
+  else if (values.due) print(due);
   else
     for (const name of names)
       console.log(`${name.padEnd(14)}${due.includes(name) ? 'must run' : 'holds   '}  ${PROOFS[name].what}`);
+}
+
+function print(lines: readonly string[]): void {
+  if (lines.length > 0) console.log(lines.join('\n'));
 }

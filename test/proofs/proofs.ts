@@ -89,6 +89,12 @@ export const PROOFS = {
     isApart: true,
     beside: [...HOST, 'native/cuda/', 'native/test/'],
   },
+  release: {
+    what: 'the addon of a release: it loads elsewhere, no kernel spills, and its test for a GPU compiles',
+    suites: [],
+    isApart: true,
+    beside: [...HOST, 'native/cuda/', 'native/llama/', 'native/test/gpu/'],
+  },
   bundle: {
     what: 'the bundle for GPU hosts, as it is used there, on the emulated GPU',
     suites: [],

@@ -5,32 +5,33 @@ import { PROOFS, type ProofName } from './proofs.js';
 
 const FILE = fileURLToPath(new URL('record.json', import.meta.url));
 
-/** Of each proof that was seen to hold, the hash of what it was made of. */
-export type Record = Partial<globalThis.Record<ProofName, string>>;
+/** Of proofs, the hash of what they are made of. */
+export type Hashes = Partial<Record<ProofName, string>>;
 
 export const NAMES = Object.keys(PROOFS) as ProofName[];
 
-/** What is written down; nothing where the file is gone or damaged, so that every proof runs. */
-export function readRecord(file = FILE): Record {
+/** What proofs are made of now. Taken before they run: what changes meanwhile is not what held. */
+export function hashesNow(names: readonly ProofName[], checkout: Checkout, tools = toolsHere()): Hashes {
+  return Object.fromEntries(names.map((name) => [name, hashOf(PROOFS[name], checkout, tools)]));
+}
+
+/** What proofs were made of when they were last seen to hold; nothing where the file is gone or damaged, so that every proof runs. */
+export function readRecord(file = FILE): Hashes {
   try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Record;
+    return JSON.parse(readFileSync(file, 'utf8')) as Hashes;
   } catch {
     return {};
   }
 }
 
-/** The proofs that must run: what they are made of is not what was written down, or nothing was. */
-export function dueProofs(checkout: Checkout, record: Record, tools = toolsHere()): ProofName[] {
-  return NAMES.filter((name) => record[name] !== hashOf(PROOFS[name], checkout, tools));
+/** The proofs that must run. */
+export function dueProofs(now: Hashes, record: Hashes): ProofName[] {
+  return NAMES.filter((name) => name in now && record[name] !== now[name]);
 }
 
-/** Writes down that proofs hold as they are now. */
-export function writeRecord(names: readonly ProofName[], checkout: Checkout, file = FILE): void {
-  const tools = toolsHere();
-  const record: Record = { ...readRecord(file) };
-  for (const name of names) record[name] = hashOf(PROOFS[name], checkout, tools);
-  const sorted = Object.fromEntries(
-    NAMES.filter((name) => name in record).map((name) => [name, record[name]]),
-  );
-  writeFileSync(file, `${JSON.stringify(sorted, null, 2)}\n`);
+/** Writes down that proofs held, made of what `held` says. */
+export function writeRecord(held: Hashes, file = FILE): void {
+  const record = { ...readRecord(file), ...held };
+  const sorted = NAMES.filter((name) => name in record).map((name) => [name, record[name]]);
+  writeFileSync(file, `${JSON.stringify(Object.fromEntries(sorted), null, 2)}\n`);
 }

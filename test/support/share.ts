@@ -34,3 +34,8 @@ export function thinned<T>(cases: readonly T[], every: number, first = 0, quick 
   const full = cases.filter((_, i) => i % every === first % every);
   return SIZE === 'full' ? full : full.filter((_, i) => i % quick === first % Math.min(quick, full.length));
 }
+
+/** Before all suites: says what a run leaves out. */
+export default function saySize(): void {
+  if (isQuick) console.log('a share of each long proof; npm run test:full has all, and the slow tests skipped here');
+}

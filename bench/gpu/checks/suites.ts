@@ -82,6 +82,7 @@ export async function runSuite(suite: Suite, addon: string | null, limit: number
     const args = [vitest, 'run', ...options, `--maxWorkers=${workers}`, ...selection(suite, emulated)];
     const env = {
       ...(suite.placesItself ? {} : { BLOCKSTEP_TEST_BACKEND: 'cuda' }),
+      BLOCKSTEP_TEST_SIZE: emulated ? 'quick' : 'full',
       BLOCKSTEP_TEST_GPU: emulated ? 'emulated' : 'real',
       ...(emulated ? { BLOCKSTEP_ADDON: addon } : {}),
     };

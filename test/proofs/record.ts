@@ -11,8 +11,13 @@ export type Hashes = Partial<Record<ProofName, string>>;
 export const NAMES = Object.keys(PROOFS) as ProofName[];
 
 /** What proofs are made of now. Taken before they run: what changes meanwhile is not what held. */
-export function hashesNow(names: readonly ProofName[], checkout: Checkout, tools = toolsHere()): Hashes {
-  return Object.fromEntries(names.map((name) => [name, hashOf(PROOFS[name], checkout, tools)]));
+export function hashesNow<Name extends ProofName>(
+  names: readonly Name[],
+  checkout: Checkout,
+  tools = toolsHere(),
+): Record<Name, string> {
+  const hashes = names.map((name) => [name, hashOf(PROOFS[name], checkout, tools)]);
+  return Object.fromEntries(hashes) as Record<Name, string>;
 }
 
 /** What proofs were made of when they were last seen to hold; nothing where the file is gone or damaged, so that every proof runs. */

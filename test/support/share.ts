@@ -37,5 +37,6 @@ export function thinned<T>(cases: readonly T[], every: number, first = 0, quick 
 
 /** Before all suites: says what a run leaves out. */
 export default function saySize(): void {
-  if (isQuick) console.log('a share of each long proof; npm run test:full has all, and the slow tests skipped here');
+  if (isQuick)
+    console.log('a share of each long proof; npm run test:full has all, and the slow tests skipped here');
 }

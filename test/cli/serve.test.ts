@@ -46,8 +46,8 @@ describe('blockstep serve', () => {
     );
     const start = performance.now();
     const { choices } = await complete({ prompt: 'x', max_tokens: 20, ignore_eos: true, temperature: 1 });
-    // Nineteen steps behind the first one take 5 ms each; a machine that is busy takes longer.
-    expect(performance.now() - start).toBeGreaterThan(19 * 5);
+    // Nineteen steps behind the first one take 5 ms each; a timer may end one millisecond early, a busy machine takes longer.
+    expect(performance.now() - start).toBeGreaterThan(19 * 4);
     expect(choices[0].text).toMatch(/^( [a-z]+){10,}/);
   });
 

@@ -9,6 +9,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { loadAddonFrom } from '../../src/core/loader.js';
 import { addonInUse } from '../support/addon.js';
 import { BenchCore, codeOf, range } from '../support/core-bench.js';
+import { PATIENCE_MS } from '../support/waiting.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.cjs`, import.meta.url));
 const path = addonInUse();
@@ -16,7 +17,7 @@ const path = addonInUse();
 function runScript(name: string, args: string[] = [], flags: string[] = []) {
   return spawnSync(process.execPath, [...flags, script(name), path, ...args], {
     encoding: 'utf8',
-    timeout: 50_000,
+    timeout: PATIENCE_MS,
   });
 }
 

@@ -18,6 +18,7 @@ import { makeExchange } from '../../src/core/exchange.js';
 import { loadAddon } from '../../src/core/loader.js';
 import type { NativeConfig } from '../../src/core/native/native.js';
 import { BenchCore, codeOf, range, SMALL } from '../support/core-bench.js';
+import { PATIENCE_MS } from '../support/waiting.js';
 import '../support/gpu.js';
 
 const addon = loadAddon();
@@ -63,13 +64,13 @@ describe('a core whose GPU decides', () => {
   });
   afterEach(() => core.dispose());
 
-  /** Waits for the decision, for two seconds at most. */
+  /** Waits for the decision. */
   async function wait(answer: Int32Array): Promise<void> {
-    for (const end = Date.now() + 2000; Date.now() < end; ) {
+    for (const end = Date.now() + PATIENCE_MS; Date.now() < end; ) {
       if (core.native.pollDecision(answer)) return;
       await new Promise((resolve) => setImmediate(resolve));
     }
-    throw new Error('no decision in two seconds');
+    throw new Error('no decision came');
   }
 
   async function decide(request: Int32Array, entries = 0): Promise<Int32Array> {
@@ -104,7 +105,7 @@ describe('a core whose GPU decides', () => {
     core.native.verify();
     core.native.startMirrorDigest();
     let digest = core.native.mirrorDigest();
-    for (const end = Date.now() + 2000; digest === null && Date.now() < end; )
+    for (const end = Date.now() + PATIENCE_MS; digest === null && Date.now() < end; )
       digest = core.native.mirrorDigest();
     expect(digest).toBe(core.native.digest());
   });

@@ -11,6 +11,7 @@ import {
 import { codeOf } from '../misuse/bench.js';
 import { isEmulated, plant } from '../support/gpu.js';
 import { thinned } from '../support/share.js';
+import { PATIENCE_MS } from '../support/waiting.js';
 import { describeLane } from '../transfer/lane-contract.js';
 import { drainAll, ids, LaneBench, type LaneKind, NUM_BLOCKS } from '../transfer/support.js';
 
@@ -260,7 +261,7 @@ describe.skipIf(!isEmulated)('a CUDA lane whose GPU', () => {
         if (how === 'flush') lane.flush(ids(second));
         else if (how === 'fence') lane.fence();
         else if (how === 'dispose') lane.dispose();
-        const end = performance.now() + 5000;
+        const end = performance.now() + PATIENCE_MS;
         while (queue.inFlight > 0 && performance.now() < end) Object.assign(ended, bench.drain());
         expect(ended[second]).toBe('failed');
         // It was dropped before the loss was noted, or failed with the others.

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { runCommand, tail } from '../../bench/gpu/host/command.js';
+import { PATIENCE_MS } from '../support/waiting.js';
 
 const isAlive = (pid: number): boolean => {
   try {
@@ -25,7 +26,7 @@ describe('a program', () => {
     expect(ended.seconds).toBeLessThan(20);
     const pid = Number(ended.stdout);
     expect(pid).toBeGreaterThan(1);
-    await expect.poll(() => isAlive(pid), { timeout: 5000 }).toBe(false);
+    await expect.poll(() => isAlive(pid), { timeout: PATIENCE_MS }).toBe(false);
   });
 
   it('that does not start says why', async () => {

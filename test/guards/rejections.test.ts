@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { PATIENCE_MS } from '../support/waiting.js';
 
 const script = scriptArguments(import.meta.url, 'process/async-connector');
 
 /** Runs an engine of which this method is asynchronous and rejects, in a process of its own. */
 function run(method: string): { status: number | null; stdout: string } {
-  return spawnSync(process.execPath, [...script, method], { encoding: 'utf8', timeout: 30_000 });
+  return spawnSync(process.execPath, [...script, method], { encoding: 'utf8', timeout: PATIENCE_MS });
 }
 
 describe('a method that is asynchronous and rejects costs one request, never the process', () => {

@@ -11,6 +11,7 @@ import { codeOf } from '../misuse/bench.js';
 import { useCompiled } from '../misuse/process/compiled.js';
 import { addonInUse } from '../support/addon.js';
 import { terminateWorkers } from '../support/threads.js';
+import { PATIENCE_MS } from '../support/waiting.js';
 import { drainAll, ids } from './support.js';
 
 const script = (name: string) => fileURLToPath(new URL(`process/${name}.mjs`, import.meta.url));
@@ -39,7 +40,7 @@ describe('threads of lanes', () => {
     const { status, signal, stdout, stderr } = spawnSync(process.execPath, [script('exit'), life], {
       encoding: 'utf8',
       env: compiled.env,
-      timeout: 20_000,
+      timeout: PATIENCE_MS,
     });
     expect([status, signal, stdout]).toEqual([code, null, 'true']);
     if (code !== 1) expect(stderr).toBe('');
@@ -48,7 +49,7 @@ describe('threads of lanes', () => {
   it('go with lanes that nobody holds, and arenas with their memory', async () => {
     const { stdout } = await run(process.execPath, ['--expose-gc', script('collect')], {
       env: compiled.env,
-      timeout: 40_000,
+      timeout: PATIENCE_MS,
     });
     const left = JSON.parse(stdout) as { alive: number; threads: number; kept: boolean; rss: number };
     expect(left.alive).toBeLessThan(20);

@@ -4,7 +4,7 @@ import type { BlockStore } from '../../../src/connectors/store/index.js';
 import { StoreWorker } from '../../../src/connectors/store/index.js';
 import { BlockArena, Verdict } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
-import { until } from '../../support/waiting.js';
+import { PATIENCE_MS, until } from '../../support/waiting.js';
 import { SteppedLane } from '../support/stepped-lane.js';
 import { turns } from './support/drive.js';
 import { BLOCK, serve, TOKENS } from './support/life.js';
@@ -36,7 +36,7 @@ it('what the store answers after a fence is written to no block, and the caches 
     await turns(2);
   };
   const goOn = async (isOver: () => boolean, what: string): Promise<void> => {
-    const end = Date.now() + 120_000;
+    const end = Date.now() + PATIENCE_MS;
     while (!isOver()) {
       if (Date.now() > end) throw new Error(`${what} did not come`);
       await step();

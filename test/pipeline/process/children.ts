@@ -3,7 +3,7 @@ import { scriptArguments } from '../../../src/connectors/base/script-file.js';
 import type { ChildReport, ChildSetup, Command, Reply } from './protocol.js';
 
 /** How long anything may take before it counts as a hang, in milliseconds. */
-export const HANG_MS = 60_000;
+export const HANG_MS = PATIENCE_MS;
 
 /** A child process, which is started again after it was killed. */
 export class Child {

@@ -5,6 +5,7 @@ import type { Report } from '../../../src/cli/replay/report/report.js';
 import { decimal, duration, figure } from '../../../src/report/markup/figures.js';
 import { thinned } from '../../support/share.js';
 import { useTempFiles } from '../../support/temp-file.js';
+import { PATIENCE_MS } from '../../support/waiting.js';
 import {
   CHROMIUM,
   changeView,
@@ -272,7 +273,7 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     const box = await page.locator(`#${id}`).boundingBox();
     await page.mouse.move(box!.x + box!.width * 0.55, box!.y + box!.height * 0.5);
     const first = page.locator(`#${id} .tooltip-line`).first();
-    expect(await first.innerText({ timeout: 5000 })).toMatch(line);
+    expect(await first.innerText({ timeout: PATIENCE_MS })).toMatch(line);
     expect(incidents).toEqual([]);
   });
 

@@ -3,7 +3,7 @@ import { scriptArguments } from '../../../../src/connectors/base/script-file.js'
 import type { ChildReport, ChildResult, ChildSetup, Command, Params, Reply } from './protocol.js';
 
 /** How long anything may take before it counts as a hang, in milliseconds. */
-export const HANG_MS = 90_000;
+export const HANG_MS = PATIENCE_MS;
 
 /** What a request ends with whose process was killed. */
 const KILLED: ChildResult = { tokens: [], finishReason: 'killed', transferParams: null, error: 'killed' };

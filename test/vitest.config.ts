@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { suitesApart } from './proofs/proofs.js';
 import { COMPILED, compiledPackage } from './support/compiled/compiled-package.js';
-import { isQuick } from './support/share.js';
+import { areNamed, isQuick } from './support/share.js';
 import { PATIENCE_MS } from './support/waiting.js';
 
 /** The path of a file of `src`. */
@@ -23,10 +23,12 @@ function setupFiles(): string[] {
 
 const SUITES = 'test/**/*.test.ts';
 
+/** What several suites need is made before all of them. */
+const MADE_ONCE = ['test/support/compiled/compile-scripts.ts', 'test/support/made-once.ts'];
+
 /** Suites that this run leaves out: those of proofs of their own in `npm test`, but not where a command names suites. */
 function left(): string[] {
-  const isNamed = process.argv.slice(2).some((argument) => /^test\/.*(?<!config\.ts)$/.test(argument));
-  return isQuick && !isNamed ? suitesApart().map((place) => place.replace(/\/$/, '/**')) : [];
+  return isQuick && !areNamed ? suitesApart().map((place) => place.replace(/\/$/, '/**')) : [];
 }
 
 /**
@@ -36,7 +38,7 @@ function left(): string[] {
 const ALONE = [
   'test/**/*lifetime.test.ts',
   'test/**/browser/*.test.ts',
-  'test/{cuda,docs,examples,gpu,kv-events,package,sim,testing}/**/*.test.ts',
+  'test/{cuda,package}/**/*.test.ts',
   'test/house.test.ts',
   // The memory, the listeners and the open handles of the process.
   'test/executors/reference/{dispose,reference-executor}.test.ts',
@@ -65,7 +67,7 @@ export default defineConfig({
   },
   test: {
     root: fileURLToPath(new URL('..', import.meta.url)),
-    globalSetup: ['test/support/share.ts', 'test/support/choose-gpu.ts', ...compileScripts()],
+    globalSetup: ['test/support/share.ts', 'test/support/choose-gpu.ts', ...present(MADE_ONCE)],
     setupFiles: setupFiles(),
     server: { deps: { external: [COMPILED] } },
     pool: 'forks',
@@ -89,8 +91,7 @@ function projects(): TestProjectInlineConfiguration[] {
   ];
 }
 
-/** A copy of a part of the repository may have none of the suites that need it. */
-function compileScripts(): string[] {
-  const file = 'test/support/compiled/compile-scripts.ts';
-  return existsSync(new URL(`../${file}`, import.meta.url)) ? [file] : [];
+/** A copy of a part of the repository may have none of the suites that need them. */
+function present(files: readonly string[]): string[] {
+  return files.filter((file) => existsSync(new URL(`../${file}`, import.meta.url)));
 }

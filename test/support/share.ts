@@ -13,6 +13,9 @@ function sizeOf(name: string): (typeof SIZES)[number] {
 /** Whether this run is `npm test`, which skips tests that are slow; `npm run test:full` runs them. */
 export const isQuick = SIZE === 'quick';
 
+/** Whether the command names suites, by paths that begin with `test/`. */
+export const areNamed = process.argv.slice(2).some((argument) => /^test\/.*(?<!config\.ts)$/.test(argument));
+
 /**
  * The size of a proof in each of the three sizes of a run.
  * @param quick what `npm test` runs

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { scriptArguments } from '../../../../src/connectors/base/script-file.js';
+import { PATIENCE_MS } from '../../../support/waiting.js';
 import type { ChildReport, ChildResult, ChildSetup, Command, Params, Reply } from './protocol.js';
 
 /** How long anything may take before it counts as a hang, in milliseconds. */

@@ -20,6 +20,7 @@ describe('an engine that runs', () => {
     expect(ends).toEqual({
       'a step': 'length',
       'a step without a limit': 'length',
+      'a step beside blocks that nobody waits for': 'length',
       executorTimeoutMs: expect.stringContaining('ERR_BLOCKSTEP_EXECUTOR_HUNG'),
       admission: 'length',
       'admission of a batch': 'length',

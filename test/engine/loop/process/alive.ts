@@ -93,6 +93,22 @@ const AWAITS: Readonly<Record<string, () => Promise<string>>> = {
     begin({ executor: later, executorTimeoutMs: 0 });
     return endOf(submit());
   },
+  'a step beside blocks that nobody waits for': async () => {
+    const deadlines = { reclaim: SOON_MS };
+    begin({
+      executor: later,
+      connector: new ScriptedConnector(),
+      workers: [new ScriptedWorker()],
+      deadlines,
+    });
+    const held = submit();
+    engine.hold(held.handle, 'store', 'job');
+    await held.result();
+    while (engine.stats().scheduler.numQuarantined === 0)
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    // Now the engine looks once a second for a report, for which no process has to live.
+    return endOf(submit());
+  },
   executorTimeoutMs: () => {
     begin({ executor: never, executorTimeoutMs: SOON_MS });
     return endOf(submit());
@@ -264,3 +280,5 @@ if (process.argv[2] === 'awaits') {
   }
 }
 process.stdout.write(JSON.stringify(ends));
+// A process that is kept alive ends too, in the end.
+setTimeout(() => process.exit(7), 10_000).unref();

@@ -164,12 +164,10 @@ export class Pipeline implements AsyncDisposable {
 
   /** What a request waits for in each stage and since when, in words for people. Stages elsewhere are asked, for at most a second. */
   explain(id: string): Promise<string> {
-    const told = this.#orchestrator.explain(id, (at, key) => {
+    return this.#orchestrator.explain(id, (at, key) => {
       const stage = this.#stages[at];
       return stage === null ? undefined : stage.explain(key);
     });
-    this.#ticker.look();
-    return told;
   }
 
   /** Whether the pipeline is healthy, and if not why. Works in every state. A stage elsewhere is as it said last, as long as it answers. */

@@ -38,6 +38,7 @@ const SCRIPTS = [
   'test/engine/loop/process/alive.ts',
   'test/guards/process/async-connector.ts',
   'test/parity/main.ts',
+  'test/pipeline/process/alive.ts',
   'test/pipeline/process/child.ts',
 ];
 

@@ -85,7 +85,7 @@ const AWAITS: Readonly<Record<string, () => Promise<string>>> = {
     return end;
   },
   'what a request waits for': async () => {
-    const { pipeline } = begin({}, undefined, 50);
+    const { pipeline } = begin({}, undefined, 8);
     const stream = pipeline.submit({ id: 'r', prompt: [1, 2, 3], maxTokens: 2 });
     const told = pipeline.explain('r');
     stream.abort();

@@ -144,9 +144,9 @@ export class Engine implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Makes steps until `stop` or the end of the engine, and yields to the event loop after each answer. The engine keeps the process
-   * alive while a step can be made, and not while it waits. A process that is about to end with unfinished requests gets one
-   * warning per engine (`BlockstepWarning`, code `BLOCKSTEP_UNFINISHED`).
+   * Makes steps until `stop` or the end of the engine, and yields to the event loop after each answer. Keeps the process alive while
+   * a request can get on, or has a deadline; idle sessions and a pause alone do not. A process that is about to end with unfinished
+   * requests gets one warning per engine (`BlockstepWarning`, code `BLOCKSTEP_UNFINISHED`).
    * @returns a promise that resolves when the engine is stopped, and rejects when the engine breaks; it may be ignored
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */

@@ -43,7 +43,10 @@ export class Pipeline implements AsyncDisposable {
   /** Stages of this process; null: it is elsewhere. */
   readonly #stages: readonly (Stage | null)[];
   readonly #orchestrator: Orchestrator;
-  readonly #ticker = new Ticker(() => this.#tick());
+  readonly #ticker = new Ticker(
+    () => this.#tick(),
+    () => this.#orchestrator.isAwaited,
+  );
   #closing: Promise<void> | null = null;
   #phase: Phase = 'open';
   /** Until when a shutdown lets requests go on, in milliseconds of the clock. */
@@ -89,7 +92,9 @@ export class Pipeline implements AsyncDisposable {
   submit(request: PipelineInput, options: PipelineSubmitOptions = {}): PipelineStream {
     if (this.#closing !== null)
       throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the pipeline is shutting down, or was shut down');
-    return this.#orchestrator.submit(request, options);
+    const stream = this.#orchestrator.submit(request, options);
+    this.#ticker.look();
+    return stream;
   }
 
   /**
@@ -108,7 +113,7 @@ export class Pipeline implements AsyncDisposable {
     this.#orchestrator.abortAll(reason);
   }
 
-  /** Lets the stages of this process drive themselves, until `stop` or the end. */
+  /** Lets the stages of this process drive themselves, until `stop` or the end. Keeps the process alive while a request is unfinished. */
   run(): void {
     if (this.#closing !== null)
       throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the pipeline was shut down');

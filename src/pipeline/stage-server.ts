@@ -47,10 +47,13 @@ export class StageServer implements AsyncDisposable {
     checkInteger('deadMs', deadMs, 0, MAX_MS);
     if (typeof now !== 'function') throw badArg('now', now, 'a function');
     this.#stage = new Stage(takeStageOptions(stage), { transport: checkTransport(transport), now, deadMs });
-    this.#ticker = new Ticker(() => this.#stage.tick());
+    this.#ticker = new Ticker(
+      () => this.#stage.tick(),
+      () => true,
+    );
   }
 
-  /** Serves until `shutdown`. */
+  /** Serves until `shutdown`. Like every server it keeps the process alive meanwhile. */
   run(): void {
     this.#stage.run();
     this.#ticker.start();

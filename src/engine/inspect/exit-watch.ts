@@ -50,7 +50,7 @@ export class ExitWatch {
       type: 'BlockstepWarning',
       code: 'BLOCKSTEP_UNFINISHED',
       detail: isRunning
-        ? `Wait for them, or ${END}`
+        ? `Call engine.resume(), give sessions their next chunk or the end of their input, or ${END}`
         : `Call engine.run(), so that they are computed, or ${END}`,
     });
   }

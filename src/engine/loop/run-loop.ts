@@ -18,7 +18,7 @@ const WATCH_MS = 1000;
  * A turn takes at most one answer and fills the pipeline, then yields to the event loop, so that I/O, readers and other engines
  * get their turns. Between turns the loop waits in one of four ways: for the next turn of the event loop, if there is something to do;
  * for the executor's answer; for 1 ms, if there is work and none of it can be scheduled; for the next request, if there is no work.
- * Only the first wait keeps the process alive; during a shutdown every wait does.
+ * A wait keeps the process alive while somebody waits for its outcome (`#isAwaited`); during a shutdown every wait does.
  */
 export class RunLoop {
   readonly #e: EngineState;
@@ -42,6 +42,8 @@ export class RunLoop {
   #immediate: NodeJS.Immediate | null = null;
   #timer: NodeJS.Timeout | null = null;
   #timerDelay = 0;
+  /** Whether `#timer` keeps the process alive. */
+  #keepsAlive = false;
   #stalledTurns = 0;
   /** Settles the promise that `start` returned; null while the loop does not run. */
   #end: Deferred<void> | null = null;
@@ -167,7 +169,18 @@ export class RunLoop {
     const mayPlan = this.#e.flight.length < config.pipelineDepth;
     if (mayPlan && nextDeadline !== Number.POSITIVE_INFINITY)
       delay = Math.min(delay, nextDeadline - this.#e.now());
-    this.#wakeAfter(delay, wait !== Number.POSITIVE_INFINITY);
+    this.#wakeAfter(delay, wait !== Number.POSITIVE_INFINITY || this.#isAwaited());
+  }
+
+  /**
+   * Whether an unfinished request can still get on, or has a deadline. Sessions that wait for input, and requests that a pause holds up,
+   * count only with a deadline. What still uses the blocks of ended requests is waited for by no client.
+   */
+  #isAwaited(): boolean {
+    const { flight, streams, scheduler } = this.#e;
+    if (streams.size === 0) return false;
+    if (flight.length > 0 || scheduler.numUnfinished > 0) return true;
+    return scheduler.nextDeadline !== Number.POSITIVE_INFINITY;
   }
 
   /** Whether a request that waits for an outside event may become ready while there is room for another step in flight. */
@@ -176,16 +189,22 @@ export class RunLoop {
     return scheduler.numSkipped > 0 && flight.length < scheduler.config.pipelineDepth;
   }
 
+  /** @param ms until the next turn; Infinity = no turn is due. @param keepAlive whether the process stays alive until then */
   #wakeAfter(ms: number, keepAlive: boolean): void {
-    if (ms === Number.POSITIVE_INFINITY) return;
-    const delay = Math.max(1, Math.min(ms, WATCH_MS));
-    if (keepAlive) this.#timer?.ref();
+    if (ms !== Number.POSITIVE_INFINITY || keepAlive) this.#setTimer(Math.max(1, Math.min(ms, WATCH_MS)));
+    if (this.#timer === null || this.#keepsAlive === keepAlive) return;
+    this.#keepsAlive = keepAlive;
+    if (keepAlive) this.#timer.ref();
+    else this.#timer.unref();
+  }
+
+  #setTimer(delay: number): void {
     // A timer that is due soon enough stays: while steps come and go a timer is set once per second, not once per step.
     if (this.#timer !== null && this.#timerDelay <= delay) return;
     this.#clearTimer();
     this.#timerDelay = delay;
     this.#timer = setTimeout(this.#onTimer, delay);
-    if (!keepAlive) this.#timer.unref();
+    this.#keepsAlive = true;
   }
 
   readonly #onTimer = (): void => {

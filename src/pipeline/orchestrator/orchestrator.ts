@@ -75,6 +75,11 @@ export class Orchestrator {
     return this.#roster.size;
   }
 
+  /** Whether a client waits for `tick`: a request is unfinished, or a question open. */
+  get isAwaited(): boolean {
+    return this.#roster.size > 0 || this.#explanations.nextDeadline !== Number.POSITIVE_INFINITY;
+  }
+
   /** See `Pipeline.submit`. */
   submit(input: unknown, options: unknown): PipelineStream {
     const { names, maxRequests, now } = this.#parts;
@@ -144,13 +149,8 @@ export class Orchestrator {
   /** Counts of this side. */
   stats() {
     const silentMs = this.#parts.names.map((_name, stage) => this.#liveness.silentFor(stage));
-    return {
-      requests: this.#roster.size,
-      ...this.#ends,
-      lateOutputs: this.#numLate,
-      anomalies: this.#anomalies.toObject(),
-      silentMs,
-    };
+    const anomalies = this.#anomalies.toObject();
+    return { requests: this.#roster.size, ...this.#ends, lateOutputs: this.#numLate, anomalies, silentMs };
   }
 
   /** Whether a stage elsewhere does not answer, and for how many milliseconds; null: it does, as far as is known. */

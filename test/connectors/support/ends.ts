@@ -52,8 +52,6 @@ const MAKE: Readonly<Record<string, () => Sides | Promise<Sides>>> = {
 };
 const engine = new Engine({ ...options, executor, ...(await MAKE[kind]()), loadFailurePolicy: 'recompute' });
 void engine.run();
-// An engine that waits for a store keeps no process alive.
-const alive = setInterval(() => {}, 1000);
 const prompt = Array.from({ length: 40 }, (_, i) => i % 9);
 await engine.submit({ prompt, maxTokens: 12, transferParams: { doRemoteDecode: true } }).result();
 const second = engine.submit({ prompt, maxTokens: 60 }).result();
@@ -64,7 +62,6 @@ if (ending === 'dispose') {
   await second;
   await engine.shutdown();
 }
-clearInterval(alive);
 console.log('over');
 // Says what keeps the process alive, if anything does.
 setTimeout(() => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Engine } from '../../../src/index.js';
 import { answerOf, EngineBench, leftovers, outputs, prompt, rejection } from '../../support/engine-bench.js';
 
@@ -123,6 +123,10 @@ describe('a running engine', () => {
     const bench = new EngineBench({ pipelineDepth: 2 }, true);
     void bench.engine.run();
     bench.submit({ maxTokens: 50 });
+    const timer = setTimeout(() => {});
+    const timers = Object.getPrototypeOf(timer) as NodeJS.Timeout;
+    clearTimeout(timer);
+    const spies = [vi.spyOn(timers, 'ref'), vi.spyOn(timers, 'unref')];
     const { made } = await countTimers(async () => {
       for (let i = 0; i < 20; i++) {
         await tick();
@@ -131,8 +135,12 @@ describe('a running engine', () => {
       }
       await tick();
     });
+    const numCalls = spies.reduce((sum, { mock }) => sum + mock.calls.length, 0);
+    for (const spy of spies) spy.mockRestore();
     expect(bench.engine.stats().steps).toBe(20);
     expect(made).toBeLessThanOrEqual(1);
+    // What keeps the process alive is not changed by each step.
+    expect(numCalls).toBeLessThanOrEqual(1);
     bench.engine.dispose();
   });
 

@@ -56,9 +56,9 @@ describe('a process that ends with requests unfinished is warned', () => {
     ],
     ['it was stopped', / 1 unfinished request of .*"a".*nobody makes/, /\nCall engine\.run\(\)/],
     [
-      'its executor hangs',
-      / 1 unfinished request of .*"a".*in flight in step 0, submitted to the executor/,
-      /\nWait for them, or .*await engine\.shutdown\(\)/,
+      'it is paused',
+      / 1 unfinished request of .*"a".*everything is paused/,
+      /\nCall engine\.resume\(\), .*await engine\.shutdown\(\)/,
     ],
     ['the event comes more than once', / 1 unfinished request of /, /engine\.run\(\)/],
     ['in a worker', / 3 unfinished requests of .*"a"/, /engine\.run\(\)/],

@@ -35,8 +35,10 @@ const SCRIPTS = [
   'test/connectors/offload/disk-writer.ts',
   'test/connectors/store/support/writer.ts',
   'test/connectors/support/ends.ts',
+  'test/engine/loop/process/alive.ts',
   'test/guards/process/async-connector.ts',
   'test/parity/main.ts',
+  'test/pipeline/process/alive.ts',
   'test/pipeline/process/child.ts',
 ];
 

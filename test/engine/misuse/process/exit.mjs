@@ -107,23 +107,15 @@ const LIVES = {
     engine.hold(stream.handle, 'store', 'job');
     print((await stream.result()).finishReason);
   },
-  hung() {
-    const engine = make(() => new Promise(() => {}));
-    void engine.run();
-    engine.submit(input());
-    print('waiting');
-  },
   async broken() {
     const engine = make(() => new Promise(() => {}), { executorTimeoutMs: 20 });
     void engine.run();
-    const keep = setInterval(() => {}, 1000);
     print(
       await engine
         .submit(input())
         .result()
         .catch(({ code }) => code),
     );
-    clearInterval(keep);
   },
   'exits at work'() {
     const engine = make(later, { pipelineDepth: 2 });

@@ -4,6 +4,7 @@ import type { BlockKeys } from '../base/block-keys.js';
 import { GroupHits, type GroupLoad, lastBlocks } from '../base/group-hits.js';
 import type { DiskBlocks } from './tiers/disk-blocks.js';
 import type { IncomingBlocks } from './tiers/incoming-blocks.js';
+import type { Wish } from './tiers/promotions.js';
 import { ABSENT, type TierIndex } from './tiers/tier-index.js';
 
 /** What `Matches` is made of. */
@@ -95,20 +96,27 @@ export class Matches {
     if (disk === null) return false;
     const waits = disk.awaits(request.handle);
     if (waits === false) return false;
-    if (waits === null) {
-      const count = Math.min(end - next, disk.mostBlocks);
-      const keys = Array.from({ length: count }, (_, i) => view.blockHash(request, next + i));
-      disk.ask(request.handle, {
-        keys,
-        choose: (found, room) => {
-          const missing = keys.findIndex((key) => !found(key));
-          return keys.slice(0, Math.min(room, missing < 0 ? count : missing));
-        },
-      });
-    }
+    if (waits === null && !disk.ask(request.handle, this.#wish(request, next, end, disk))) return false;
     // What comes from the disk is of no use without what stands before it.
     for (let i = next - 1; i >= first; i--) index.touch(view.blockHash(request, i));
     return true;
+  }
+
+  /** @returns null if the disk has nothing that would follow */
+  #wish(request: Request, next: number, end: number, disk: DiskBlocks): Wish | null {
+    const { view } = this.#options;
+    const most = Math.min(end - next, disk.mostBlocks);
+    const keys: bigint[] = [];
+    for (let i = 0; i < most; i++) {
+      const key = view.blockHash(request, next + i);
+      if (!disk.mayHave(key)) break;
+      keys.push(key);
+    }
+    const choose: Wish['choose'] = (found, room) => {
+      const missing = keys.findIndex((key) => !found(key));
+      return keys.slice(0, Math.min(room, missing < 0 ? keys.length : missing));
+    };
+    return keys.length === 0 ? null : { keys, numTokens: keys.length * view.blockSize, choose };
   }
 
   /**
@@ -124,12 +132,13 @@ export class Matches {
     if (disk === null || !acceptsLoads || end + alignment > most) return false;
     const waits = disk.awaits(request.handle);
     if (waits !== null) return waits;
-    const keys = [...groups.wanted(request, local, most, end)].map(({ key }) => key);
-    disk.ask(request.handle, {
-      keys: keys.filter((key) => index.get(key) === ABSENT),
+    const wanted = [...groups.wanted(request, local, most, end)].map(({ key }) => key);
+    const keys = wanted.filter((key) => index.get(key) === ABSENT);
+    return disk.ask(request.handle, {
+      keys,
+      numTokens: most - end,
       choose: (found, room) => this.#choose(groups, request, { local, end, most }, found, room),
     });
-    return true;
   }
 
   /** What is to be read for the longest match of both tiers that there is room for. */

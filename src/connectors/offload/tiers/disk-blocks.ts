@@ -1,24 +1,11 @@
 import type { Anomalies } from '../../../base/anomalies.js';
-import { RankedJobs } from '../../../transfer/ranked-jobs.js';
-import { Verdict } from '../../../transfer/verdict.js';
+import { type DiskJob, DiskJobs } from './disk-jobs.js';
 import { DiskKeys } from './disk-keys.js';
 import { type DiskOrders, type DiskReport, Good, type KeyedOrder } from './orders.js';
 import { Pace } from './pace.js';
 import { type Promotion, Promotions, type Wish } from './promotions.js';
 import type { DiskStats } from './stats.js';
 import type { TierIndex } from './tier-index.js';
-
-/** A part of the ranks' work. */
-interface DiskJob {
-  readonly kind: 'find' | 'read' | 'write';
-  readonly keys: readonly bigint[];
-  readonly places: Int32Array;
-  readonly promotion: Promotion | null;
-  /** By key: the least that a rank has reported, as in `DiskEnd`. */
-  readonly good: Uint8Array;
-  /** Begun before the last reset. */
-  isStale: boolean;
-}
 
 /** What `DiskBlocks` is made of. */
 export interface DiskBlocksOptions {
@@ -36,6 +23,8 @@ export interface DiskBlocksOptions {
 
 /** Share of the host tier that writes, and that one promotion, may use at once. */
 const SHARE = 2;
+/** That which writes may use while nobody reads them. */
+const SLOW_SHARE = 32;
 const NO_PLACES = new Int32Array(0);
 
 /**
@@ -50,9 +39,7 @@ const NO_PLACES = new Int32Array(0);
  */
 export class DiskBlocks {
   readonly #options: DiskBlocksOptions;
-  readonly #jobs: RankedJobs<DiskJob>;
-  /** The jobs that the ranks have not all reported. */
-  readonly #live = new Set<DiskJob>();
+  readonly #jobs: DiskJobs;
   readonly #promotions: Promotions;
   readonly #known: DiskKeys;
   readonly #pace: Pace;
@@ -64,11 +51,19 @@ export class DiskBlocks {
   #places: number[] = [];
   #mustReset = false;
   #numWriting = 0;
-  readonly #counts = { lookups: 0, hits: 0, readBlocks: 0, writtenBlocks: 0, skippedBlocks: 0, late: 0, passed: 0 };
+  readonly #counts = {
+    lookups: 0,
+    hits: 0,
+    readBlocks: 0,
+    writtenBlocks: 0,
+    skippedBlocks: 0,
+    late: 0,
+    passed: 0,
+  };
 
   constructor(options: DiskBlocksOptions) {
     this.#options = options;
-    this.#jobs = new RankedJobs(options.anomalies);
+    this.#jobs = new DiskJobs(options.ranks, options.anomalies);
     this.#promotions = new Promotions(options.wake);
     this.#known = new DiskKeys(options.ranks);
     this.#pace = new Pace(options.now);
@@ -121,11 +116,12 @@ export class DiskBlocks {
   /** A place of the host tier was filled: its content is to be written. */
   write(key: bigint, place: number): void {
     if (this.#known.has(key)) return;
-    if (this.#numWriting >= this.mostBlocks) {
+    const { index } = this.#options;
+    if (this.#numWriting >= (this.#pace.isSlow ? Math.ceil(index.numPlaces / SLOW_SHARE) : this.mostBlocks)) {
       this.#counts.skippedBlocks++;
       return;
     }
-    this.#options.index.use(place);
+    index.use(place);
     this.#numWriting++;
     this.#keys.push(key);
     this.#places.push(place);
@@ -141,17 +137,14 @@ export class DiskBlocks {
     if (!this.hasOrders) return undefined;
     if (this.#keys.length > 0) {
       const [keys, places] = [this.#keys, Int32Array.from(this.#places)];
-      this.#writes.push({ job: this.#begin('write', keys, places, null), keys, places });
+      this.#writes.push({ job: this.#jobs.begin('write', keys, places, null), keys, places });
       this.#keys = [];
       this.#places = [];
     }
-    const groups = this.#options.groups();
     const [finds, reads, writes] = [this.#finds, this.#reads, this.#writes];
-    const orders = { groups, reset: this.#mustReset, finds, reads, writes };
+    const orders = { groups: this.#options.groups(), reset: this.#mustReset, finds, reads, writes };
     this.#mustReset = false;
-    this.#finds = [];
-    this.#reads = [];
-    this.#writes = [];
+    [this.#finds, this.#reads, this.#writes] = [[], [], []];
     return orders;
   }
 
@@ -159,13 +152,9 @@ export class DiskBlocks {
   report(rank: number, { ended, began }: DiskReport): boolean {
     let changed = false;
     if (began !== undefined) this.#known.begin(rank, began.isEmpty, began.numBlocks);
-    for (const { job, good } of ended) {
-      const pending = this.#jobs.get(job)?.payload.good;
-      pending?.forEach((least, i) => {
-        pending[i] = Math.min(least, good[i] ?? 0);
-      });
-      const over = this.#jobs.report(job, rank, Verdict.ok);
-      if (over !== null) changed = this.#end(over.payload) || changed;
+    for (const end of ended) {
+      const over = this.#jobs.report(rank, end);
+      if (over !== null) changed = this.#end(over) || changed;
     }
     return changed;
   }
@@ -176,7 +165,7 @@ export class DiskBlocks {
    */
   reset(): void {
     this.#mustReset = true;
-    for (const job of this.#live) job.isStale = true;
+    this.#jobs.reset();
     for (const place of this.#places) this.#release(place);
     this.#keys = [];
     this.#places = [];
@@ -208,25 +197,17 @@ export class DiskBlocks {
     const dueAt = begunAt + Math.min(this.#options.budgetMs, this.#pace.computingMs(most));
     const promotion = this.#promotions.begin(handle, wish, { begunAt, dueAt });
     if (isSure) this.#read(wanted, promotion);
-    else this.#finds.push({ job: this.#begin('find', keys, NO_PLACES, promotion), keys, places: NO_PLACES });
+    else
+      this.#finds.push({
+        job: this.#jobs.begin('find', keys, NO_PLACES, promotion),
+        keys,
+        places: NO_PLACES,
+      });
     return true;
-  }
-
-  #begin(
-    kind: DiskJob['kind'],
-    keys: readonly bigint[],
-    places: Int32Array,
-    promotion: Promotion | null,
-  ): number {
-    const good = new Uint8Array(keys.length).fill(Good.already);
-    const job: DiskJob = { kind, keys, places, promotion, good, isStale: false };
-    this.#live.add(job);
-    return this.#jobs.begin(this.#options.ranks, job);
   }
 
   #end(job: DiskJob): boolean {
     const { kind, places, isStale, promotion } = job;
-    this.#live.delete(job);
     // A store does not know of the reset that came meanwhile: it is no fault, and never thrown.
     if (isStale) this.#options.anomalies.report('after-reset', `a ${kind} from before a reset`, null, true);
     if (kind === 'write') {
@@ -262,7 +243,7 @@ export class DiskBlocks {
 
   #read(keys: readonly bigint[], promotion: Promotion): void {
     const places = Int32Array.from(keys, () => this.#options.index.take());
-    this.#reads.push({ job: this.#begin('read', keys, places, promotion), keys, places });
+    this.#reads.push({ job: this.#jobs.begin('read', keys, places, promotion), keys, places });
   }
 
   #arrived({ keys, places, good, isStale, promotion }: DiskJob): boolean {

@@ -21,6 +21,7 @@ export class Pace {
   #lookupMs: number | null = null;
   /** Mean share of the tokens of a lookup that came of it. */
   #yield = 1;
+  #isSlow = false;
   #askedAt = Number.NEGATIVE_INFINITY;
 
   constructor(now: () => number) {
@@ -43,6 +44,11 @@ export class Pace {
     this.#count();
   }
 
+  /** Whether the disk was slower than computing when somebody wanted something of it last. */
+  get isSlow(): boolean {
+    return this.#isSlow;
+  }
+
   /** Milliseconds in which so many tokens are computed; Infinity while that is not known. */
   computingMs(numTokens: number): number {
     return this.#busyMs === 0 ? Number.POSITIVE_INFINITY : (numTokens * this.#busyMs) / this.#tokens;
@@ -55,8 +61,8 @@ export class Pace {
    */
   allows(numTokens: number, isSure: boolean): boolean {
     const ms = this.#lookupMs;
-    if (ms === null || ms <= this.computingMs(isSure ? numTokens : numTokens * this.#yield)) return true;
-    return this.#now() - this.#askedAt >= Math.min(MOST_MS, TRY_EVERY * ms);
+    this.#isSlow = ms !== null && ms > this.computingMs(isSure ? numTokens : numTokens * this.#yield);
+    return !this.#isSlow || this.#now() - this.#askedAt >= Math.min(MOST_MS, TRY_EVERY * (ms ?? 0));
   }
 
   /** The disk is asked. @returns the present time */

@@ -222,6 +222,12 @@ export const PLANTS: readonly Plant[] = [
     says: /unexpected-load|-read|foreign-write/,
     finder: 'copies fail, and are recomputed',
   },
+  {
+    name: 'believes the rank that reports a store last',
+    changes: [['if (over.verdict === Verdict.ok) this.#places', 'if (verdict === Verdict.ok) this.#places']],
+    says: /-read/,
+    finder: 'copies fail, and are recomputed',
+  },
 ];
 
 /** Mistakes in `examples/memo.ts`. */

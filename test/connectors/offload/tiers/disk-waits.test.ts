@@ -2,6 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { Anomalies } from '../../../../src/base/anomalies.js';
+import { DiskJobs } from '../../../../src/connectors/offload/tiers/disk-jobs.js';
 import { Pace } from '../../../../src/connectors/offload/tiers/pace.js';
 import type { KvGroupOptions } from '../../../../src/index.js';
 import { wordy } from '../../../executors/reference/support.js';
@@ -172,6 +174,61 @@ describe('who waits for the disk tier', () => {
     await still(PROMPT);
     expect(bench.connector.stats().disk).toMatchObject({ hits: others + 1 });
     expect(bench.leftovers()).toEqual([]);
+  });
+});
+
+describe('what is kept on disk', () => {
+  it.each([
+    ['one group', undefined],
+    ['several groups', GROUPS],
+  ])('is not read for the last token, which is computed to sample from: %s', async (_, groups) => {
+    using bench = await empty(new Hold(), groups);
+    const prompt = wordy(32, 1);
+    await onDisk(bench, prompt);
+    bench.time += 1;
+    const before = bench.connector.stats().host.hitTokens;
+    await bench.serve({ prompt, maxTokens: 1 });
+    await bench.restDisk();
+    expect(bench.connector.stats().disk).toMatchObject({ hits: 1 });
+    expect(bench.connector.stats().host.hitTokens - before).toBe(28);
+    expect(bench.leftovers()).toEqual([]);
+  });
+
+  it('gives back at a reset the places that wait to be written', async () => {
+    using bench = await empty(new Hold());
+    const stream = bench.submit({ prompt: PROMPT, maxTokens: 1 });
+    while (bench.connector.stats().host.blocks === 0) {
+      bench.engine.step();
+      await bench.compute();
+      bench.copyAll();
+    }
+    // No plan was made since: nobody has begun to write.
+    const { places } = bench.connector.stats().host;
+    expect([places.used, bench.connector.stats().disk?.inFlight]).toEqual([7, 0]);
+    expect(bench.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ connector: true });
+    expect(bench.connector.stats().host.places).toMatchObject({ used: 0, idle: 0, filling: 0 });
+    await bench.finish();
+    await stream.result();
+    // As much can be written as before.
+    for (let i = 0; i < 4; i++) {
+      await bench.serve({ prompt: wordy(30, 60 + i), maxTokens: 1 });
+      await bench.restDisk();
+    }
+    expect(bench.connector.stats().disk).toMatchObject({ skippedBlocks: 0 });
+    expect(bench.leftovers()).toEqual([]);
+  });
+
+  it.each([
+    [0, 1],
+    [1, 0],
+  ])('is good only if every rank says so: rank %i first, then rank %i', (first, second) => {
+    const jobs = new DiskJobs([0, 1], new Anomalies(true));
+    const keys = [1n, 2n, 3n, 4n];
+    const job = jobs.begin('read', keys, new Int32Array(4), null);
+    const said = [Uint8Array.of(1, 0, 1, 2), Uint8Array.of(1, 1, 0, 1)];
+    expect(jobs.report(first, { job, good: said[first] })).toBeNull();
+    expect(jobs.report(second, { job, good: said[second] })?.good).toEqual(Uint8Array.of(1, 0, 0, 1));
+    expect(jobs.size).toBe(0);
   });
 });
 

@@ -27,7 +27,7 @@ export class Matches {
   readonly #groups: GroupHits | null;
   /** The last lookup: requests that wait for room are asked about in every step. */
   readonly #last = { handle: -1, numTokens: 0, first: 0, next: 0, changes: -1 };
-  /** Number of times that content of the tier was dropped, or that a load began or ended. */
+  /** Number of times that a load began or ended, or that the tier was emptied. */
   #changes = 0;
 
   constructor(options: MatchesOptions) {
@@ -36,7 +36,7 @@ export class Matches {
     this.#groups = view.layout === '' ? null : new GroupHits(view, keys);
   }
 
-  /** The tier has changed: what was looked up is looked up again. */
+  /** A load has begun or ended, or the tier is empty: what was looked up is looked up again. */
   changed(): void {
     this.#changes++;
   }
@@ -57,7 +57,7 @@ export class Matches {
       if (index.get(key) === ABSENT) break;
     }
     if (next < end && this.#asksDisk(request, first, next, end)) return null;
-    Object.assign(this.#last, { handle, numTokens, first, next, changes: this.#changes });
+    Object.assign(this.#last, { handle, numTokens, first, next, changes: this.#version });
     return (next - first) * blockSize;
   }
 
@@ -78,12 +78,17 @@ export class Matches {
     this.#groups?.forget(handle);
   }
 
+  /** Another number whenever a lookup may find less than before. Whoever takes a place may drop what others were offered. */
+  get #version(): number {
+    return this.#changes + this.#options.index.numEvictions;
+  }
+
   #findGroups(groups: GroupHits, request: Request, local: number): number | null {
     const { index, incoming } = this.#options;
     const { handle } = request;
     const has = (key: bigint): boolean | null =>
       incoming.awaits(handle, key) ? null : index.get(key) !== ABSENT;
-    const count = groups.match(request, local, has, this.#changes);
+    const count = groups.match(request, local, has, this.#version);
     if (count === null || !this.#asksDiskOfGroups(groups, request, local, local + count)) return count;
     // It is offered nothing after all.
     groups.forget(handle);
@@ -96,9 +101,9 @@ export class Matches {
     if (disk === null) return false;
     const waits = disk.awaits(request.handle);
     if (waits === false) return false;
-    if (waits === null && !disk.ask(request.handle, this.#wish(request, next, end, disk))) return false;
-    // What comes from the disk is of no use without what stands before it.
+    // What comes from the disk is of no use without what stands before it: so that goes last, also for the places of the reading.
     for (let i = next - 1; i >= first; i--) index.touch(view.blockHash(request, i));
+    if (waits === null && !disk.ask(request.handle, this.#wish(request, next, end, disk))) return false;
     return true;
   }
 
@@ -172,6 +177,6 @@ export class Matches {
   #known({ handle, numTokens }: Request, first: number): number {
     const last = this.#last;
     const isSame = handle === last.handle && numTokens === last.numTokens && first === last.first;
-    return isSame && last.changes === this.#changes ? last.next : first;
+    return isSame && last.changes === this.#version ? last.next : first;
   }
 }

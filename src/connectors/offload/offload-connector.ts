@@ -233,9 +233,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
 
   #reserve(key: bigint): number {
     if (this.#index.get(key) !== ABSENT) return NoPlace.unwanted;
-    const before = this.#index.numEvictions;
     const place = this.#index.take();
-    if (this.#index.numEvictions !== before) this.#matches.changed();
     return place === ABSENT ? NoPlace.later : place;
   }
 

@@ -194,6 +194,22 @@ describe('what is kept on disk', () => {
     expect(bench.leftovers()).toEqual([]);
   });
 
+  it('is forgotten at a reset: nobody waits for it, and it is written again', async () => {
+    const hold = new Hold();
+    using bench = await empty(hold);
+    await bench.serve({ prompt: PROMPT, maxTokens: 1 });
+    await bench.restDisk();
+    expect(bench.connector.stats().disk).toMatchObject({ writtenBlocks: 7 });
+    expect(bench.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
+    hold.on = true;
+    expect(begin(bench)).toBe(1);
+    hold.on = false;
+    await bench.finish();
+    await bench.restDisk();
+    expect(bench.connector.stats().disk).toMatchObject({ writtenBlocks: 14 });
+    expect(bench.leftovers()).toEqual([]);
+  });
+
   it('gives back at a reset the places that wait to be written', async () => {
     using bench = await empty(new Hold());
     const stream = bench.submit({ prompt: PROMPT, maxTokens: 1 });

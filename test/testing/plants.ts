@@ -199,6 +199,35 @@ export const PLANTS: readonly Plant[] = [
     ],
     says: /hasPendingWork is true|it does not come to an end/,
   },
+  {
+    name: 'takes the first half of a load that failed for good',
+    changes: [
+      [
+        '      else failedReceiving.push(report);\n',
+        `      else {
+        const half = job.load.blocks.length >> 1;
+        this.#arrived(job.load.handle, job.load.blocks.subarray(0, half));
+        for (const block of job.load.blocks.subarray(half)) invalidBlocks.push({ block, handle: job.load.handle });
+      }\n`,
+      ],
+      [
+        'const failedReceiving: TransferReport[] = [];',
+        'const failedReceiving: TransferReport[] = [];\n    const invalidBlocks: { block: number; handle: number }[] = [];',
+      ],
+      [
+        'const output = { finishedReceiving, failedReceiving };',
+        'const output = { finishedReceiving, failedReceiving, invalidBlocks };',
+      ],
+    ],
+    says: /unexpected-load|-read|foreign-write/,
+    finder: 'copies fail, and are recomputed',
+  },
+  {
+    name: 'believes the rank that reports a store last',
+    changes: [['if (over.verdict === Verdict.ok) this.#places', 'if (verdict === Verdict.ok) this.#places']],
+    says: /-read/,
+    finder: 'copies fail, and are recomputed',
+  },
 ];
 
 /** Mistakes in `examples/memo.ts`. */

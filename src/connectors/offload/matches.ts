@@ -4,6 +4,7 @@ import type { BlockKeys } from '../base/block-keys.js';
 import { GroupHits, type GroupLoad, lastBlocks } from '../base/group-hits.js';
 import type { DiskBlocks } from './tiers/disk-blocks.js';
 import type { IncomingBlocks } from './tiers/incoming-blocks.js';
+import type { Wish } from './tiers/promotions.js';
 import { ABSENT, type TierIndex } from './tiers/tier-index.js';
 
 /** What `Matches` is made of. */
@@ -26,7 +27,7 @@ export class Matches {
   readonly #groups: GroupHits | null;
   /** The last lookup: requests that wait for room are asked about in every step. */
   readonly #last = { handle: -1, numTokens: 0, first: 0, next: 0, changes: -1 };
-  /** Number of times that content of the tier was dropped, or that a load began or ended. */
+  /** Number of times that a load began or ended, or that the tier was emptied. */
   #changes = 0;
 
   constructor(options: MatchesOptions) {
@@ -35,7 +36,7 @@ export class Matches {
     this.#groups = view.layout === '' ? null : new GroupHits(view, keys);
   }
 
-  /** The tier has changed: what was looked up is looked up again. */
+  /** A load has begun or ended, or the tier is empty: what was looked up is looked up again. */
   changed(): void {
     this.#changes++;
   }
@@ -56,7 +57,7 @@ export class Matches {
       if (index.get(key) === ABSENT) break;
     }
     if (next < end && this.#asksDisk(request, first, next, end)) return null;
-    Object.assign(this.#last, { handle, numTokens, first, next, changes: this.#changes });
+    Object.assign(this.#last, { handle, numTokens, first, next, changes: this.#version });
     return (next - first) * blockSize;
   }
 
@@ -77,12 +78,17 @@ export class Matches {
     this.#groups?.forget(handle);
   }
 
+  /** Another number whenever a lookup may find less than before. Whoever takes a place may drop what others were offered. */
+  get #version(): number {
+    return this.#changes + this.#options.index.numEvictions;
+  }
+
   #findGroups(groups: GroupHits, request: Request, local: number): number | null {
     const { index, incoming } = this.#options;
     const { handle } = request;
     const has = (key: bigint): boolean | null =>
       incoming.awaits(handle, key) ? null : index.get(key) !== ABSENT;
-    const count = groups.match(request, local, has, this.#changes);
+    const count = groups.match(request, local, has, this.#version);
     if (count === null || !this.#asksDiskOfGroups(groups, request, local, local + count)) return count;
     // It is offered nothing after all.
     groups.forget(handle);
@@ -95,20 +101,27 @@ export class Matches {
     if (disk === null) return false;
     const waits = disk.awaits(request.handle);
     if (waits === false) return false;
-    if (waits === null) {
-      const count = Math.min(end - next, disk.mostBlocks);
-      const keys = Array.from({ length: count }, (_, i) => view.blockHash(request, next + i));
-      disk.ask(request.handle, {
-        keys,
-        choose: (found, room) => {
-          const missing = keys.findIndex((key) => !found(key));
-          return keys.slice(0, Math.min(room, missing < 0 ? count : missing));
-        },
-      });
-    }
-    // What comes from the disk is of no use without what stands before it.
+    // What comes from the disk is of no use without what stands before it: so that goes last, also for the places of the reading.
     for (let i = next - 1; i >= first; i--) index.touch(view.blockHash(request, i));
+    if (waits === null && !disk.ask(request.handle, this.#wish(request, next, end, disk))) return false;
     return true;
+  }
+
+  /** @returns null if the disk has nothing that would follow */
+  #wish(request: Request, next: number, end: number, disk: DiskBlocks): Wish | null {
+    const { view } = this.#options;
+    const most = Math.min(end - next, disk.mostBlocks);
+    const keys: bigint[] = [];
+    for (let i = 0; i < most; i++) {
+      const key = view.blockHash(request, next + i);
+      if (!disk.mayHave(key)) break;
+      keys.push(key);
+    }
+    const choose: Wish['choose'] = (found, room) => {
+      const missing = keys.findIndex((key) => !found(key));
+      return keys.slice(0, Math.min(room, missing < 0 ? keys.length : missing));
+    };
+    return keys.length === 0 ? null : { keys, numTokens: keys.length * view.blockSize, choose };
   }
 
   /**
@@ -124,12 +137,13 @@ export class Matches {
     if (disk === null || !acceptsLoads || end + alignment > most) return false;
     const waits = disk.awaits(request.handle);
     if (waits !== null) return waits;
-    const keys = [...groups.wanted(request, local, most, end)].map(({ key }) => key);
-    disk.ask(request.handle, {
-      keys: keys.filter((key) => index.get(key) === ABSENT),
+    const wanted = [...groups.wanted(request, local, most, end)].map(({ key }) => key);
+    const keys = wanted.filter((key) => index.get(key) === ABSENT);
+    return disk.ask(request.handle, {
+      keys,
+      numTokens: most - end,
       choose: (found, room) => this.#choose(groups, request, { local, end, most }, found, room),
     });
-    return true;
   }
 
   /** What is to be read for the longest match of both tiers that there is room for. */
@@ -163,6 +177,6 @@ export class Matches {
   #known({ handle, numTokens }: Request, first: number): number {
     const last = this.#last;
     const isSame = handle === last.handle && numTokens === last.numTokens && first === last.first;
-    return isSame && last.changes === this.#changes ? last.next : first;
+    return isSame && last.changes === this.#version ? last.next : first;
   }
 }

@@ -149,7 +149,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     this.#outgoing.observe(plan);
     const store = this.#outgoing.take();
     const loads = this.#incoming.take();
-    const disk = this.#disk?.take();
+    const disk = this.#disk?.take(plan.totalTokens);
     if (store === null && loads.length === 0 && disk === undefined) return null;
     const stores = store === null ? [] : [{ job: store.job, blocks: store.blocks, places: store.places }];
     this.#counts.stores += stores.length;
@@ -172,7 +172,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
   requestFinished(request: Request, _reason: FinishReason, handOver: HandOver): Finished {
     this.#outgoing.finish(request, handOver);
     this.#incoming.finish(request.handle);
-    this.#disk?.forget(request.handle);
+    this.#disk?.finish(request.handle);
     this.#admitted.delete(request.handle);
     this.#matches.forget(request.handle);
     return FREE_NOW;
@@ -233,9 +233,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
 
   #reserve(key: bigint): number {
     if (this.#index.get(key) !== ABSENT) return NoPlace.unwanted;
-    const before = this.#index.numEvictions;
     const place = this.#index.take();
-    if (this.#index.numEvictions !== before) this.#matches.changed();
     return place === ABSENT ? NoPlace.later : place;
   }
 

@@ -110,6 +110,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     if (numEnded === 0 && this.#saidSize) return null;
     const { bytesPerBlock } = this.#tier;
     const size = this.#saidSize ? {} : { bytesPerBlock };
+    const began = this.#saidSize ? undefined : this.#disk?.began;
     const output = {
       finishedReceiving: this.#received,
       failedReceiving: this.#failedLoads,
@@ -117,7 +118,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
         ...size,
         stores: this.#stores,
         loads: this.#loads,
-        ...(ended.length > 0 && { disk: { ended } }),
+        ...((ended.length > 0 || began) && { disk: { ended, ...(began && { began }) } }),
       },
     };
     this.#saidSize = true;

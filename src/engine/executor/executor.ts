@@ -58,11 +58,11 @@ export interface ExecutorPlan {
   readonly numNewBlocks: Int32Array;
   /** How many of an entry's scheduled tokens, the last ones, are draft tokens. */
   readonly numDraftTokens: Int32Array;
-  /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes the draft. */
+  /** Draft tokens of entry i from i * maxDrafts on; -1 where a step in flight makes the draft, or nobody made it (`padDecode`). */
   readonly draftTokens: Int32Array;
   /** Row length of `draftTokens`: most draft tokens per entry. */
   readonly maxDrafts: number;
-  /** How many of an entry's drafts, the last ones, its grammar forbids: they stand as -1 and must be rejected. */
+  /** How many of an entry's drafts, the last ones, its grammar forbids or nobody made: they stand as -1 and must be rejected. */
   readonly numInvalidDraftTokens: Uint8Array;
   /** 1: the entry was not scheduled in the previous step, so a worker that mirrors tokens needs all of them. */
   readonly needsAllTokens: Uint8Array;

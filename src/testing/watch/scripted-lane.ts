@@ -22,7 +22,7 @@ export interface LaneScript {
   ready(job: ScriptedJob): void;
   /** Called before blocks of a job are copied: [from, to) of its lists. */
   copying(job: ScriptedJob, from: number, to: number): void;
-  /** Whether the job fails when its first half was copied. */
+  /** Whether the job fails now, when `halves` of it were copied: nothing, or one. */
   fails(job: ScriptedJob): boolean;
   /** Called when a job is over. */
   over(job: ScriptedJob, verdict: Verdict): void;
@@ -133,7 +133,7 @@ export class ScriptedLane implements Lane {
   goOn(): boolean {
     const [job] = this.#ready;
     if (job === undefined) return false;
-    if (job.halves === 1 && this.#script.fails(job)) {
+    if (job.halves < 2 && this.#script.fails(job)) {
       this.#ready.shift();
       this.#end(job, Verdict.failed);
       return true;

@@ -44,7 +44,8 @@ export class TransferWatch implements LaneScript {
   readonly #offers = new Map<number, { local: number; isAsync: boolean }>();
   /** The bytes of a job's sources when it became ready. */
   readonly #before = new Map<ScriptedJob, Uint8Array[]>();
-  readonly #doomed = new Set<ScriptedJob>();
+  /** Jobs that will fail, and how many of their halves are copied before. */
+  readonly #doomed = new Map<ScriptedJob, number>();
 
   /** Told of every mistake. It must not be thrown where it is found: the engine counts what a connector throws. */
   readonly broke: (what: string) => void;
@@ -136,7 +137,7 @@ export class TransferWatch implements LaneScript {
 
   ready(job: ScriptedJob): void {
     this.jobs.add(job);
-    if (this.failChance()) this.#doomed.add(job);
+    if (this.failChance()) this.#doomed.set(job, job.job % 2);
     if (this.#rankOf(job.lane.source) < 0) return;
     this.#before.set(
       job,
@@ -157,7 +158,7 @@ export class TransferWatch implements LaneScript {
   }
 
   fails(job: ScriptedJob): boolean {
-    return this.#doomed.has(job);
+    return this.#doomed.get(job) === job.halves;
   }
 
   over(job: ScriptedJob, verdict: Verdict): void {

@@ -35,6 +35,15 @@ describe('loads under way', () => {
     expect([loads.numJobs, anomalies.toObject()]).toEqual([0, { 'duplicate-completion': 2 }]);
   });
 
+  it.each([
+    [3, 1],
+    [1, 3],
+  ])('have the blocks that came on every rank: %i on the first to report, %i on the last', (first, last) => {
+    loads.begin(A, [10n, 11n, 12n], { where: 'x' });
+    loads.report(1, 0, Verdict.failed, first);
+    expect(loads.report(1, 1, Verdict.failed, last)).toMatchObject({ numGood: 1 });
+  });
+
   it('are waited for until every rank has reported', () => {
     loads.begin(A, [10n, 11n], { where: 'x' });
     expect([loads.awaits(B, 11n), loads.awaits(B, 10n), loads.awaits(C, 12n)]).toEqual([true, true, false]);

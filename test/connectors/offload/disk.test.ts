@@ -2,12 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import type { DiskEnd, OffloadOrders, OffloadWorker } from '../../../src/connectors/offload/index.js';
-import type { WorkerConnector } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { share } from '../../support/share.js';
 import { liveOverDisk } from './disk-life.js';
 import { OffloadBench, SEED } from './support.js';
+import { Hold } from './tiers/hold.js';
 
 const root = mkdtempSync(join(tmpdir(), 'blockstep-offload-'));
 let count = 0;
@@ -45,25 +44,6 @@ async function flood(bench: OffloadBench): Promise<void> {
     await bench.restDisk();
   }
   bench.engine.resetPrefixCache();
-}
-
-/** Holds back what a worker says of its disk, while it is on: the disk's thread answers when it likes. */
-class Hold {
-  on = true;
-  readonly #ended: DiskEnd[] = [];
-
-  readonly wrapWorker = (worker: OffloadWorker): WorkerConnector => ({
-    startLoads: (orders, step) => worker.startLoads(orders as OffloadOrders | null, step),
-    onStepSettled: worker.onStepSettled.bind(worker),
-    shutdown: worker.shutdown.bind(worker),
-    getFinished: () => {
-      const output = worker.getFinished();
-      const { disk, ...rest } = output?.metadata ?? {};
-      this.#ended.push(...(disk?.ended ?? []));
-      const ended = this.on ? [] : this.#ended.splice(0);
-      return { ...output, metadata: { ...rest, ...(ended.length > 0 && { disk: { ended } }) } };
-    },
-  });
 }
 
 describe('the disk tier of an offload', () => {

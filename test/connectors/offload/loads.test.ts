@@ -32,6 +32,24 @@ async function rounds(bench: OffloadBench, count: number): Promise<void> {
 /** The lanes that load. */
 const loading = (bench: OffloadBench) => bench.lanes.filter((_, i) => i % 2 === 0);
 
+describe('a load of an offload', () => {
+  it.each([
+    ['one group', undefined],
+    ['several groups', [{ type: 'full' }, { type: 'sliding', window: 6 }]],
+  ] as const)('never brings the last token, which is computed to sample from: %s', async (_, groups) => {
+    // All of the prompt is stored: its last block ends with its last token.
+    const input = { prompt: wordy(32, 1), maxTokens: 1 };
+    const engine = { maxNumBatchedTokens: 8, ...(groups && { kvGroups: [...groups] }) };
+    using bench = new OffloadBench({ engine });
+    await bench.serve(input);
+    expect(bench.engine.resetPrefixCache().ok).toBe(true);
+    const { numCachedTokens } = await bench.serve(input);
+    expect(numCachedTokens).toBe(28);
+    expect(bench.connector.stats().host.hitTokens).toBe(28);
+    expect(bench.leftovers()).toEqual([]);
+  });
+});
+
 describe.each([1, 2, 3] as const)('loads of an offload at depth %i', (pipelineDepth) => {
   const engine = { pipelineDepth };
 

@@ -61,6 +61,7 @@ export class OffloadBench {
       hostBlocks: 200,
       storeEvery: 1,
       strict: true,
+      now: () => this.time,
       ...(!realLanes && {
         makeLane: (...between) => {
           const lane = new SteppedLane(...between);

@@ -1,44 +1,11 @@
 import type { Anomalies } from '../../../base/anomalies.js';
-import { RankedJobs } from '../../../transfer/ranked-jobs.js';
-import { Verdict } from '../../../transfer/verdict.js';
-import type { DiskOrders, DiskReport, KeyedOrder } from './orders.js';
+import { type DiskJob, DiskJobs } from './disk-jobs.js';
+import { DiskKeys } from './disk-keys.js';
+import { type DiskOrders, type DiskReport, Good, type KeyedOrder } from './orders.js';
+import { Pace } from './pace.js';
+import { type Promotion, Promotions, type Wish } from './promotions.js';
 import type { DiskStats } from './stats.js';
 import type { TierIndex } from './tier-index.js';
-
-/** What a request wants of the disk. */
-export interface Wish {
-  /** Keys that the host tier lacks, in the order of the request's tokens; at least one. */
-  readonly keys: readonly bigint[];
-  /**
-   * Which of the keys are to be read, in the order of use.
-   * @param found whether the disk has a key
-   * @param room most blocks that can be read
-   */
-  choose(found: (key: bigint) => boolean, room: number): readonly bigint[];
-}
-
-/** What a request waits for: that its blocks come from the disk. */
-interface Promotion extends Wish {
-  readonly handle: number;
-  /** When the request goes on without them. */
-  readonly dueAt: number;
-  /** Other requests that want the same blocks. */
-  readonly waiters: Set<number>;
-  /** The answer has come, or comes too late. */
-  isOver: boolean;
-}
-
-/** A part of the ranks' work. */
-interface DiskJob {
-  readonly kind: 'find' | 'read' | 'write';
-  readonly keys: readonly bigint[];
-  readonly places: Int32Array;
-  readonly promotion: Promotion | null;
-  /** By key: 1 = every rank that has reported says yes. */
-  readonly good: Uint8Array;
-  /** Begun before the last reset. */
-  isStale: boolean;
-}
 
 /** What `DiskBlocks` is made of. */
 export interface DiskBlocksOptions {
@@ -56,26 +23,26 @@ export interface DiskBlocksOptions {
 
 /** Share of the host tier that writes, and that one promotion, may use at once. */
 const SHARE = 2;
+/** That which writes may use while nobody reads them. */
+const SLOW_SHARE = 32;
 const NO_PLACES = new Int32Array(0);
 
 /**
  * The third tier: blocks on disk behind the host tier, as the scheduler side sees them. What the host tier gets is
  * written to the disk too, so evicting it costs nothing, and an engine that starts anew finds it. What a request wants
- * and the host tier lacks is looked for on the disk: first which keys every rank has, then these are read into places of
- * the host tier. The request waits for that, and for no longer than the budget.
+ * and the host tier lacks is read from the disk into places of the host tier, if it is known to be there. Where an earlier engine
+ * has left more than is known, it is asked first which keys every rank has. The request waits for that, but for no longer than the
+ * budget, nor than computing takes. While the disk is slower than computing it is not asked.
  *
  * Invariants: the places of a write are in use, and those of a read are being filled, until every rank has reported; a
- * reset changes that not, it only makes their content worthless. `#reading` has the keys of the promotions that are not
- * over.
+ * reset changes that not, it only makes their content worthless.
  */
 export class DiskBlocks {
   readonly #options: DiskBlocksOptions;
-  readonly #jobs: RankedJobs<DiskJob>;
-  /** The jobs that the ranks have not all reported. */
-  readonly #live = new Set<DiskJob>();
-  /** By handle: what was asked for a request that was not admitted since. The oldest first. */
-  readonly #asked = new Map<number, Promotion>();
-  readonly #reading = new Map<bigint, Promotion>();
+  readonly #jobs: DiskJobs;
+  readonly #promotions: Promotions;
+  readonly #known: DiskKeys;
+  readonly #pace: Pace;
   #finds: KeyedOrder[] = [];
   #reads: KeyedOrder[] = [];
   #writes: KeyedOrder[] = [];
@@ -84,11 +51,22 @@ export class DiskBlocks {
   #places: number[] = [];
   #mustReset = false;
   #numWriting = 0;
-  readonly #counts = { lookups: 0, hits: 0, readBlocks: 0, writtenBlocks: 0, skippedBlocks: 0, late: 0 };
+  readonly #counts = {
+    lookups: 0,
+    hits: 0,
+    readBlocks: 0,
+    writtenBlocks: 0,
+    skippedBlocks: 0,
+    late: 0,
+    passed: 0,
+  };
 
   constructor(options: DiskBlocksOptions) {
     this.#options = options;
-    this.#jobs = new RankedJobs(options.anomalies);
+    this.#jobs = new DiskJobs(options.ranks, options.anomalies);
+    this.#promotions = new Promotions(options.wake);
+    this.#known = new DiskKeys(options.ranks);
+    this.#pace = new Pace(options.now);
   }
 
   /** Whether the workers have to be told of something. */
@@ -101,80 +79,82 @@ export class DiskBlocks {
     return Math.max(1, Math.floor(this.#options.index.numPlaces / SHARE));
   }
 
-  /** Whether a request has asked since it was admitted last; null = it has not. Then: whether it has to wait. */
-  awaits(handle: number): boolean | null {
-    const asked = this.#asked.get(handle);
-    return asked === undefined ? null : !asked.isOver;
+  /** Whether the disk may have a key. */
+  mayHave(key: bigint): boolean {
+    return !this.#known.isComplete || this.#known.has(key);
   }
 
-  /** Asks for blocks that the host tier lacks. Call it if `awaits` is null. The request has to wait, and is woken. */
-  ask(handle: number, wish: Wish): void {
-    const { keys } = wish;
-    const [first] = keys;
-    const other = this.#reading.get(first);
-    if (other !== undefined) {
-      other.waiters.add(handle);
-      return;
-    }
-    const dueAt = this.#options.now() + this.#options.budgetMs;
-    const { choose } = wish;
-    const promotion: Promotion = { handle, keys, choose, dueAt, waiters: new Set(), isOver: false };
-    this.#asked.set(handle, promotion);
-    for (const key of keys) if (!this.#reading.has(key)) this.#reading.set(key, promotion);
-    this.#finds.push({ job: this.#begin('find', keys, NO_PLACES, promotion), keys, places: NO_PLACES });
+  /** Whether a request has asked since it was admitted last; null = it has not. Then: whether it has to wait. */
+  awaits(handle: number): boolean | null {
+    return this.#promotions.awaits(handle);
+  }
+
+  /**
+   * Asks for blocks that the host tier lacks. Call it if `awaits` is null.
+   * @param wish null: the disk has none of them
+   * @returns whether the request has to wait; then it is woken
+   */
+  ask(handle: number, wish: Wish | null): boolean {
+    if (wish !== null && this.#promotions.join(handle, wish.keys[0])) return true;
     this.#counts.lookups++;
+    const waits = wish !== null && this.#asks(handle, wish);
+    if (!waits) this.#promotions.answer(handle);
+    return waits;
   }
 
   /** A request was admitted, or has ended: it waits no more. Whoever wants the same blocks is asked again. */
   forget(handle: number): void {
-    const promotion = this.#asked.get(handle);
-    if (promotion === undefined) return;
-    this.#asked.delete(handle);
-    this.#conclude(promotion, false);
+    this.#promotions.forget(handle);
+  }
+
+  /** A request has ended. */
+  finish(handle: number): void {
+    this.#pace.ended();
+    this.#promotions.forget(handle);
   }
 
   /** A place of the host tier was filled: its content is to be written. */
   write(key: bigint, place: number): void {
-    if (this.#numWriting >= this.mostBlocks) {
+    if (this.#known.has(key)) return;
+    const { index } = this.#options;
+    if (this.#numWriting >= (this.#pace.isSlow ? Math.ceil(index.numPlaces / SLOW_SHARE) : this.mostBlocks)) {
       this.#counts.skippedBlocks++;
       return;
     }
-    this.#options.index.use(place);
+    index.use(place);
     this.#numWriting++;
     this.#keys.push(key);
     this.#places.push(place);
   }
 
-  /** What the workers are to do; undefined = nothing. Lets the requests go on whose time is over. */
-  take(): DiskOrders | undefined {
-    this.#expire();
+  /**
+   * What the workers are to do; undefined = nothing. Lets the requests go on whose time is over.
+   * @param numTokens that the plan computes
+   */
+  take(numTokens: number): DiskOrders | undefined {
+    this.#pace.plan(numTokens);
+    if (this.#promotions.size > 0) this.#promotions.expire(this.#options.now());
     if (!this.hasOrders) return undefined;
     if (this.#keys.length > 0) {
       const [keys, places] = [this.#keys, Int32Array.from(this.#places)];
-      this.#writes.push({ job: this.#begin('write', keys, places, null), keys, places });
+      this.#writes.push({ job: this.#jobs.begin('write', keys, places, null), keys, places });
       this.#keys = [];
       this.#places = [];
     }
-    const groups = this.#options.groups();
     const [finds, reads, writes] = [this.#finds, this.#reads, this.#writes];
-    const orders = { groups, reset: this.#mustReset, finds, reads, writes };
+    const orders = { groups: this.#options.groups(), reset: this.#mustReset, finds, reads, writes };
     this.#mustReset = false;
-    this.#finds = [];
-    this.#reads = [];
-    this.#writes = [];
+    [this.#finds, this.#reads, this.#writes] = [[], [], []];
     return orders;
   }
 
   /** Takes what a rank reports. @returns whether the host tier has changed */
-  report(rank: number, { ended }: DiskReport): boolean {
+  report(rank: number, { ended, began }: DiskReport): boolean {
     let changed = false;
-    for (const { job, good } of ended) {
-      const pending = this.#jobs.get(job)?.payload.good;
-      pending?.forEach((_, i) => {
-        if (good[i] !== 1) pending[i] = 0;
-      });
-      const over = this.#jobs.report(job, rank, Verdict.ok);
-      if (over !== null) changed = this.#end(over.payload) || changed;
+    if (began !== undefined) this.#known.begin(rank, began.isEmpty, began.numBlocks);
+    for (const end of ended) {
+      const over = this.#jobs.report(rank, end);
+      if (over !== null) changed = this.#end(over) || changed;
     }
     return changed;
   }
@@ -185,71 +165,85 @@ export class DiskBlocks {
    */
   reset(): void {
     this.#mustReset = true;
-    for (const job of this.#live) job.isStale = true;
+    this.#jobs.reset();
     for (const place of this.#places) this.#release(place);
     this.#keys = [];
     this.#places = [];
-    for (const promotion of [...this.#asked.values()]) this.#conclude(promotion);
+    this.#known.clear();
+    this.#promotions.expire(Number.POSITIVE_INFINITY);
   }
 
   stats(): DiskStats {
     return {
       ...this.#counts,
       inFlight: this.#jobs.size,
-      waiting: this.#numWaiting,
-      tracked: this.#asked.size,
+      waiting: this.#promotions.numWaiting,
+      tracked: this.#promotions.size,
     };
   }
 
-  get #numWaiting(): number {
-    let count = 0;
-    for (const { isOver, waiters } of this.#asked.values()) count += isOver ? 0 : 1 + waiters.size;
-    return count;
-  }
-
-  #begin(
-    kind: DiskJob['kind'],
-    keys: readonly bigint[],
-    places: Int32Array,
-    promotion: Promotion | null,
-  ): number {
-    const good = new Uint8Array(keys.length).fill(1);
-    const job: DiskJob = { kind, keys, places, promotion, good, isStale: false };
-    this.#live.add(job);
-    return this.#jobs.begin(this.#options.ranks, job);
+  #asks(handle: number, wish: Wish): boolean {
+    const { keys, numTokens } = wish;
+    const isSure = this.#known.isComplete;
+    const wanted = isSure ? this.#choose(wish, (key) => this.#known.has(key)) : keys;
+    if (wanted.length === 0) return false;
+    const most = (numTokens * wanted.length) / keys.length;
+    if (!this.#pace.allows(most, isSure)) {
+      this.#counts.passed++;
+      return false;
+    }
+    const begunAt = this.#pace.ask();
+    // Whoever waits for longer had better computed.
+    const dueAt = begunAt + Math.min(this.#options.budgetMs, this.#pace.computingMs(most));
+    const promotion = this.#promotions.begin(handle, wish, { begunAt, dueAt });
+    if (isSure) this.#read(wanted, promotion);
+    else
+      this.#finds.push({
+        job: this.#jobs.begin('find', keys, NO_PLACES, promotion),
+        keys,
+        places: NO_PLACES,
+      });
+    return true;
   }
 
   #end(job: DiskJob): boolean {
     const { kind, places, isStale, promotion } = job;
-    this.#live.delete(job);
     // A store does not know of the reset that came meanwhile: it is no fault, and never thrown.
     if (isStale) this.#options.anomalies.report('after-reset', `a ${kind} from before a reset`, null, true);
     if (kind === 'write') {
       for (const place of places) this.#release(place);
-      if (!isStale) this.#counts.writtenBlocks += numOnes(job.good);
+      if (!isStale) this.#written(job);
       return false;
     }
-    if (kind === 'find') {
-      if (isStale || promotion === null || promotion.isOver || !this.#read(job, promotion)) {
-        if (promotion !== null) this.#conclude(promotion);
-      }
-      return false;
-    }
-    return this.#arrived(job);
+    if (kind === 'read') return this.#arrived(job);
+    if (promotion !== null && (isStale || !this.#found(job, promotion))) this.#over(promotion, 0);
+    return false;
   }
 
-  /** Has the keys read that are wanted of those that every rank has. @returns false if there is nothing to read, or no room for it */
-  #read({ keys, good }: DiskJob, promotion: Promotion): boolean {
-    const { index } = this.#options;
-    const found = new Set(keys.filter((_, i) => good[i] === 1));
-    if (found.size === 0) return false;
-    const { free, idle } = index.counts();
-    const room = Math.min(this.mostBlocks, free + idle);
-    const wanted = promotion.choose((key) => found.has(key), room);
-    if (wanted.length === 0) return false;
-    const places = Int32Array.from(wanted, () => index.take());
-    this.#reads.push({ job: this.#begin('read', wanted, places, promotion), keys: wanted, places });
-    return true;
+  #written({ keys, good }: DiskJob): void {
+    for (const [i, key] of keys.entries()) if (good[i] > 0) this.#known.add(key);
+    this.#counts.writtenBlocks += good.reduce((sum, each) => sum + Number(each === Good.now), 0);
+  }
+
+  /** Has the keys read that are wanted of those that every rank has. @returns false if there are none, or nobody waits */
+  #found({ keys, good }: DiskJob, promotion: Promotion): boolean {
+    const found = new Set(keys.filter((_, i) => good[i] > 0));
+    for (const key of found) this.#known.add(key);
+    if (found.size === 0 || promotion.isOver) return false;
+    const wanted = this.#choose(promotion, (key) => found.has(key));
+    if (wanted.length > 0) this.#read(wanted, promotion);
+    return wanted.length > 0;
+  }
+
+  /** What is to be read of a wish, for which there is room. */
+  #choose(wish: Wish, found: (key: bigint) => boolean): readonly bigint[] {
+    const { free, idle } = this.#options.index.counts();
+    return wish.choose(found, Math.min(this.mostBlocks, free + idle));
+  }
+
+  #read(keys: readonly bigint[], promotion: Promotion): void {
+    const places = Int32Array.from(keys, () => this.#options.index.take());
+    this.#reads.push({ job: this.#jobs.begin('read', keys, places, promotion), keys, places });
   }
 
   #arrived({ keys, places, good, isStale, promotion }: DiskJob): boolean {
@@ -257,42 +251,30 @@ export class DiskBlocks {
     let numGood = 0;
     // The last block first: then the beginnings of texts, which more requests share, stay longest.
     for (let i = keys.length - 1; i >= 0; i--) {
-      if (isStale || good[i] === 0) index.giveBack(places[i]);
-      else {
+      if (isStale || good[i] === 0) {
+        index.giveBack(places[i]);
+        if (!isStale) this.#known.delete(keys[i]);
+      } else {
         index.put(keys[i], places[i]);
+        this.#known.add(keys[i]);
         numGood++;
       }
     }
     this.#counts.readBlocks += numGood;
     if (numGood > 0) this.#counts.hits++;
     if (promotion?.isOver) this.#counts.late++;
-    if (promotion !== null) this.#conclude(promotion);
+    if (promotion !== null) this.#over(promotion, numGood / promotion.keys.length);
     return true;
   }
 
-  #expire(): void {
-    if (this.#asked.size === 0) return;
-    const now = this.#options.now();
-    for (const promotion of this.#asked.values())
-      if (!promotion.isOver && now >= promotion.dueAt) this.#conclude(promotion);
-  }
-
-  /** Nobody waits for a promotion any more. @param wakes whether its own request is woken too */
-  #conclude(promotion: Promotion, wakes = true): void {
-    if (promotion.isOver) return;
-    promotion.isOver = true;
-    for (const key of promotion.keys) if (this.#reading.get(key) === promotion) this.#reading.delete(key);
-    if (wakes) this.#options.wake(promotion.handle);
-    for (const handle of promotion.waiters) this.#options.wake(handle);
-    promotion.waiters.clear();
+  /** @param share of the wish that came */
+  #over(promotion: Promotion, share: number): void {
+    this.#pace.looked(promotion.begunAt, share);
+    this.#promotions.conclude(promotion);
   }
 
   #release(place: number): void {
     this.#options.index.release(place);
     this.#numWriting--;
   }
-}
-
-function numOnes(flags: Uint8Array): number {
-  return flags.reduce((sum, flag) => sum + flag, 0);
 }

@@ -6,8 +6,9 @@ import type { BlockArena } from '../../../transfer/block-arena.js';
 import type { StoreStats } from '../../store/client/store-counts.js';
 import { StoreThread } from '../../store/client/store-thread.js';
 import { Outcome } from '../../store/stores/block-store.js';
+import { checkStore, type EmbeddedSettings } from '../../store/stores/store-options.js';
 import type { DiskOptions } from './disk-options.js';
-import type { DiskEnd, DiskOrders, KeyedOrder } from './orders.js';
+import { type DiskEnd, type DiskOrders, type DiskReport, Good, type KeyedOrder } from './orders.js';
 
 /** Raised whenever the same bytes would mean something else. */
 const VERSION = 1;
@@ -23,6 +24,8 @@ export class DiskTier {
   readonly #store: StoreThread;
   readonly #epochFile: string;
   readonly #names: string;
+  /** How the disk has begun. */
+  readonly began: NonNullable<DiskReport['began']>;
   /** Null: none could be kept, and the disk is not used. */
   #epoch: string | null = null;
   #ended: DiskEnd[] = [];
@@ -36,10 +39,13 @@ export class DiskTier {
     const directory = join(path, `rank-${rank}`);
     mkdirSync(directory, { recursive: true });
     const store = { path: join(directory, 'blocks.mdb'), ...(maxBytes !== undefined && { maxBytes }) };
-    this.#store = new StoreThread({ store, staging: tier, timeoutMs });
+    const settings = checkStore(store) as EmbeddedSettings;
+    this.#store = new StoreThread({ store: settings, staging: tier, timeoutMs });
     this.#epochFile = join(directory, 'epoch');
     this.#names = JSON.stringify([VERSION, model, tier.bytesPerBlock, rank]);
     this.#epoch = readEpoch(this.#epochFile);
+    const numBlocks = Math.ceil(settings.maxBytes / tier.bytesPerBlock);
+    this.began = { isEmpty: this.#epoch === null, numBlocks };
     if (this.#epoch === null) this.#renew();
   }
 
@@ -95,6 +101,7 @@ export class DiskTier {
     }
     this.#store.has(names, (there) => {
       const missing = keys.map((_, i) => i).filter((i) => there[i] === Outcome.missing);
+      for (const i of good.keys()) if (there[i] === Outcome.done) good[i] = Good.already;
       if (missing.length === 0) {
         end();
         return;

@@ -35,10 +35,20 @@ export interface DiskOrders {
   readonly writes: readonly KeyedOrder[];
 }
 
+/** What became of a key of a job between the host tier and the disk. */
+export const Good = {
+  /** It is not there, or could not be read or written. */
+  not: 0,
+  /** It is there, was read, or was written now. */
+  now: 1,
+  /** It was to be written, and was there already. */
+  already: 2,
+} as const;
+
 /** The end of a job between the host tier and the disk, on one rank. */
 export interface DiskEnd {
   readonly job: number;
-  /** One byte for each key: 1 if it is there, was read, or was written now. */
+  /** One byte for each key: 0 = it is not good; 1 = it is there, was read, or was written now; 2 = it was there before it was written. */
   readonly good: Uint8Array;
 }
 
@@ -46,6 +56,8 @@ export interface DiskEnd {
 export interface DiskReport {
   /** Jobs that are over. */
   readonly ended: readonly DiskEnd[];
+  /** How the disk has begun; said once. `isEmpty`: nothing was there. `numBlocks`: most blocks that it has room for. */
+  readonly began?: { readonly isEmpty: boolean; readonly numBlocks: number };
 }
 
 /** What the workers are to do with a plan. Plain data; null instead if there is nothing to do. */

@@ -45,6 +45,8 @@ export interface DiskStats {
   readonly readBlocks: number;
   /** Lookups whose blocks came when their request had not waited any longer. */
   readonly late: number;
+  /** Lookups that were not made, since the disk was slower than computing. */
+  readonly passed: number;
   readonly writtenBlocks: number;
   /** Blocks that were not written, since too many were being written. */
   readonly skippedBlocks: number;

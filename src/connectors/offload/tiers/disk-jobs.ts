@@ -1,0 +1,64 @@
+import type { Anomalies } from '../../../base/anomalies.js';
+import { RankedJobs } from '../../../transfer/ranked-jobs.js';
+import { Verdict } from '../../../transfer/verdict.js';
+import { type DiskEnd, Good } from './orders.js';
+import type { Promotion } from './promotions.js';
+
+/** A part of the ranks' work. */
+export interface DiskJob {
+  readonly kind: 'find' | 'read' | 'write';
+  readonly keys: readonly bigint[];
+  readonly places: Int32Array;
+  readonly promotion: Promotion | null;
+  /** By key: the least that a rank has reported, as in `DiskEnd`. */
+  readonly good: Uint8Array;
+  /** Begun before the last reset. */
+  isStale: boolean;
+}
+
+/** The jobs between the host tier and the disk. A key is good only if every rank says so, in whatever order they report. */
+export class DiskJobs {
+  readonly #ranks: readonly number[];
+  readonly #jobs: RankedJobs<DiskJob>;
+  /** The jobs that the ranks have not all reported. */
+  readonly #live = new Set<DiskJob>();
+
+  constructor(ranks: readonly number[], anomalies: Anomalies) {
+    this.#ranks = ranks;
+    this.#jobs = new RankedJobs(anomalies);
+  }
+
+  /** Jobs that the ranks have not all reported. */
+  get size(): number {
+    return this.#live.size;
+  }
+
+  /** @returns the job's number */
+  begin(
+    kind: DiskJob['kind'],
+    keys: readonly bigint[],
+    places: Int32Array,
+    promotion: Promotion | null,
+  ): number {
+    const good = new Uint8Array(keys.length).fill(Good.already);
+    const job: DiskJob = { kind, keys, places, promotion, good, isStale: false };
+    this.#live.add(job);
+    return this.#jobs.begin(this.#ranks, job);
+  }
+
+  /** Takes a rank's report. @returns the job if this was the last rank; else null */
+  report(rank: number, { job, good }: DiskEnd): DiskJob | null {
+    const least = this.#jobs.get(job)?.payload.good;
+    least?.forEach((before, i) => {
+      least[i] = Math.min(before, good[i] ?? Good.not);
+    });
+    const over = this.#jobs.report(job, rank, Verdict.ok)?.payload ?? null;
+    if (over !== null) this.#live.delete(over);
+    return over;
+  }
+
+  /** What is under way is worthless from now on. */
+  reset(): void {
+    for (const job of this.#live) job.isStale = true;
+  }
+}

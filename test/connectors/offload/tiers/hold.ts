@@ -1,0 +1,24 @@
+import type { DiskEnd, OffloadOrders, OffloadWorker } from '../../../../src/connectors/offload/index.js';
+import type { WorkerConnector } from '../../../../src/index.js';
+
+/** Holds back what a worker says of its disk, while it is on: the disk's thread answers when it likes. */
+export class Hold {
+  on = true;
+  readonly #ended: DiskEnd[] = [];
+
+  readonly wrapWorker = (worker: OffloadWorker): WorkerConnector => ({
+    startLoads: (orders, step) => worker.startLoads(orders as OffloadOrders | null, step),
+    onStepSettled: worker.onStepSettled.bind(worker),
+    shutdown: worker.shutdown.bind(worker),
+    getFinished: () => {
+      const output = worker.getFinished();
+      const { disk, ...rest } = output?.metadata ?? {};
+      this.#ended.push(...(disk?.ended ?? []));
+      const ended = this.on ? [] : this.#ended.splice(0);
+      return {
+        ...output,
+        metadata: { ...rest, ...((ended.length > 0 || disk?.began) && { disk: { ...disk, ended } }) },
+      };
+    },
+  });
+}

@@ -405,7 +405,8 @@ export class World {
   }
 
   /** Reports without a step. */
-  report(facts: TransferFacts): void {
+  report(arrived: TransferFacts): void {
+    const facts = this.#transfers.withSyncFailures(-1, arrived);
     this.#begin(true);
     this.note(`reports${describeTransfers(facts, this)}`);
     this.#call('updateTransfers', () => this.scheduler.updateTransfers(this.#transfers.output(facts) ?? {}));

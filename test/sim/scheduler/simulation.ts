@@ -21,7 +21,10 @@ export class Simulation {
   readonly setup: Setup;
   /** Events so far. */
   step = 0;
-  readonly #rng: Record<'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'verdicts' | 'timeouts', Rng>;
+  readonly #rng: Record<
+    'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'verdicts' | 'timeouts',
+    Rng
+  >;
   readonly #dice: EventDice<Event>;
   readonly #holds: Hold[] = [];
   /** Reports that were delivered, to be repeated. */

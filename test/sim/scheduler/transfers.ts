@@ -127,7 +127,12 @@ export class Transfers {
     const [rank] = this.#world.auditor.ledger.rules.reporters?.[child] ?? [0];
     const report = this.#stamps ? { handle, child, rank, step } : { handle, child, rank };
     // Without a step it would be about the oldest load of the request.
-    this.#syncFailures.push({ step, isEarly: isEarly && !(fails && !this.#stamps), invalid, failed: fails ? [report] : [] });
+    this.#syncFailures.push({
+      step,
+      isEarly: isEarly && !(fails && !this.#stamps),
+      invalid,
+      failed: fails ? [report] : [],
+    });
   }
 
   /** Reports, with what is to be said of the loads that steps waited for: those of this step, and early ones. @param step -1 = none is updated */

@@ -13,7 +13,7 @@ function failure(how: (typeof WAYS)[number], handle: number, block: number, name
 }
 
 // Pinned by: the plans in flight in `takeFailed` and `takeInvalid` (load-failure.ts).
-describe('a synchronous load of a step in flight fails, and that is said before the update of its step', () => {
+describe('F19 a synchronous load of a step in flight fails, and that is said before the update of its step', () => {
   for (const how of WAYS)
     for (const policy of POLICIES)
       for (const where of ['with the step before', 'between two updates'] as const)
@@ -68,7 +68,7 @@ describe('a synchronous load of a step in flight fails, and that is said before 
 });
 
 // Pinned by: `traceless` in `failSyncLoads` (load-failure.ts).
-describe('a row fails, and the load that its step waited for', () => {
+describe('F19 a row fails, and the load that its step waited for', () => {
   for (const how of WAYS)
     it(`${how}, without \`evictOnStepFailure\`: what the load left is not found by who comes next`, () => {
       const driver = new RemoteDriver(
@@ -122,7 +122,7 @@ describe('a synchronous load fails, and who shared its blocks in a later step ha
 });
 
 // Pinned by: `loseLoad` (life/loading.ts), which keeps the local tokens.
-describe('an asynchronous load fails as a whole', () => {
+describe('F20 an asynchronous load fails as a whole', () => {
   it('policy recompute: what was found here before it stays computed, and nobody is asked again', () => {
     const driver = new RemoteDriver({ r: { ext: 16, async: true } }, { loadFailurePolicy: 'recompute' });
     driver.add({ id: 'first', prompt: prompt(9), maxTokens: 1 });

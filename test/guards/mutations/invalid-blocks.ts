@@ -101,4 +101,12 @@ export const mutations: readonly Mutation[] = [
     test: inFlight,
     means: 'what was found here is lost with what was to be loaded',
   },
+  {
+    failure: 'F21',
+    file: 'src/scheduler/loads/bad-blocks.ts',
+    find: 'of [oldest, ...s.inFlight]) {',
+    replace: 'of [oldest]) {',
+    test: inFlight,
+    means: 'who shared in a later step, and has left, is not known to have shared',
+  },
 ];

@@ -94,7 +94,7 @@ describe('F19 a row fails, and the load that its step waited for', () => {
 });
 
 // Pinned by: `leftSince` (bad-blocks.ts), which looks at the steps in flight too.
-describe('a synchronous load fails, and who shared its blocks in a later step has left', () => {
+describe('F21 a synchronous load fails, and who shared its blocks in a later step has left', () => {
   it('what it left in the cache behind them is not found', () => {
     const driver = new RemoteDriver({ a: { ext: 8 } }, { loadFailurePolicy: 'recompute', pipelineDepth: 2 });
     driver.broken = [0, 1];

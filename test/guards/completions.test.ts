@@ -259,7 +259,8 @@ describe('F15 an id is used again while its former incarnation is not gone', () 
     expect(driver.abort('x')).toEqual(['x']);
     expect(driver.ends.get(first)).toEqual(['length']);
     expect(driver.ends.get(second)).toEqual(['abort']);
-    expect(driver.scheduler.stats()).toMatchObject({ numDraining: 1, anomalies: {} });
+    expect(driver.scheduler.stats()).toMatchObject({ numDraining: 1 });
+    expect(driver.scheduler.stats().anomalies).toEqual({});
     driver.sent(second);
     driver.run();
     expect(leftovers(driver.scheduler)).toEqual([]);

@@ -193,7 +193,8 @@ describe('F16 aborted and submitted again with its id before the next step', () 
     const second = bench.submit({ id: 'r', prompt: prompt(10, 1), maxTokens: 2 });
     bench.workers[0].next.push({ finishedSending: [{ handle: first.handle }] });
     bench.steps();
-    expect(bench.engine.stats().scheduler).toMatchObject({ numDraining: 1, anomalies: {} });
+    expect(bench.engine.stats().scheduler).toMatchObject({ numDraining: 1 });
+    expect(bench.engine.stats().scheduler.anomalies).toEqual({});
     bench.workers[0].next.push({ finishedSending: [{ handle: second.handle }] });
     bench.steps();
     expect(finishedCalls(bench)).toEqual(['finished r abort 2', 'finished r length 3']);

@@ -206,7 +206,8 @@ describe('F7 a connector keeps blocks, and nobody will ever report them', () => 
     driver.sent(handle, 0);
     expect(driver.scheduler.stats()).toMatchObject({ numQuarantined: 1 });
     driver.sent(handle, 1);
-    expect(driver.scheduler.stats()).toMatchObject({ numQuarantined: 0, anomalies: {} });
+    expect(driver.scheduler.stats()).toMatchObject({ numQuarantined: 0 });
+    expect(driver.scheduler.stats().anomalies).toEqual({});
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
 

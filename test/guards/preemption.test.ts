@@ -282,6 +282,22 @@ describe('F37 a preemption while something uses the blocks', () => {
     });
   }
 
+  it('workers are told with the very step that takes its blocks, and once', () => {
+    const driver = new RemoteDriver({}, { numBlocks: 6 });
+    driver.add({ id: 'o', prompt: prompt(7), maxTokens: 8 });
+    const r = driver.add({ id: 'r', prompt: prompt(11, 1), maxTokens: 4 });
+    const told: [string[], number[]][] = [];
+    while (driver.scheduler.hasWork()) {
+      const plan = driver.schedule();
+      told.push([[...plan.preempted], [...plan.releasedHandles]]);
+      driver.update(plan);
+    }
+    expect(told.filter(([victims, released]) => victims.length + released.length > 0)).toEqual([
+      [['r'], [r]],
+    ]);
+    expect(driver.text(r)).toEqual(driver.model.text(r, 4));
+  });
+
   it('one whose blocks are used is not the victim, since it would give none', () => {
     const driver = new RemoteDriver({}, { numBlocks: 8, strict: true });
     const a = driver.add({ id: 'a', prompt: prompt(7), maxTokens: 6 });

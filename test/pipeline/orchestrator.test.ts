@@ -144,7 +144,8 @@ describe('the orchestrator', () => {
     bench.tell(output(old.key, 'b', 1, 9), failed(old.key, 'b'), ended(old.key, 'a', 0));
     bench.tell(output(key, 'b', 1, 5), ended(key, 'a', 0), ended(key, 'b', 1), ended(key, 'b', 1));
     expect(await readAll(stream)).toEqual({ tokens: [5], ends: ['length'] });
-    expect(bench.pipeline.stats()).toMatchObject({ lateOutputs: 4, completed: 1, aborted: 1, anomalies: {} });
+    expect(bench.pipeline.stats()).toMatchObject({ lateOutputs: 4, completed: 1, aborted: 1 });
+    expect(bench.pipeline.stats().anomalies).toEqual({});
   });
 
   it('skips what comes twice, and fails what has a gap', async () => {

@@ -67,7 +67,8 @@ describe('texts through three stages', () => {
           engine: { scheduler: { numPreemptions: number } };
         }[];
         expect(a.engine.scheduler.numPreemptions + b.engine.scheduler.numPreemptions).toBeGreaterThan(0);
-        expect(stats).toMatchObject({ completed: 24, aborted: 0, failed: 0, lateOutputs: 0, anomalies: {} });
+        expect(stats).toMatchObject({ completed: 24, aborted: 0, failed: 0, lateOutputs: 0 });
+        expect(stats.anomalies).toEqual({});
         pipeline.verify();
         await pipeline.shutdown();
       });
@@ -395,7 +396,8 @@ it('leaves nothing behind, whenever a request is aborted', async () => {
     expect(stage).toMatchObject({ requests: 0, parked: 0 });
     const { scheduler } = (stage as { engine: { scheduler: { freeBlocks: number; anomalies: object } } })
       .engine;
-    expect(scheduler).toMatchObject({ freeBlocks: SIZES.numBlocks - 1, anomalies: {} });
+    expect(scheduler).toMatchObject({ freeBlocks: SIZES.numBlocks - 1 });
+    expect(scheduler.anomalies).toEqual({});
   }
   await pipeline.shutdown();
 });

@@ -120,6 +120,21 @@ describe('/v1/completions', () => {
     expect(await cached({ cache_salt: 'mine' })).toBeGreaterThan(100);
   });
 
+  it('counts cached tokens once for each prompt, however many choices there are', async () => {
+    const { post } = await serve();
+    const prompt = `${ROSE} `.repeat(20);
+    const cached = async (more: object) => {
+      const body = await answerOf(post('/v1/completions', { prompt, max_tokens: 1, ...more }));
+      return body.usage.prompt_tokens_details.cached_tokens;
+    };
+    // The second choice finds what the first one has computed, which was not there before.
+    expect(await cached({ n: 3 })).toBe(0);
+    const once = await cached({});
+    expect(once).toBeGreaterThan(100);
+    expect(await cached({ n: 3 })).toBe(once);
+    expect(await cached({ n: 3, prompt: [prompt, prompt] })).toBe(2 * once);
+  });
+
   it('gives whole characters, whatever the tokens have', async () => {
     const { post } = await serve();
     const text = '🦄 ünïcode 漢字 🦄 ünïcode 漢字 "quoted" \\ \n 🦄 ünïcode';

@@ -206,6 +206,26 @@ describe('a full queue', () => {
     expect(engine.stats().streams).toBe(3);
     abort.abort();
   });
+
+  it('ends the choices that it took before the one that it refuses', async () => {
+    const options = { maxQueuedRequests: 2, maxNumSeqs: 1 };
+    const { post, engine } = await serve({ engine: options, latencyMs: 5 });
+    const abort = new AbortController();
+    const request = { prompt: PROMPT, max_tokens: 1000, stream: true };
+    const running = await post('/v1/completions', request, { signal: abort.signal });
+    await running.body?.getReader().read();
+    const submitted: string[] = [];
+    const { submit } = engine;
+    engine.submit = (input) => {
+      const stream = submit.call(engine, input);
+      submitted.push(stream.id);
+      return stream;
+    };
+    const full = await post('/v1/completions', { ...request, n: 3 });
+    expect([full.status, submitted.length]).toEqual([429, 2]);
+    expect(engine.stats().streams).toBe(1);
+    abort.abort();
+  });
 });
 
 describe('who may ask', () => {

@@ -408,6 +408,35 @@ export const PLANTS: readonly Plant[] = [
 `,
     replacement: '',
   },
+  {
+    name: 'later-blocks',
+    why: 'a block is not looked for among the loads that later steps in flight wait for',
+    file: 'src/scheduler/loads/load-failure.ts',
+    text: '  for (const plan of plans) {\n    for (const load of plan.syncLoads) {',
+    replacement: '  for (const plan of plans.slice(0, 1)) {\n    for (const load of plan.syncLoads) {',
+  },
+  {
+    name: 'later-load',
+    why: 'a load that failed as a whole is not looked for among those that later steps in flight wait for',
+    file: 'src/scheduler/loads/load-failure.ts',
+    text: 'of plans) {\n    const load = syncLoads.find',
+    replacement: 'of plans.slice(0, 1)) {\n    const load = syncLoads.find',
+  },
+  {
+    name: 'load-left',
+    why: 'a synchronous load of a request that has ended meanwhile does not fail',
+    file: 'src/scheduler/loads/load-failure.ts',
+    text: 'each.request.handle === handle && isOurs(each)',
+    replacement: 'each.request.handle === handle && !each.request.isFinished && isOurs(each)',
+  },
+  {
+    name: 'failed-output',
+    why: 'under the policy fail a client is given what was sampled from a load that failed',
+    file: 'src/scheduler/loads/load-failure.ts',
+    text: '    dropOutputs(s, request, plan);\n    request.numDraftTokens = 0;',
+    replacement:
+      "    if (loadFailurePolicy !== 'fail') dropOutputs(s, request, plan);\n    request.numDraftTokens = 0;",
+  },
 ];
 
 /** The eight that the design names. */

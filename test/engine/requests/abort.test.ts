@@ -444,7 +444,8 @@ describe('an abort', () => {
     bench.steps();
     expect(bench.engine.stats().scheduler.numDraining).toBe(1);
     bench.engine.abort('a');
-    expect(bench.engine.stats()).toMatchObject({ abortsQueued: 1, scheduler: { anomalies: {} } });
+    expect(bench.engine.stats().abortsQueued).toBe(1);
+    expect(bench.engine.stats().scheduler.anomalies).toEqual({});
     expect(connector.calls).not.toContain('cancel a');
     bench.steps();
     expect(connector.calls.filter((call) => call === 'cancel a')).toHaveLength(1);

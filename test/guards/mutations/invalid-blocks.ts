@@ -1,6 +1,7 @@
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/invalid-blocks.test.ts';
+const inFlight = 'test/scheduler/loads/failed-in-flight.test.ts';
 
 export const mutations: readonly Mutation[] = [
   {
@@ -75,5 +76,37 @@ export const mutations: readonly Mutation[] = [
     replace: 'request.numComputedTokens = tokensKept(s, request, firstBad);',
     test,
     means: 'the last piece of a report counts',
+  },
+  {
+    failure: 'F19',
+    file: 'src/scheduler/loads/load-failure.ts',
+    find: '(traceless || someSharerLeft(s, plan, known))',
+    replace: 'someSharerLeft(s, plan, known)',
+    test: inFlight,
+    means: 'what a load left can be found where its row failed too',
+  },
+  {
+    failure: 'F19',
+    file: 'src/scheduler/loads/load-failure.ts',
+    find: '      if (at < 0) continue;\n',
+    replace: '      if (at < 0 || known || reassigned) continue;\n',
+    test: inFlight,
+    means: 'of the loads that were to fill a block the first alone fails',
+  },
+  {
+    failure: 'F20',
+    file: 'src/scheduler/life/loading.ts',
+    find: 'keepsAll ? load.localTokens : 0',
+    replace: 'keepsAll ? 0 * load.localTokens : 0',
+    test: inFlight,
+    means: 'what was found here is lost with what was to be loaded',
+  },
+  {
+    failure: 'F21',
+    file: 'src/scheduler/loads/bad-blocks.ts',
+    find: 'of [oldest, ...s.inFlight]) {',
+    replace: 'of [oldest]) {',
+    test: inFlight,
+    means: 'who shared in a later step, and has left, is not known to have shared',
   },
 ];

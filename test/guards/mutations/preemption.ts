@@ -85,4 +85,13 @@ export const mutations: readonly Mutation[] = [
     test,
     means: 'a victim that was passed over shifts the list under the loop',
   },
+  {
+    failure: 'F37',
+    file: 'src/scheduler/schedule/schedule.ts',
+    find: '    plan.releasedHandles = s.releasedHandles;',
+    replace:
+      '    plan.releasedHandles = s.releasedHandles.filter((handle) => !plan.preemptedHandles.includes(handle));',
+    test,
+    means: 'workers are not told of a victim of this step',
+  },
 ];

@@ -304,7 +304,8 @@ describe('B5 later siblings', () => {
     await bench.settle();
     const answered = bench.post.take('output').map(({ key, number }) => `${key} ${number}`);
     expect(answered).toEqual(['idle 1', 'k1 1', 'k2 1', 'k3 1', 'k4 1', 'idle 2']);
-    expect(bench.stage.stats()).toMatchObject({ requests: 1, parked: 1, anomalies: {} });
+    expect(bench.stage.stats()).toMatchObject({ requests: 1, parked: 1 });
+    expect(bench.stage.stats().anomalies).toEqual({});
     bench.tell({ kind: 'abort', key: 'idle' });
     expect(bench.failure()).toBeUndefined();
   });

@@ -63,7 +63,8 @@ for (const pipelineDepth of [1, 2, 3] as const) {
       expect(driver.last).toEqual(['s:0:error']);
       expect(driver.ends.get(handle)).toEqual(['error']);
       expect(request.failure).toBe('waited 500 ms for the next chunk of its session');
-      expect(scheduler.stats()).toMatchObject({ streamingInputTimeouts: 1, anomalies: {} });
+      expect(scheduler.stats()).toMatchObject({ streamingInputTimeouts: 1 });
+      expect(scheduler.stats().anomalies).toEqual({});
       expect([scheduler.nextDeadline, scheduler.hasWork()]).toEqual([Infinity, false]);
       expect(driver.addChunk(handle)).toBe('skipped');
       expect(leftovers(scheduler)).toEqual([]);
@@ -96,7 +97,8 @@ describe('a request that waits for its grammar', () => {
     expect(driver.ends.get(handle)).toEqual(['error']);
     expect(grammar.asked).toEqual(['ready']);
     expect(request.failure).toBe('waited 100 ms for its grammar');
-    expect(driver.scheduler.stats()).toMatchObject({ grammarTimeouts: 1, anomalies: {} });
+    expect(driver.scheduler.stats()).toMatchObject({ grammarTimeouts: 1 });
+    expect(driver.scheduler.stats().anomalies).toEqual({});
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
 

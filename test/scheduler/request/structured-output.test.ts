@@ -72,7 +72,8 @@ describe('a request with a grammar', () => {
         expect(driver.ends.get(handle)).toEqual(['error']);
         expect(driver.text(handle).length).toBeGreaterThan(4);
         expect(request.failure).toBe('its grammar did not accept what was generated');
-        expect(driver.scheduler.stats()).toMatchObject({ grammarRejections: 1, anomalies: {} });
+        expect(driver.scheduler.stats()).toMatchObject({ grammarRejections: 1 });
+        expect(driver.scheduler.stats().anomalies).toEqual({});
         expect(driver.text(other)).toEqual(driver.model.text(other, 20));
         expect(leftovers(driver.scheduler)).toEqual([]);
       });

@@ -324,4 +324,12 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     text: 'else if (awaits) request.numOutputPlaceholders = 0;',
     replacement: '',
   },
+  {
+    name: 'victimUntold',
+    why: 'workers are not told that a victim of this step lost its blocks',
+    file: 'src/scheduler/schedule/schedule.ts',
+    text: '    plan.releasedHandles = s.releasedHandles;',
+    replacement:
+      '    plan.releasedHandles = s.releasedHandles.filter((handle) => !plan.preemptedHandles.includes(handle));',
+  },
 ];

@@ -66,6 +66,8 @@ function givenAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
     [0.3, 0],
   ]);
   Object.assign(faults, { loadFails, wholeLoadFails, rowFails: 0, stepFails: 0, connectorThrows: 0 });
+  // Then a report is about the load of the step in flight as much as about that of the step behind it.
+  faults.blockUnnamed = rng.pick([0, 0.5]);
   Object.assign(workload.weights, {
     add: 20,
     reset: 15,

@@ -21,7 +21,10 @@ export class Simulation {
   readonly setup: Setup;
   /** Events so far. */
   step = 0;
-  readonly #rng: Record<'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'timeouts', Rng>;
+  readonly #rng: Record<
+    'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'verdicts' | 'timeouts',
+    Rng
+  >;
   readonly #dice: EventDice<Event>;
   readonly #holds: Hold[] = [];
   /** Reports that were delivered, to be repeated. */
@@ -41,6 +44,7 @@ export class Simulation {
       executor: stream('executor'),
       connector: stream('connector'),
       fabric: stream('fabric'),
+      verdicts: stream('verdicts on loads'),
       timeouts: stream('timeouts of requests'),
     };
     this.#dice = new EventDice(EVENTS, workload.weights);
@@ -55,7 +59,10 @@ export class Simulation {
         for (let index = 0; index < numBlocks; index++) if (rng.chance(0.4)) bad.add(index);
       }
       const fails = direction === 'load' && this.#strikes('wholeLoadFails', rng);
-      return { startAt, endAt: startAt + rng.below(workload.slowest), bad, fails };
+      const { verdicts } = this.#rng;
+      const isEarly = !this.#isCalm && verdicts.chance(0.3);
+      const verdict = { isEarly, isNamed: !this.#strikes('blockUnnamed', verdicts) };
+      return { startAt, endAt: startAt + rng.below(workload.slowest), bad, fails, verdict };
     };
   }
 

@@ -15,12 +15,22 @@ export type Timing = (job: {
   child: number;
   rank: number;
   numBlocks: number;
-}) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean };
+}) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean; verdict?: Verdict };
 
-/** What failed of the loads that a step waits for. */
-interface SyncFailures {
-  invalid: TransferFacts['invalid'][number][];
-  failed: ReportFacts[];
+/** How the failure of a load is told that a step waits for. */
+interface Verdict {
+  /** With the next report, while its step is in flight; else with its step. */
+  isEarly: boolean;
+  /** The request of a block is told. */
+  isNamed: boolean;
+}
+
+/** What failed of a load that a step waits for. */
+interface SyncFailure {
+  step: number;
+  isEarly: boolean;
+  invalid: TransferFacts['invalid'];
+  failed: readonly ReportFacts[];
 }
 
 /** What the transfers of a world touch of it. */
@@ -38,8 +48,8 @@ interface Surroundings {
 /** Carries out what the connector has decided: submits loads and stores to the fabric, and turns reports into the scheduler's words. */
 export class Transfers {
   readonly #world: Surroundings;
-  /** What is to be reported of the loads that a step waits for, by step. */
-  readonly #syncFailures = new Map<number, SyncFailures>();
+  /** What is to be reported of the loads that steps wait for. */
+  #syncFailures: SyncFailure[] = [];
   /** Whether reports of loads say which step began them. */
   readonly #stamps: boolean;
   readonly #numRanks: number;
@@ -106,22 +116,32 @@ export class Transfers {
     step: number,
   ): void {
     const { handle, child, holding, targets, from, to } = load;
-    const { bad, fails } = this.#world.timing({ ...load, rank: 0, numBlocks: targets.length });
+    const timing = this.#world.timing({ ...load, rank: 0, numBlocks: targets.length });
+    const { bad, fails, verdict: { isEarly, isNamed } = { isEarly: false, isNamed: true } } = timing;
     for (const [i, target] of targets.entries())
       this.#world.memory.load(fails || bad.has(i) ? null : load.text, holding.name, target, from, to);
-    const failures = this.#syncFailures.get(step) ?? { invalid: [], failed: [] };
-    for (const index of bad) failures.invalid.push({ block: targets[index].block, handle, child });
+    const invalid = [...bad].map((index) => {
+      const { block } = targets[index];
+      return { block, handle: isNamed ? handle : undefined, child };
+    });
     const [rank] = this.#world.auditor.ledger.rules.reporters?.[child] ?? [0];
-    if (fails) failures.failed.push(this.#stamps ? { handle, child, rank, step } : { handle, child, rank });
-    this.#syncFailures.set(step, failures);
+    const report = this.#stamps ? { handle, child, rank, step } : { handle, child, rank };
+    // Without a step it would be about the oldest load of the request.
+    this.#syncFailures.push({
+      step,
+      isEarly: isEarly && !(fails && !this.#stamps),
+      invalid,
+      failed: fails ? [report] : [],
+    });
   }
 
-  /** The reports of an update, with what its step has to say of the loads that it waited for. */
+  /** Reports, with what is to be said of the loads that steps waited for: those of this step, and early ones. @param step -1 = none is updated */
   withSyncFailures(step: number, facts: TransferFacts): TransferFacts {
-    const failures = this.#syncFailures.get(step);
-    this.#syncFailures.delete(step);
-    if (failures === undefined) return facts;
-    const { invalid, failed } = failures;
+    const said = this.#syncFailures.filter((failure) => failure.step === step || failure.isEarly);
+    if (said.length === 0) return facts;
+    this.#syncFailures = this.#syncFailures.filter((failure) => !said.includes(failure));
+    const invalid = said.flatMap((failure) => failure.invalid);
+    const failed = said.flatMap((failure) => failure.failed);
     return { ...facts, invalid: [...invalid, ...facts.invalid], failed: [...failed, ...facts.failed] };
   }
 

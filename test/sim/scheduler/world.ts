@@ -394,7 +394,7 @@ export class World {
     transfers.completions(facts);
     this.look();
     // What can be found was computed. Where transfers write, only they know what has arrived.
-    const isQuiet = this.connector === null && this.executor.steps.length === 0;
+    const isQuiet = (this.connector === null || this.fabric.isIdle) && this.executor.steps.length === 0;
     if (isQuiet) this.auditor.groups.found(cachedBlocks(this.scheduler, this.memory));
   }
 
@@ -405,7 +405,8 @@ export class World {
   }
 
   /** Reports without a step. */
-  report(facts: TransferFacts): void {
+  report(arrived: TransferFacts): void {
+    const facts = this.#transfers.withSyncFailures(-1, arrived);
     this.#begin(true);
     this.note(`reports${describeTransfers(facts, this)}`);
     this.#call('updateTransfers', () => this.scheduler.updateTransfers(this.#transfers.output(facts) ?? {}));

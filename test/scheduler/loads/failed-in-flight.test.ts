@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import { RemoteDriver } from '../../guards/remote.js';
+import { expectText, scheduleWork } from '../../guards/support.js';
+import { leftovers, prompt } from '../../support/driver.js';
+
+const WAYS = ['a block', 'as a whole'] as const;
+const POLICIES = ['fail', 'recompute'] as const;
+
+/** What a worker says of a load that brought nothing. */
+function failure(how: (typeof WAYS)[number], handle: number, block: number, named = true) {
+  if (how === 'as a whole') return { failedReceiving: [{ handle }] };
+  return { invalidBlocks: [named ? { block, handle } : { block }] };
+}
+
+// Pinned by: the plans in flight in `takeFailed` and `takeInvalid` (load-failure.ts).
+describe('F19 a synchronous load of a step in flight fails, and that is said before the update of its step', () => {
+  for (const how of WAYS)
+    for (const policy of POLICIES)
+      for (const where of ['with the step before', 'between two updates'] as const)
+        it(`${how}, ${where}, policy ${policy}`, () => {
+          const driver = new RemoteDriver({ a: { ext: 8 } }, { loadFailurePolicy: policy, pipelineDepth: 2 });
+          const other = driver.add({ id: 'o', prompt: prompt(6, 1), maxTokens: 4 });
+          scheduleWork(driver);
+          driver.broken = [0, 1];
+          const a = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 3 });
+          expect(driver.ids(scheduleWork(driver))).toEqual(['o', 'a']);
+          driver.broken = [];
+          const report = failure(how, a, driver.blocks(a)[0]);
+          if (where === 'with the step before') driver.report = report;
+          else driver.say(report);
+          driver.update();
+          driver.scheduler.verify();
+          driver.run();
+          expectText(driver, other, 4);
+          if (policy === 'recompute') expectText(driver, a, 3);
+          else expect([driver.text(a), driver.ends.get(a)]).toEqual([[], ['error']]);
+          expect(driver.scheduler.stats().failedLoads).toBe(1);
+          expect(driver.anomalies).toEqual({});
+          expect(leftovers(driver.scheduler)).toEqual([]);
+        });
+
+  // Pinned by: every load of a block is looked at in `takeInvalid`, not only the first.
+  for (const evictFailedLoads of [true, false])
+    it(`a block of a load that was aborted, and of the next one; nobody is named${evictFailedLoads ? '' : ', without `evictFailedLoads`'}`, () => {
+      const driver = new RemoteDriver(
+        { a: { ext: 8 }, b: { ext: 12 } },
+        { loadFailurePolicy: 'recompute', numBlocks: 5, pipelineDepth: 2, deviations: { evictFailedLoads } },
+      );
+      const a = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 3 });
+      scheduleWork(driver);
+      const loaded = driver.blocks(a).slice(0, 2);
+      driver.abort('a');
+      const b = driver.add({ id: 'b', prompt: prompt(13, 1), maxTokens: 3 });
+      driver.broken = [2];
+      scheduleWork(driver);
+      driver.broken = [];
+      const block = driver.blocks(b)[2];
+      expect(loaded).toContain(block);
+      driver.report = { invalidBlocks: [{ block }] };
+      driver.update();
+      driver.run();
+      expectText(driver, b, 3);
+      // With the deviation all that may have found the first load is computed again, the second one too.
+      expect(driver.scheduler.stats().failedLoads).toBe(evictFailedLoads ? 0 : 1);
+      expect(driver.anomalies).toEqual({});
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+});
+
+// Pinned by: `traceless` in `failSyncLoads` (load-failure.ts).
+describe('F19 a row fails, and the load that its step waited for', () => {
+  for (const how of WAYS)
+    it(`${how}, without \`evictOnStepFailure\`: what the load left is not found by who comes next`, () => {
+      const driver = new RemoteDriver(
+        { a: { ext: 8 } },
+        { deviations: { evictOnStepFailure: false }, loadFailurePolicy: 'recompute' },
+      );
+      driver.broken = [0, 1];
+      const a = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 3 });
+      driver.schedule(() => true);
+      driver.broken = [];
+      const blocks = driver.blocks(a).slice(0, 2);
+      driver.report =
+        how === 'as a whole'
+          ? { failedReceiving: [{ handle: a }] }
+          : { invalidBlocks: blocks.map((block) => ({ block, handle: a })) };
+      driver.update();
+      expect(driver.ends.get(a)).toEqual(['error']);
+      const b = driver.add({ id: 'b', prompt: prompt(9), maxTokens: 3 });
+      driver.run();
+      expectText(driver, b, 3);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+});
+
+// Pinned by: `leftSince` (bad-blocks.ts), which looks at the steps in flight too.
+describe('F21 a synchronous load fails, and who shared its blocks in a later step has left', () => {
+  it('what it left in the cache behind them is not found', () => {
+    const driver = new RemoteDriver({ a: { ext: 8 } }, { loadFailurePolicy: 'recompute', pipelineDepth: 2 });
+    driver.broken = [0, 1];
+    const a = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 3 });
+    scheduleWork(driver);
+    driver.broken = [];
+    const missing = driver.blocks(a).slice(0, 2);
+    const text = Int32Array.of(...prompt(8), ...prompt(9, 1));
+    const sharer = driver.add({ id: 'b', prompt: text, maxTokens: 3 });
+    scheduleWork(driver);
+    expect(driver.blocks(sharer).slice(0, 2)).toEqual(missing);
+    driver.abort('b');
+    driver.report = { invalidBlocks: missing.map((block) => ({ block, handle: a })) };
+    driver.update();
+    driver.scheduler.verify();
+    driver.run();
+    expectText(driver, a, 3);
+    const next = driver.add({ id: 'c', prompt: text, maxTokens: 3 });
+    // Only what `a` has computed again is there.
+    expect(scheduleWork(driver).numComputedTokens[0]).toBe(8);
+    driver.run();
+    expectText(driver, next, 3);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+});
+
+// Pinned by: `loseLoad` (life/loading.ts), which keeps the local tokens.
+describe('F20 an asynchronous load fails as a whole', () => {
+  it('policy recompute: what was found here before it stays computed, and nobody is asked again', () => {
+    const driver = new RemoteDriver({ r: { ext: 16, async: true } }, { loadFailurePolicy: 'recompute' });
+    driver.add({ id: 'first', prompt: prompt(9), maxTokens: 1 });
+    driver.run();
+    const r = driver.loading({ id: 'r', prompt: prompt(18), maxTokens: 3 });
+    const row = driver.blocks(r);
+    driver.say({ failedReceiving: [{ handle: r }] });
+    driver.say({ finishedReceiving: [{ handle: r }] });
+    driver.connector.take();
+    expect(scheduleWork(driver).numComputedTokens[0]).toBe(8);
+    expect(driver.connector.take().filter((call) => call.startsWith('match'))).toEqual([]);
+    expect(driver.blocks(r).slice(0, row.length)).toEqual(row);
+    driver.run();
+    expectText(driver, r, 3);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+});
+
+// Pinned by: `dropOutputs` under the policy fail in `failLoads` (load-failure.ts).
+describe('a request that was preempted and loaded again, while an older step of it is in flight', () => {
+  for (const how of WAYS)
+    it(`policy fail, ${how}: its client gets the error, and no token of that step`, () => {
+      const driver = new RemoteDriver(
+        { r: { ext: 8, async: true } },
+        { loadFailurePolicy: 'fail', pipelineDepth: 3, numBlocks: 6, enablePrefixCaching: false },
+      );
+      driver.connector.instead.match = () => ({ numTokens: 0, async: false });
+      driver.add({ id: 'x', prompt: prompt(7, 1), maxTokens: 8 });
+      const r = driver.add({ id: 'r', prompt: prompt(11), maxTokens: 8 });
+      scheduleWork(driver);
+      expect(driver.ids(scheduleWork(driver))).toEqual(['x', 'r']);
+      expect(scheduleWork(driver).preempted).toEqual(['r']);
+      driver.update();
+      expect(driver.text(r)).toHaveLength(1);
+      driver.abort('x');
+      delete driver.connector.instead.match;
+      driver.schedule();
+      const { blocks } = driver.connector.loadOf(r);
+      driver.report = { ...failure(how, r, blocks[0]), finishedReceiving: [{ handle: r }] };
+      driver.update();
+      expect([driver.last, driver.text(r).length]).toEqual([['r:0:error'], 1]);
+      expect(driver.ends.get(r)).toEqual(['error']);
+      driver.run();
+      expect(driver.anomalies).toEqual({});
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+});

@@ -73,7 +73,6 @@ export {
   type Finished,
   type InvalidBlock,
   type Match,
-  PartialMetadata,
   type Protection,
   type SchedulerConnector,
   type StoreStep,
@@ -85,6 +84,7 @@ export {
 } from './scheduler/connector/connector.js';
 export type { KvExtent } from './scheduler/connector/kv-extent.js';
 export type { BlockLists, HandOver, KvView } from './scheduler/connector/kv-view.js';
+export { PartialMetadata } from './scheduler/connector/partial-metadata.js';
 export type { KvViewGroup, PlaceRange } from './scheduler/connector/view-group.js';
 export {
   HASH_BYTES,

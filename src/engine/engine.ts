@@ -214,6 +214,16 @@ export class Engine implements Disposable, AsyncDisposable {
     return this.#e.forClient((scheduler) => scheduler.resetPrefixCache(options));
   }
 
+  /**
+   * Gives transfer params back that are submitted to nobody: the connector frees what they name, such as a lease of another
+   * engine. A request that `submit` refuses gives its own back. Any engine does that has the connector.
+   * @param transferParams as `RequestResult.transferParams` had them
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  giveBack(transferParams: Readonly<Record<string, unknown>>): void {
+    this.#e.forClient((scheduler) => scheduler.giveBack(transferParams));
+  }
+
   /** Registers a use of a request's blocks by something else than the request; see `Scheduler.hold`. */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
     return this.#e.forClient((scheduler) => scheduler.hold(handle, kind, owner));

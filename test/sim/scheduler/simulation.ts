@@ -21,7 +21,7 @@ export class Simulation {
   readonly setup: Setup;
   /** Events so far. */
   step = 0;
-  readonly #rng: Record<'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'timeouts', Rng>;
+  readonly #rng: Record<'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'timeouts' | 'holds', Rng>;
   readonly #dice: EventDice<Event>;
   readonly #holds: Hold[] = [];
   /** Reports that were delivered, to be repeated. */
@@ -42,6 +42,7 @@ export class Simulation {
       connector: stream('connector'),
       fabric: stream('fabric'),
       timeouts: stream('timeouts of requests'),
+      holds: stream('holds of loads that are done'),
     };
     this.#dice = new EventDice(EVENTS, workload.weights);
     const isNamed = () => !this.#strikes('blockUnnamed', this.#rng.fabric);
@@ -307,8 +308,18 @@ export class Simulation {
     const rng = this.#rng.clients;
     const handle = this.#anyHandle(rng);
     if (handle === undefined) return;
-    const hold = drawHold(handle, rng);
-    if (this.world.hold(handle, hold.kind, hold.owner)) this.#holds.push(hold);
+    const loaded = this.#rng.holds.chance(0.3) ? this.#anyLoaded() : undefined;
+    const hold: Hold =
+      loaded === undefined ? drawHold(handle, rng) : { handle: loaded, kind: 'load', owner: 'once more' };
+    if (this.world.hold(hold.handle, hold.kind, hold.owner)) this.#holds.push(hold);
+  }
+
+  /** A request whose load is done, and that was not admitted yet. */
+  #anyLoaded(): number | undefined {
+    const loaded = this.world.scheduler
+      .inspect()
+      .requests.filter(({ load, outstanding }) => load !== null && outstanding?.hasAny('load') !== true);
+    return loaded.length === 0 ? undefined : this.#rng.holds.pick(loaded).handle;
   }
 
   #complete(): void {

@@ -68,6 +68,23 @@ describe('a hand-over that is refused gives its lease back', () => {
     await world.rest();
   });
 
+  it('of an engine that runs by itself, and has nothing else to do', async () => {
+    pair();
+    const params = await world.prefill(prompt);
+    void d.engine.run();
+    const turn = async (): Promise<void> => {
+      await new Promise(setImmediate);
+      await p.step();
+      world.deliver();
+    };
+    for (let i = 0; i < 5; i++) await turn();
+    expect(codeOf(() => submit(params, { maxTokens: 0 }))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    for (let i = 0; i < 50 && p.worker.stats().leases.released === 0; i++) await turn();
+    expect(p.worker.stats().leases.released).toBe(1);
+    d.engine.stop();
+    await world.rest();
+  });
+
   it('of an engine that shuts down', async () => {
     pair();
     const params = await world.prefill(prompt);
@@ -211,6 +228,13 @@ describe('a peer', () => {
       world.forge(word, message);
     world.deliver();
     expect(d.worker.stats().reads).toMatchObject({ open: 2, ok: 0, refused: 0, failed: 0 });
+    // All is copied, and the reader waits for the one word that makes it count.
+    d.lanes.runAll();
+    world.time++;
+    await d.step();
+    world.forge(word, { kind: 'confirmed', transfer });
+    world.deliverTo('d');
+    expect(d.worker.stats().reads).toMatchObject({ open: 2, ok: 0 });
     for (const stream of streams) expect((await world.ended(stream)).numCachedTokens).toBe(39);
     await world.rest();
   });

@@ -68,9 +68,7 @@ export class Reads {
   begin(order: LoadOrder, { step, notBefore }: WorkerStep, now: number): void {
     const { handle } = order;
     const watch = this.#watches.get(handle);
-    // The announcement asks, too, whether a lease in doubt holds.
-    const isKnown = watch?.state === 'alive' || watch?.state === 'asking';
-    if (!isKnown || watch.peer.state === 'dead' || watch.peer.state === 'refused') {
+    if (watch?.state !== 'alive' || watch.peer.state === 'dead' || watch.peer.state === 'refused') {
       this.counts.failed++;
       this.#report({ handle, step, declined: true }, false);
       if (watch !== undefined) this.#watches.leave(watch, now);

@@ -162,7 +162,9 @@ export class AskedConnector {
 
   /** Tells the connector that no request with these transfer params comes. Nothing that is decided depends on it. */
   tellRefused(transferParams: Readonly<Record<string, unknown>>): void {
-    this.#tell('requestRefused', ({ requestRefused }) => this.#tolerate('requestRefused', () => requestRefused?.(transferParams)));
+    this.#tell('requestRefused', ({ requestRefused }) =>
+      this.#tolerate('requestRefused', () => requestRefused?.(transferParams)),
+    );
   }
 
   /** Tells the connector that the scheduler ends. */

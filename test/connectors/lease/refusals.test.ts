@@ -61,7 +61,10 @@ describe('a hand-over that is refused gives its lease back', () => {
     d.engine.pause(mode);
     const first = d.engine.submit({ prompt: wordy(30, 2), maxTokens: 2, transferParams: others });
     expect(codeOf(() => submit(params))).toBe('ERR_BLOCKSTEP_OVERLOADED');
-    await world.until(() => p.worker.stats().leases.released === 1, 'the lease of the refused one is given back');
+    await world.until(
+      () => p.worker.stats().leases.released === 1,
+      'the lease of the refused one is given back',
+    );
     d.engine.resume();
     await world.ended(first);
     expect(d.worker.stats().reads.ok).toBe(1);
@@ -137,14 +140,17 @@ describe('a hand-over that is refused gives its lease back', () => {
 });
 
 describe('params that are given back', () => {
-  it.each(['the engine that was to read', 'the engine that granted'])('to %s end the lease', async (whose) => {
-    pair();
-    const params = await world.prefill(wordy(40, next++));
-    (whose === 'the engine that granted' ? p : d).engine.giveBack(params);
-    await isFreeSoon();
-    expect(p.worker.stats().leases.released).toBe(1);
-    await world.rest();
-  });
+  it.each(['the engine that was to read', 'the engine that granted'])(
+    'to %s end the lease',
+    async (whose) => {
+      pair();
+      const params = await world.prefill(wordy(40, next++));
+      (whose === 'the engine that granted' ? p : d).engine.giveBack(params);
+      await isFreeSoon();
+      expect(p.worker.stats().leases.released).toBe(1);
+      await world.rest();
+    },
+  );
 
   it('are refused if they are none', () => {
     pair();

@@ -112,7 +112,10 @@ describe('a load that was declined', () => {
         { loadFailurePolicy: 'fail', reporters: [[0, 1]], numRanks: 2 },
       );
       const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 2 });
-      const failed = [{ handle: r, rank: 0, declined: true }, { handle: r, rank: 1 }];
+      const failed = [
+        { handle: r, rank: 0, declined: true },
+        { handle: r, rank: 1 },
+      ];
       driver.say({
         failedReceiving: order.map((i) => failed[i]),
         finishedReceiving: [0, 1].map((rank) => ({ handle: r, rank })),

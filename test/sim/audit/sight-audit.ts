@@ -152,7 +152,10 @@ export class SightAudit {
     const quarantined = new Set(sight.quarantined.map(({ handle }) => handle));
     for (const { name, handle, uses, isCancelled } of held) {
       if (quarantined.has(handle) && !isCancelled && [...uses].some(isSending))
-        throw new Violation('I6', `${name} is quarantined, and its connector was not asked to stop sending it`);
+        throw new Violation(
+          'I6',
+          `${name} is quarantined, and its connector was not asked to stop sending it`,
+        );
     }
     const outstanding = [...held].some(({ handle }) => !quarantined.has(handle));
     const work = due.size > 0 || finishedIds.length > 0 || outstanding;

@@ -21,7 +21,10 @@ export class Simulation {
   readonly setup: Setup;
   /** Events so far. */
   step = 0;
-  readonly #rng: Record<'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'timeouts' | 'holds', Rng>;
+  readonly #rng: Record<
+    'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'timeouts' | 'holds',
+    Rng
+  >;
   readonly #dice: EventDice<Event>;
   readonly #holds: Hold[] = [];
   /** Reports that were delivered, to be repeated. */

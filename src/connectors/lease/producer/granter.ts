@@ -202,7 +202,8 @@ export class Granter {
     const grant = this.#byKey.get(key);
     if (grant === undefined) return this.#isEarly(key) && this.#early.release(key, life);
     const isOurs = grant.reading === null || grant.reading.life === life;
-    if (grant.state !== 'over' && isOurs) this.#end(grant, grant.isCancelled ? 'cancelled' : 'released', 'released');
+    if (grant.state !== 'over' && isOurs)
+      this.#end(grant, grant.isCancelled ? 'cancelled' : 'released', 'released');
     return true;
   }
 

@@ -66,25 +66,25 @@ export type { MismatchPolicy, ReferenceExecutorOptions } from './executors/refer
 export { ReferenceExecutor } from './executors/reference/reference-executor.js';
 export type { BorrowingAdapter, BorrowQueue, BorrowQueues } from './scheduler/borrow/borrowing-adapter.js';
 export { type ChildFailure, ChildrenError } from './scheduler/connector/children-error.js';
-export {
-  type BlockPins,
-  type BlockReuse,
-  type ConnectorOutput,
-  type Finished,
-  type InvalidBlock,
-  type Match,
-  PartialMetadata,
-  type Protection,
-  type SchedulerConnector,
-  type StoreStep,
-  type TransferReport,
-  type WorkerConnector,
-  type WorkerMetadata,
-  type WorkerOutput,
-  type WorkerStep,
+export type {
+  BlockPins,
+  BlockReuse,
+  ConnectorOutput,
+  Finished,
+  InvalidBlock,
+  Match,
+  Protection,
+  SchedulerConnector,
+  StoreStep,
+  TransferReport,
+  WorkerConnector,
+  WorkerMetadata,
+  WorkerOutput,
+  WorkerStep,
 } from './scheduler/connector/connector.js';
 export type { KvExtent } from './scheduler/connector/kv-extent.js';
 export type { BlockLists, HandOver, KvView } from './scheduler/connector/kv-view.js';
+export { PartialMetadata } from './scheduler/connector/partial-metadata.js';
 export type { KvViewGroup, PlaceRange } from './scheduler/connector/view-group.js';
 export {
   HASH_BYTES,

@@ -214,6 +214,11 @@ export class Engine implements Disposable, AsyncDisposable {
     return this.#e.forClient((scheduler) => scheduler.resetPrefixCache(options));
   }
 
+  /** Gives transfer params back that nobody submits, as `submit` does when it refuses; see `Scheduler.giveBack`. @throws ERR_BLOCKSTEP_BAD_ARG */
+  giveBack(transferParams: Readonly<Record<string, unknown>>): void {
+    this.#e.forClient((scheduler) => scheduler.giveBack(transferParams));
+  }
+
   /** Registers a use of a request's blocks by something else than the request; see `Scheduler.hold`. */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
     return this.#e.forClient((scheduler) => scheduler.hold(handle, kind, owner));
@@ -224,10 +229,7 @@ export class Engine implements Disposable, AsyncDisposable {
     return this.#e.forClient((scheduler) => scheduler.complete(handle, kind, owner));
   }
 
-  /**
-   * Ends every use of blocks by the connector, or by one child of it; see `Scheduler.fenceTransfers`. Transfers that no worker has
-   * begun are kept: loads of a step that is kept back, stores of a request that ended since the last plan.
-   */
+  /** Ends every use of blocks by the connector, or by one child of it, that a worker has begun; see `Scheduler.fenceTransfers`. */
   fenceTransfers(child?: number): number {
     return this.#e.forClient((scheduler) => scheduler.fenceTransfers(child, this.#e.workers?.begunStep));
   }
@@ -261,11 +263,7 @@ export class Engine implements Disposable, AsyncDisposable {
     return this.#e.hasWork();
   }
 
-  /**
-   * What a request waits for and since when, in words for people. Works in every state of the engine.
-   * @param id the request's id, or its handle
-   * @throws ERR_BLOCKSTEP_BAD_ARG
-   */
+  /** What a request waits for and since when, in words for people, by id or handle. Works in every state. @throws ERR_BLOCKSTEP_BAD_ARG */
   explain(id: string | number): string {
     return explain(this.#e, id, this.#loop.isRunning || this.#e.rounds > 0);
   }

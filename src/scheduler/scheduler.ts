@@ -1,6 +1,6 @@
 import type { Authority } from './authority/authority.js';
 import { chooseAuthority } from './authority/choose-authority.js';
-import { add, addChunk, endSession } from './calls/request-calls.js';
+import { add, addChunk, endSession, giveBack } from './calls/request-calls.js';
 import { SchedulerCalls } from './calls/scheduler-calls.js';
 import { complete, fenceTransfers, hold, updateTransfers } from './calls/transfer-calls.js';
 import * as take from './calls/validate.js';
@@ -49,10 +49,22 @@ export class Scheduler extends SchedulerReader {
   /**
    * Queues a request (vLLM `add_request`). Its prompt is copied and hashed.
    * @returns its handle: slot + generation * 2^21, a safe integer that never names a later request
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT; nothing was changed then
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT; nothing was changed then, and the
+   * connector was given the transfer params back
    */
   add(input: RequestInput): number {
     return add(this.#calls, input);
+  }
+
+  /**
+   * Tells the connector that no request with these transfer params comes (`SchedulerConnector.requestRefused`), so that what
+   * they name elsewhere is free: for whoever holds params that it submits to nobody. Without effect if the connector knows
+   * no such thing.
+   * @param transferParams as a result had them
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  giveBack(transferParams: Readonly<Record<string, unknown>>): void {
+    giveBack(this.#calls, transferParams);
   }
 
   /**

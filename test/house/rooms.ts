@@ -201,6 +201,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'connector/connector-output.ts',
     'connector/kv-extent.ts',
     'connector/kv-view.ts',
+    'connector/partial-metadata.ts',
     'connector/view-group.ts',
     'events/kv-event.ts',
     'inspect/block-state.ts',

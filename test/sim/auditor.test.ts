@@ -70,7 +70,15 @@ function show(requests: Seen[], draining: Seen[] = [], more: Partial<Sight> = {}
 }
 
 function entry(handle: number, more: Partial<EntryFacts> = {}): EntryFacts {
-  const counts = { scheduled: 5, computed: 0, drafts: 0, samples: 1, numBlocks: 2, numNewBlocks: 2 };
+  const counts = {
+    scheduled: 5,
+    computed: 0,
+    cached: 0,
+    drafts: 0,
+    samples: 1,
+    numBlocks: 2,
+    numNewBlocks: 2,
+  };
   return { handle, kind: 'new', taken: [{ from: 0, until: 2, found: 0 }], ...counts, ...more };
 }
 

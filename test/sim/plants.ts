@@ -437,6 +437,37 @@ export const PLANTS: readonly Plant[] = [
     replacement:
       "    if (loadFailurePolicy !== 'fail') dropOutputs(s, request, plan);\n    request.numDraftTokens = 0;",
   },
+  {
+    name: 'declined',
+    why: 'a load that was declined ends its request under the policy `fail`',
+    file: 'src/scheduler/loads/load-failure.ts',
+    text: `if (report.declined !== true) failed.add(request);`,
+    replacement: 'failed.add(request);',
+  },
+  {
+    name: 'cached-tokens',
+    why: 'a load that never came counts as cached',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
+    text: `    request.numCachedTokens = plan.numComputedTokens[at];
+`,
+    replacement: '',
+  },
+  {
+    name: 'done-load-held',
+    why: 'a hold of a load that is done begins no wait',
+    file: 'src/scheduler/loads/hold.ts',
+    text: `    if (waits) waitAgain(s, request);
+`,
+    replacement: '    void [waits, waitAgain];\n',
+  },
+  {
+    name: 'quarantined-sending',
+    why: 'a connector is not asked to stop sending what is quarantined',
+    file: 'src/scheduler/life/finish.ts',
+    text: `  if (request.outstanding?.hasPeer('store', undefined)) stopSending(s, request);
+`,
+    replacement: '',
+  },
 ];
 
 /** The eight that the design names. */

@@ -32,7 +32,7 @@ export interface LeaseConnectorOptions {
   engineId?: string;
   /**
    * How long blocks stay without a sign of life of the engine that is to read them, in milliseconds. Default 30,000. The
-   * reader gives a sign every sixth of it. Keep it below `deadlines.reclaim`.
+   * reader gives a sign every sixth of it. It must be less than `deadlines.reclaim`.
    */
   leaseMs?: number;
   /**
@@ -74,8 +74,10 @@ export interface LeaseConnectorStats {
   readonly otherTokens: number;
   /** Of these, requests that began to load. */
   readonly loads: number;
-  /** Of these, requests whose lease was lost while they queued: computed here. */
+  /** Of these, requests whose lease was lost before a byte of it was read: computed here. */
   readonly lost: number;
+  /** Leases of requests that were refused, or of params that were given back. */
+  readonly givenBack: number;
   /** Of these, requests that found everything in the local cache. */
   readonly localHits: number;
   /** Requests that the connector knows now. */
@@ -132,8 +134,11 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     this.#pulls = new Pulls(this.#addresses.length, this.#log);
   }
 
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for a lease that `deadlines.reclaim` would cut short */
   bind(view: KvView): void {
-    const { blockSize, numGroups, layout: groups } = view;
+    const { blockSize, numGroups, layout: groups, reclaimMs } = view;
+    if (reclaimMs > 0 && this.#leaseMs >= reclaimMs)
+      throw badArg('leaseMs', this.#leaseMs, `less than deadlines.reclaim, which is ${reclaimMs}`);
     const numRanks = this.#addresses.length;
     const facts = { protocol: PROTOCOL, blockSize, numGroups, groups, numRanks };
     const settings = settingsDigest({ ...facts, ...this.#names });
@@ -144,6 +149,11 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
 
   onNewRequest(request: Request): void {
     if (namesRemotePrefill(request.transferParams)) this.#pulls.begin(request);
+  }
+
+  /** Gives the lease back that these params name: of a peer, or of this engine. */
+  requestRefused(transferParams: Readonly<Record<string, unknown>>): void {
+    if (namesRemotePrefill(transferParams)) this.#pulls.giveBack(transferParams);
   }
 
   getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
@@ -159,12 +169,16 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     return this.#log.metadata(this.#heading, loads);
   }
 
-  updateConnectorOutput({ workerMetadata, lostBlocks, finishedSending }: ConnectorOutput<LeaseSaid>): void {
+  updateConnectorOutput(output: ConnectorOutput<LeaseSaid>): void {
+    const { workerMetadata, lostBlocks, finishedSending, failedReceiving } = output;
     for (const { rank, metadata } of workerMetadata ?? []) {
       this.#log.acknowledge(rank, metadata.taken);
+      // In one round a lease can be doubted, and found again or lost.
+      for (const handle of metadata.doubted) this.#pulls.doubted(handle, rank);
       for (const handle of metadata.alive) this.#pulls.found(handle, rank);
       for (const handle of metadata.lost) this.#pulls.lost(handle);
     }
+    for (const { handle, declined } of failedReceiving ?? []) if (declined) this.#pulls.declined(handle);
     for (const { handle, rank = 0 } of finishedSending ?? [])
       this.#offers.sent(handle, rank, this.#addresses.length);
     if (lostBlocks !== undefined && lostBlocks.length > 0) this.#offers.lose(lostBlocks);

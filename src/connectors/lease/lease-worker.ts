@@ -152,13 +152,13 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
     producer.tick(now, this.#reapMs);
     consumer.tick(now);
     const { received, failed } = consumer.reads.takeReports();
-    const { alive, lost } = consumer.watches.takeNews();
+    const news = consumer.watches.takeNews();
     const renewed = consumer.takeRenewed();
     const sent = grants.takeSent().map((handle) => ({ handle }));
     const kept = grants.takeRenewed().map((handle) => ({ handle }));
     // The scheduler side keeps the engine stepping until its orders are acknowledged: here, until they are carried out.
     const isDone = this.#told < this.#taken && !consumer.watches.isLeaving;
-    const hasNews = alive.length + lost.length > 0 || isDone;
+    const hasNews = news.alive.length + news.doubted.length + news.lost.length > 0 || isDone;
     if (received.length + renewed.length + sent.length + kept.length === 0 && !hasNews) return null;
     const output = {
       finishedReceiving: received,
@@ -168,7 +168,7 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
     };
     if (!hasNews) return output;
     if (isDone) this.#told = this.#taken;
-    return { ...output, metadata: { taken: this.#told, alive, lost } };
+    return { ...output, metadata: { taken: this.#told, ...news } };
   }
 
   /**

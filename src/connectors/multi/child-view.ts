@@ -39,6 +39,7 @@ export class ChildView implements KvView {
   readonly alignment: number;
   readonly layout: string;
   readonly acceptsLoads: boolean;
+  readonly reclaimMs: number;
   readonly #name: string;
   readonly #view: KvView;
 
@@ -54,6 +55,7 @@ export class ChildView implements KvView {
     this.alignment = view.alignment;
     this.layout = view.layout;
     this.acceptsLoads = view.acceptsLoads;
+    this.reclaimMs = view.reclaimMs;
   }
 
   neededPlaces(group: number, numTokens: number): PlaceRange {

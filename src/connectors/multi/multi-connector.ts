@@ -1,17 +1,17 @@
 import { checkInteger } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import { type ChildFailure, ChildrenError } from '../../scheduler/connector/children-error.js';
-import {
-  type BlockPins,
-  type ConnectorOutput,
-  type Finished,
-  type Match,
-  PartialMetadata,
-  type Protection,
-  type SchedulerConnector,
+import type {
+  BlockPins,
+  ConnectorOutput,
+  Finished,
+  Match,
+  Protection,
+  SchedulerConnector,
 } from '../../scheduler/connector/connector.js';
 import type { TakenMatch } from '../../scheduler/connector/connector-answers.js';
 import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
+import { PartialMetadata } from '../../scheduler/connector/partial-metadata.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
@@ -92,6 +92,10 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
 
   onNewRequest(request: Request): void {
     this.#all(({ methods }) => methods.onNewRequest?.(request));
+  }
+
+  requestRefused(transferParams: Readonly<Record<string, unknown>>): void {
+    this.#all(({ methods }) => methods.requestRefused?.(transferParams));
   }
 
   getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {

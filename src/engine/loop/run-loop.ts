@@ -6,11 +6,10 @@ import type { StepLoop, StepReport } from './step-loop.js';
 
 /** Milliseconds between two turns while there is work and none of it can be scheduled. */
 const BACKOFF_MS = 1;
-/**
- * Most milliseconds between two turns while a deadline is open, since a user's clock may run faster than the platform's. Also the time
- * between two turns that ask the workers for reports of transfers while no step is due.
- */
+/** Most milliseconds between two turns while a deadline is open, since a user's clock may run faster than the platform's. */
 const WATCH_MS = 1000;
+/** Milliseconds between two turns that ask the workers for reports of transfers while no step is due: they have no timers of their own. */
+const REPORTS_MS = 50;
 
 /**
  * Makes the engine drive itself: `Engine.run`. Owns the only timer of the engine.
@@ -161,7 +160,7 @@ export class RunLoop {
       return;
     }
     let delay = wait;
-    if (state === 'idle' && this.#e.awaitsReports()) delay = Math.min(delay, WATCH_MS);
+    if (this.#e.awaitsReports()) delay = Math.min(delay, REPORTS_MS);
     if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;
     else if (state === 'waiting') delay = Math.min(delay, this.#health.executorTimeLeft());
     const { nextDeadline, config } = this.#e.scheduler;

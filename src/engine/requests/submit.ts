@@ -59,13 +59,24 @@ export class Submitter {
   /** See `Engine.submit`. @param place the place in the client's code that submitted the request */
   submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace): RequestStream {
     const e = this.#e;
-    this.checkOpen();
-    const signal = takeSignal(options);
-    const request = takeSubmission(input);
-    if (request.resumable === true && e.config.limits.canRollBack === false)
-      throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
-    request.id ??= this.#newId();
-    if (signal !== null && isAborted(signal)) return this.#stillborn(request.id, signal.reason);
+    let signal: AbortSignal | null;
+    let request: SubmitInput;
+    try {
+      this.checkOpen();
+      signal = takeSignal(options);
+      request = takeSubmission(input);
+      if (request.resumable === true && e.config.limits.canRollBack === false)
+        throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
+      request.id ??= this.#newId();
+      if (signal !== null && isAborted(signal)) {
+        const stream = this.#stillborn(request.id, signal.reason);
+        this.#giveBack(input);
+        return stream;
+      }
+    } catch (error) {
+      this.#giveBack(input);
+      throw error;
+    }
     const added = this.#add(request as RequestInput);
     const stream = new StreamBuffer(added, e.rounds, e.streams.totals, place);
     e.streams.add(stream);
@@ -84,8 +95,26 @@ export class Submitter {
     const e = this.#e;
     // The id of an aborted request can be reused at once, before the next step.
     if (!e.busy && typeof request.id === 'string' && this.#isAborted(request.id)) drainAborts(e);
-    const handle = e.change((scheduler) => scheduler.add(request));
-    return e.scheduler.getByHandle(handle) as Request;
+    try {
+      const handle = e.change((scheduler) => scheduler.add(request));
+      return e.scheduler.getByHandle(handle) as Request;
+    } catch (error) {
+      // The connector was told of a request that is refused, and may have something to do.
+      e.poke();
+      throw error;
+    }
+  }
+
+  /** Gives the transfer params back of a request that the scheduler never hears of. The client hears why, and nothing else. */
+  #giveBack(input: SubmitInput): void {
+    const e = this.#e;
+    if (e.scheduler.config.connector === null || e.disposed || e.poison !== null) return;
+    try {
+      const { transferParams } = input;
+      if (transferParams !== undefined) e.forClient((scheduler) => scheduler.giveBack(transferParams));
+    } catch {
+      // They are no params, or the engine cannot be called now.
+    }
   }
 
   /** Ties a stream to a signal. An object that passes for a signal may refuse a listener: then the request is aborted. */

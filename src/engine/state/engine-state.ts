@@ -123,11 +123,11 @@ export class EngineState {
   }
 
   /**
-   * Whether a worker may still report the end of a transfer. The run loop asks when it is idle: then the blocks of the transfer are
-   * quarantined, or everything is paused.
+   * Whether a worker may have something to do although no step is due: blocks of a transfer are quarantined; or requests wait, for an answer
+   * of the executor or for the end of a pause, and a peer may have to be told that they do.
    */
   awaitsReports(): boolean {
-    return this.workers !== null && this.scheduler.hasUses;
+    return this.workers !== null && (this.scheduler.hasUses || this.streams.size > 0);
   }
 
   /**

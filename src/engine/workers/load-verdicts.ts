@@ -2,7 +2,7 @@ import type { TransferReport } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 
 /** A load that one rank of one child connector has to report. */
-type Awaited = Required<TransferReport>;
+type Awaited = Required<Omit<TransferReport, 'declined'>>;
 
 /**
  * The synchronous loads of the steps in flight that the workers have not reported yet. A step reads the blocks of a synchronous load

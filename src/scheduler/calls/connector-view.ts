@@ -47,6 +47,7 @@ export class ConnectorView implements KvView {
   readonly alignment: number;
   readonly layout: string;
   readonly acceptsLoads: boolean;
+  readonly reclaimMs: number;
   readonly #owner: ViewOwner;
   /** By group: block hashes of a block. */
   readonly #hashesPerBlock: readonly number[];
@@ -54,7 +55,7 @@ export class ConnectorView implements KvView {
   constructor(owner: ViewOwner) {
     this.#owner = owner;
     const { config } = owner.state;
-    const { blockSize, numBlocks, enablePrefixCaching, hashSeed, kvGroups } = config;
+    const { blockSize, numBlocks, enablePrefixCaching, hashSeed, kvGroups, deadlines } = config;
     this.groups = viewGroups(config);
     this.numGroups = this.groups.length;
     this.blockSize = this.groups[0].blockSize;
@@ -63,6 +64,7 @@ export class ConnectorView implements KvView {
     this.acceptsLoads = kvGroups?.alignsSteps !== true;
     const hashed = kvGroups?.hashBlockSize ?? blockSize;
     this.#hashesPerBlock = this.groups.map((group) => group.blockSize / hashed);
+    this.reclaimMs = deadlines.reclaim;
     this.numBlocks = numBlocks;
     this.hasHashes = enablePrefixCaching;
     this.hashSpace = isMadeUp(hashSeed) ? null : hashSpaceOf(hashSeed);

@@ -67,8 +67,11 @@ function takeTimeout(value: unknown): number {
   );
 }
 
-/** A copy of the transfer params. Their content is between client and connector, and not checked. */
-function takeParams(params: unknown): Readonly<Record<string, unknown>> {
+/**
+ * A copy of the transfer params. Their content is between client and connector, and not checked.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function takeParams(params: unknown): Readonly<Record<string, unknown>> {
   if (typeof params === 'object' && params !== null && !Array.isArray(params)) return { ...params };
   throw badArgument('transferParams', show(params), 'an object');
 }

@@ -4,13 +4,7 @@ import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { type FinishCode, finishReasonOf } from '../request/status.js';
 import { ChildrenError } from './children-error.js';
-import {
-  type ConnectorOutput,
-  type Finished,
-  type Match,
-  PartialMetadata,
-  type Protection,
-} from './connector.js';
+import type { ConnectorOutput, Finished, Match, Protection } from './connector.js';
 import {
   type ConnectorAnswer,
   type ConnectorAnswers,
@@ -21,6 +15,7 @@ import {
 } from './connector-answers.js';
 import type { ConnectorMethods } from './connector-methods.js';
 import type { BlockLists, HandOver } from './kv-view.js';
+import { PartialMetadata } from './partial-metadata.js';
 
 /** Stands for the answer of a connector that threw, or whose answer makes no sense. */
 export const FAILED = Symbol('the connector failed');
@@ -163,6 +158,13 @@ export class AskedConnector {
       cancelSending?.(request);
       return true;
     });
+  }
+
+  /** Tells the connector that no request with these transfer params comes. Nothing that is decided depends on it. */
+  tellRefused(transferParams: Readonly<Record<string, unknown>>): void {
+    this.#tell('requestRefused', ({ requestRefused }) =>
+      this.#tolerate('requestRefused', () => requestRefused?.(transferParams)),
+    );
   }
 
   /** Tells the connector that the scheduler ends. */

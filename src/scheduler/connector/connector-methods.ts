@@ -12,6 +12,7 @@ const OPTIONAL = [
   'bind',
   'bindPins',
   'onNewRequest',
+  'requestRefused',
   'updateConnectorOutput',
   'requiresKvDelivery',
   'cancelSending',

@@ -25,6 +25,8 @@ export interface TakenReport {
   readonly child: number;
   readonly rank: number;
   readonly step?: number;
+  /** The load was declined before anything was written. */
+  readonly declined?: true;
 }
 
 /** A checked `ConnectorOutput`: plain data, each field read once. */
@@ -137,16 +139,18 @@ function tryTake<T>(take: (entry: unknown) => T | null, entry: unknown): T | nul
 }
 
 function takeReport(entry: unknown): TakenReport | null {
-  const { handle, child = 0, rank = 0, step } = entry as TransferReport;
-  const report = step === undefined ? { handle, child, rank } : { handle, child, rank, step };
-  return isTakenReport(report) ? report : null;
+  const { handle, child = 0, rank = 0, step, declined } = entry as TransferReport;
+  const report: TakenReport = step === undefined ? { handle, child, rank } : { handle, child, rank, step };
+  if (!isTakenReport(report)) return null;
+  return declined === true ? { ...report, declined } : report;
 }
 
 /** Whether a value is a report as `TakenOutput` has it. */
 export function isTakenReport(value: unknown): value is TakenReport {
   if (!isObject(value)) return false;
-  const { handle, child, rank, step } = value;
-  return isCount(handle) && isCount(child) && isCount(rank) && (step === undefined || isCount(step));
+  const { handle, child, rank, step, declined } = value;
+  const isNamed = isCount(handle) && isCount(child) && isCount(rank);
+  return isNamed && (step === undefined || isCount(step)) && (declined === undefined || declined === true);
 }
 
 function takeMetadata(entry: unknown): WorkerMetadata | null {

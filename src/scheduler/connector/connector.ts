@@ -2,6 +2,7 @@ import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { FinishReason } from '../request/status.js';
 import type { BlockLists, HandOver, KvView } from './kv-view.js';
+import type { PartialMetadata } from './partial-metadata.js';
 
 /**
  * The connector contract: what moves KV blocks between this engine and elsewhere (vLLM's KVConnectorBase_V1). A
@@ -67,6 +68,11 @@ export interface TransferReport {
   readonly rank?: number;
   /** The step whose metadata began the load: tells a second load of a request from a late report of the first. */
   readonly step?: number;
+  /**
+   * In `failedReceiving`, of an asynchronous load. True: whoever was to send has declined, and nothing was written. The
+   * request is computed here, also where `loadFailurePolicy` is `fail`.
+   */
+  readonly declined?: boolean;
 }
 
 /** A block whose load failed. A block id names one block of one group, since all groups take blocks from one pool. */
@@ -126,20 +132,6 @@ export interface WorkerOutput<Said = unknown> extends Omit<ConnectorOutput, 'wor
 }
 
 /**
- * The answer of `buildMetadata` when some children could make no metadata. The loads of this plan that belong to
- * these children never begin, and count as failed. The other children go on with the metadata given here.
- */
-export class PartialMetadata<Metadata = unknown> {
-  constructor(
-    /** What goes to the workers with the plan: the metadata of the other children. */
-    readonly metadata: Metadata,
-    /** Indexes of the children that could make no metadata. */
-    readonly failedChildren: readonly number[],
-    /** What they threw. */ readonly cause?: unknown,
-  ) {}
-}
-
-/**
  * Reference counts for connectors with protection `pin`: a block with a pin is not reused. To be called in a method
  * of the connector, or between two calls of the scheduler. It must not be called from elsewhere, for instance from a
  * grammar: a log could not tell when.
@@ -172,6 +164,11 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
   bindPins?(pins: BlockPins): void;
   /** Called once per incarnation, when R is added. `R.transferParams` is what its client gave for the connector. */
   onNewRequest?(request: Request): void;
+  /**
+   * Called when a request with these transfer params was refused, so that it never becomes an R, or when somebody gives
+   * them back (`Engine.giveBack`). What they name elsewhere is not needed here. They come from a client, unchecked.
+   */
+  requestRefused?(transferParams: Readonly<Record<string, unknown>>): void;
   /**
    * Called at admission, while nothing of R is computed; possibly in many steps (when it answers null, or R does not
    * fit), and again after a preemption. It should have no side effect: R may die before its allocation, and then
@@ -207,8 +204,9 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
    */
   requiresKvDelivery?(request: Request): boolean;
   /**
-   * Called once, with `reclaim: 'on-confirmation'`, when R is aborted after it finished while the connector owns its
-   * blocks: stop sending, then report R in `finishedSending` as ever. Its blocks stay until that report.
+   * Called at most once, while the connector owns the blocks of the finished R: when R is aborted, with `reclaim:
+   * 'on-confirmation'`, or when its blocks are quarantined. Stop sending, then report R in `finishedSending` as ever. Its
+   * blocks stay until that report.
    */
   cancelSending?(request: Request): void;
   /**

@@ -69,6 +69,12 @@ export interface KvView {
   readonly acceptsLoads: boolean;
 
   /**
+   * Milliseconds without a sign of life (`ConnectorOutput.renewed`) after which the blocks of a finished request are quarantined:
+   * `deadlines.reclaim`. 0: they never are.
+   */
+  readonly reclaimMs: number;
+
+  /**
    * The places of a group that a request needs which resumes behind `numTokens` tokens. A match of so many tokens may be offered only if all of
    * them can be there: found locally, or loaded. No other place is to be loaded: it holds nothing.
    * @throws ERR_BLOCKSTEP_BAD_ARG

@@ -2,7 +2,7 @@ import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import { getUnfinished } from '../state/guards.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { finishFromOutside } from './finish.js';
+import { finishFromOutside, stopSending } from './finish.js';
 
 /**
  * The requests that an abort of these keys concerns, in the order of the keys, each once. A key is an external id or a
@@ -29,7 +29,7 @@ export function isAbortable(s: SchedulerState, request: Request): boolean {
  * @returns external ids of the requests that ended now
  */
 export function abort(s: SchedulerState, targets: readonly Request[]): string[] {
-  for (const target of targets) if (target.isFinished) cancel(s, target);
+  for (const target of targets) if (target.isFinished) stopSending(s, target);
   return finishFromOutside(s, targets, FinishCode.abort);
 }
 
@@ -48,14 +48,4 @@ function findSent(s: SchedulerState, key: string | number): Request | undefined 
 
 function isCancellable(s: SchedulerState, request: Request): boolean {
   return s.config.reclaim === 'on-confirmation' && s.draining.has(request);
-}
-
-/**
- * Asks the connector, once per request, to stop sending the blocks of a finished request: its client has gone. The
- * blocks stay taken until the connector has reported (vLLM #25067). To free them at once, as vLLM #35506 proposes,
- * would free blocks that are still being read.
- */
-function cancel(s: SchedulerState, request: Request): void {
-  if (!request.cancelled) s.connector?.tellCancel(request);
-  request.cancelled = true;
 }

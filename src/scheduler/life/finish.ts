@@ -69,15 +69,26 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Stops waiting for the transfers that still use a finished request's blocks. The blocks stay out of use until a report
- * comes after all, or until `fenceTransfers` says that no transfer touches them. The request's row is free again at
- * once.
+ * Stops waiting for the transfers that still use a finished request's blocks, and asks the connector to stop sending
+ * them. The blocks stay out of use until a report comes after all, or until `fenceTransfers` says that no transfer touches
+ * them. The request's row is free again at once.
  */
 export function quarantine(s: SchedulerState, request: Request): void {
   s.draining.delete(request);
   s.quarantined.add(request);
   giveRowBack(s, request);
   s.counters.quarantines++;
+  if (request.outstanding?.hasPeer('store', undefined)) stopSending(s, request);
+}
+
+/**
+ * Asks the connector, once per request, to stop sending the blocks of a finished request. The blocks stay taken until the
+ * connector has reported (vLLM #25067). To free them at once, as vLLM #35506 proposes, would free blocks that are still
+ * being read.
+ */
+export function stopSending(s: SchedulerState, request: Request): void {
+  if (!request.cancelled) s.connector?.tellCancel(request);
+  request.cancelled = true;
 }
 
 /**

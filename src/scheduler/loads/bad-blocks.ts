@@ -130,6 +130,7 @@ function recompute(s: SchedulerState, plan: Plan | null, firstBadToken: (request
     if (firstBad < 0) continue;
     // Blocks behind the bad prefix were computed from it, and are wrong with it.
     forgetFrom(s, request, firstBad);
+    request.numCachedTokens = Math.min(request.numCachedTokens, firstBad);
     preemptByForce(s, request, plan ?? undefined);
   }
   for (const request of s.requests.values()) {

@@ -56,7 +56,7 @@ export function failLoads(
 /**
  * Takes the report that a load failed as a whole. Only declared ranks of the child that loads can report it. For a
  * synchronous load the plan is asked first and not the request: the request may have ended meanwhile while its blocks
- * can still be found.
+ * can still be found. An asynchronous load that was declined costs its request nothing, whatever the policy.
  * @param found takes the blocks that others can find although they are being loaded
  */
 function takeFailed(
@@ -81,7 +81,8 @@ function takeFailed(
   if (request.load !== null && isOurs(request.load)) {
     for (const id of request.load.blocks) if (wasFound(s, request, id)) found.add(id);
     loseLoad(s, request);
-    failed.add(request);
+    // Nothing was written, so it is as if the connector had not offered the load.
+    if (report.declined !== true) failed.add(request);
     return;
   }
   // The request ended meanwhile, or went on without the load: nothing was to read the missing KV.
@@ -217,6 +218,7 @@ function failSyncLoads(
     request.numDraftTokens = 0;
     request.numComputedTokens = firstOwn < 0 ? before : tokensKept(s, request, firstOwn);
     if (firstOwn < 0) continue;
+    request.numCachedTokens = Math.min(request.numCachedTokens, request.numComputedTokens);
     owners.add(request);
     if (evicts) evictRow(s, request, firstOwn, bad);
     // Of a request that computes everything again the rows may lack what its first tokens need.

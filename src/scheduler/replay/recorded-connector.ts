@@ -1,7 +1,8 @@
 import { BlockstepError, show } from '../../base/errors.js';
-import { PartialMetadata, type SchedulerConnector } from '../connector/connector.js';
+import type { SchedulerConnector } from '../connector/connector.js';
 import type { ConnectorAnswers, ConnectorQuestion } from '../connector/connector-answers.js';
 import type { OptionalMethod } from '../connector/connector-methods.js';
+import { PartialMetadata } from '../connector/partial-metadata.js';
 import type { LoggedConnector } from '../log/log.js';
 import type { Request } from '../request/request.js';
 import type { RecordedAnswers } from './recorded-answers.js';
@@ -42,6 +43,7 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
       answers.pins = pins;
     },
     onNewRequest: (request) => void ask(request, 'new'),
+    requestRefused: () => {},
     updateConnectorOutput: () => void ask(null, 'output'),
     requiresKvDelivery: (request) => ask(request, 'delivery').answer,
     cancelSending: () => void ask(null, 'cancel'),

@@ -115,7 +115,10 @@ export class Request {
   container: Container = null;
   /** Prompt tokens; of a session every token up to the end of the present chunk, earlier answers included. */
   numPromptTokens: number;
-  /** Tokens found in the prefix cache, or brought by a connector, at the first admission; -1 = not admitted yet. */
+  /**
+   * Tokens found in the prefix cache, or brought by a connector, at the first admission; -1 = not admitted yet. What a
+   * load failed to bring, or was found to be bad, is not among them.
+   */
   numCachedTokens = -1;
   /** Times that the request lost its blocks while it ran, and had to be computed again. */
   numPreemptions = 0;

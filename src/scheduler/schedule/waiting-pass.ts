@@ -236,6 +236,8 @@ function enterPlan(
   request.admittedStep = plan.step;
   if (request.firstScheduledAt < 0) {
     request.firstScheduledAt = s.now;
+    // A load that was counted when it began may have brought less, or nothing.
+    request.numCachedTokens = plan.numComputedTokens[at];
     s.backlog.leave(request, s.now, true);
   }
   if (channels.admit.hasSubscribers) {

@@ -1,5 +1,6 @@
-import { PartialMetadata, type SchedulerConnector } from '../../scheduler/connector/connector.js';
+import type { SchedulerConnector } from '../../scheduler/connector/connector.js';
 import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import { PartialMetadata } from '../../scheduler/connector/partial-metadata.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { TransferWatch } from './transfer-watch.js';
@@ -117,6 +118,9 @@ export function watchedConnector(
   if (inner.requiresKvDelivery !== undefined)
     connector.requiresKvDelivery = (request) =>
       call('requiresKvDelivery', request, () => inner.requiresKvDelivery?.(request) === true);
+  if (inner.requestRefused !== undefined)
+    connector.requestRefused = (params) =>
+      call('requestRefused', null, () => inner.requestRefused?.(structuredClone(params)));
   if (inner.cancelSending !== undefined)
     connector.cancelSending = (request) =>
       call('cancelSending', request, () => inner.cancelSending?.(request));
@@ -153,6 +157,7 @@ function lendingView(
     alignment: view.alignment,
     layout: view.layout,
     acceptsLoads: view.acceptsLoads,
+    reclaimMs: view.reclaimMs,
     neededPlaces: (group, numTokens) => view.neededPlaces(group, numTokens),
     tokens: (request) => view.tokens(request),
     blockHash: (request, index, group) => view.blockHash(request, index, group),

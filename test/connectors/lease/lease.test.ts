@@ -67,6 +67,35 @@ describe('a hand-over', () => {
     await world.rest();
   });
 
+  it.each([1, 2, 3] as const)(
+    'goes back with turn two of a conversation: the first engine loads the answer (depth %i)',
+    async (depth) => {
+      pair({ engine: { pipelineDepth: depth } }, { engine: { pipelineDepth: depth } });
+      let text = wordy(21, 1);
+      let params: Readonly<Record<string, unknown>> = {};
+      for (let turn = 0; turn < 3; turn++) {
+        const first = await world.ended(
+          p.engine.submit({ prompt: text, maxTokens: 1, transferParams: { ...params, ...FAR } }),
+        );
+        // All but the last token of the answer before, whose KV nobody has computed.
+        expect(first.numCachedTokens).toBe(turn === 0 ? 0 : text.length - 6);
+        const answer = await world.ended(
+          d.engine.submit({
+            ...{ prompt: text, maxTokens: 6, transferParams: { ...first.transferParams, ...FAR } },
+          }),
+        );
+        expect(answer.numCachedTokens).toBe(text.length - 1);
+        expect([...answer.tokens]).toEqual(right(text, 6));
+        params = answer.transferParams ?? {};
+        text = Int32Array.from([...text, ...answer.tokens, ...wordy(5, 40 + turn)]);
+      }
+      expect([p.worker.stats().reads.ok, d.worker.stats().reads.ok]).toEqual([2, 3]);
+      // Nobody comes for the last answer.
+      d.engine.giveBack(params);
+      await world.rest();
+    },
+  );
+
   it('between two producers and two consumers', async () => {
     pair();
     const q = world.add('q');

@@ -30,7 +30,7 @@ export function makeLease(world: ConnectorWorld): ConnectorUnderTest {
   const links = addresses.map((address) => wires.hub.link(address));
   const sharedMemory = random() < 0.5;
   // Where nobody is to read, every lease expires: long ones would only keep a small pool full.
-  const connector = new LeaseConnector({ addresses, leaseMs: numEngines === 1 ? 100 : 300 });
+  const connector = new LeaseConnector({ addresses, leaseMs: numEngines === 1 ? 50 : 300 });
   const workers = memories.map(
     (memory, rank) =>
       new LeaseWorker({

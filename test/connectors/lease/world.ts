@@ -109,6 +109,11 @@ export class Node {
   }
 }
 
+/** A parcel, and what stands in it. */
+export interface Said extends Parcel {
+  readonly message: Readonly<Record<string, unknown>>;
+}
+
 /** Engines of one process with a clock of their own, whose messages the test carries. */
 export class World {
   time = 1000;
@@ -117,11 +122,20 @@ export class World {
   /** Drops every message that is sent. */
   muted = false;
   readonly nodes: Node[] = [];
+  /** Every message that was sent, the oldest first. */
+  readonly said: Said[] = [];
   readonly hub = new MemoryHub({
     carry: (parcel) => {
+      this.said.push({ ...parcel, ...JSON.parse(Buffer.from(parcel.frames[0]).toString()), ...parcel });
       if (!this.muted) this.parcels.push(parcel);
     },
   });
+
+  /** Sends a message of the same two lives as another one that was said. */
+  forge({ frames, from, to }: Said, message: Readonly<Record<string, unknown>>): void {
+    const envelope = { ...JSON.parse(Buffer.from(frames[0]).toString()), message };
+    this.parcels.push({ from, to, frames: [Buffer.from(JSON.stringify(envelope))] });
+  }
 
   add(name: string, options: NodeOptions = {}): Node {
     const node = new Node(this, name, options);
@@ -149,6 +163,15 @@ export class World {
   deliver(): void {
     for (let parcel = this.parcels.shift(); parcel !== undefined; parcel = this.parcels.shift())
       this.hub.deliver(parcel);
+  }
+
+  /** Delivers what is under way to one engine, and leaves the rest. */
+  deliverTo(name: string): void {
+    const own = this.parcels.filter(({ to }) => to === name);
+    for (const parcel of own) {
+      this.parcels.splice(this.parcels.indexOf(parcel), 1);
+      this.hub.deliver(parcel);
+    }
   }
 
   /** One turn in which everything goes well: every engine steps, every copy ends, every message arrives. */

@@ -29,7 +29,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F4',
-    file: 'src/scheduler/life/abort.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 'if (!request.cancelled) s.connector?.tellCancel(request);',
     replace: '',
     test,
@@ -37,7 +37,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F4',
-    file: 'src/scheduler/life/abort.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 'if (!request.cancelled) s.connector?.tellCancel(request);',
     replace: 's.connector?.tellCancel(request);',
     test,
@@ -52,17 +52,10 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F4',
-    file: 'src/scheduler/life/abort.ts',
+    file: 'src/scheduler/life/finish.ts',
     find: 'request.cancelled = true;',
     replace: 'request.cancelled = true; request.outstanding = null; releaseIfDrained(s, request);',
     test,
-    also: [
-      {
-        file: 'src/scheduler/life/abort.ts',
-        find: "import { finishFromOutside } from './finish.js';",
-        replace: "import { finishFromOutside, releaseIfDrained } from './finish.js';",
-      },
-    ],
     means: 'the blocks go back at once, under the reader',
   },
   {

@@ -74,3 +74,125 @@ describe('a load that fails over a block that was published before, without `lim
           expect(leftovers(driver.scheduler)).toEqual([]);
         });
 });
+
+describe('a load that was declined', () => {
+  for (const loadFailurePolicy of ['fail', 'recompute'] as const)
+    for (const where of ['in an update', 'between two'] as const)
+      for (const pipelineDepth of [1, 2] as const)
+        it(`is computed (${loadFailurePolicy}, ${where}, depth ${pipelineDepth})`, () => {
+          const driver = new RemoteDriver(
+            { r: { ext: 8, async: true, oneshot: true } },
+            { loadFailurePolicy, pipelineDepth, strict: true },
+          );
+          const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+          const report = {
+            failedReceiving: [{ handle: r, declined: true }],
+            finishedReceiving: [{ handle: r }],
+          };
+          if (where === 'between two') driver.say(report);
+          else {
+            driver.report = report;
+            driver.empty();
+          }
+          expect(driver.ends.get(r)).toEqual([]);
+          expect(driver.scheduler.stats()).toMatchObject({ failedLoads: 1, numLoading: 1 });
+          driver.run();
+          expect(driver.text(r)).toEqual(driver.model.text(r, 2));
+          expect(driver.connector.outputs.at(-1)?.failedReceiving?.[0]).toMatchObject({ declined: true });
+          expect(leftovers(driver.scheduler)).toEqual([]);
+        });
+
+  it('costs its request if another rank failed otherwise', () => {
+    for (const order of [
+      [0, 1],
+      [1, 0],
+    ]) {
+      const driver = new RemoteDriver(
+        { r: { ext: 8, async: true } },
+        { loadFailurePolicy: 'fail', reporters: [[0, 1]], numRanks: 2 },
+      );
+      const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+      const failed = [
+        { handle: r, rank: 0, declined: true },
+        { handle: r, rank: 1 },
+      ];
+      driver.say({
+        failedReceiving: order.map((i) => failed[i]),
+        finishedReceiving: [0, 1].map((rank) => ({ handle: r, rank })),
+      });
+      driver.run();
+      expect(driver.ends.get(r)).toEqual(['error']);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    }
+  });
+
+  it('is not one where anything but true says so, or where the step reads the load', () => {
+    for (const [async, declined] of [
+      [true, 1],
+      [true, 'yes'],
+      [false, true],
+    ] as const) {
+      const driver = new RemoteDriver({ r: { ext: 8, async } }, { loadFailurePolicy: 'fail' });
+      const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+      const plan = driver.schedule();
+      driver.report = {
+        failedReceiving: [{ handle: r, declined: declined as unknown as boolean }],
+        finishedReceiving: [{ handle: r }],
+      };
+      driver.update(plan);
+      driver.run();
+      expect(driver.ends.get(r)).toEqual(['error']);
+    }
+  });
+});
+
+describe('the tokens that count as cached', () => {
+  const cached = (driver: RemoteDriver, handle: number): number => driver.request(handle).numCachedTokens;
+
+  it.each([
+    { what: 'all of an asynchronous load', report: {}, numCached: 8 },
+    { what: 'nothing of one that failed', report: { failedReceiving: true }, numCached: 0 },
+    { what: 'the first block of one whose second is missing', report: { invalid: 1 }, numCached: 4 },
+  ])('are $what', ({ report, numCached }) => {
+    const driver = new RemoteDriver(
+      { r: { ext: 8, async: true, oneshot: true } },
+      { loadFailurePolicy: 'recompute' },
+    );
+    const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+    const { blocks } = driver.connector.loadOf(r);
+    if (report.invalid === 1) driver.broken = [1];
+    if (report.failedReceiving) driver.broken = [0, 1];
+    driver.land(r);
+    driver.say({
+      ...(report.failedReceiving && { failedReceiving: [{ handle: r }] }),
+      ...(report.invalid === 1 && { invalidBlocks: [{ block: blocks[1], handle: r }] }),
+      finishedReceiving: [{ handle: r }],
+    });
+    driver.step();
+    expect(cached(driver, r)).toBe(numCached);
+    expect(driver.scheduler.stats().promptTokens).toBe(9);
+    driver.run();
+    expect(driver.text(r)).toEqual(driver.model.text(r, 2));
+  });
+
+  it('are what came of a synchronous load, also for who found its blocks meanwhile', () => {
+    const driver = new RemoteDriver(
+      { r: { ext: 8, oneshot: true } },
+      { loadFailurePolicy: 'recompute', pipelineDepth: 2 },
+    );
+    const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+    driver.broken = [1];
+    driver.schedule();
+    const sharer = driver.add({ id: 'sharer', prompt: prompt(9), maxTokens: 2 });
+    driver.schedule();
+    const requests = [driver.request(r), driver.request(sharer)];
+    expect(requests.map(({ numCachedTokens }) => numCachedTokens)).toEqual([8, 8]);
+    const { blocks } = driver.connector.loadOf(r);
+    driver.report = { invalidBlocks: [{ block: blocks[1], handle: r }] };
+    driver.update();
+    driver.run();
+    expect(requests.map(({ numCachedTokens }) => numCachedTokens)).toEqual([4, 4]);
+    for (const handle of [r, sharer]) expect(driver.text(handle)).toEqual(driver.model.text(handle, 2));
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+});

@@ -294,8 +294,79 @@ describe('the deadline of what a finished request leaves behind', () => {
   it('on-confirmation: in quarantine it is asked no more', () => {
     const { driver, r } = draining({ reclaim: 'on-confirmation' });
     driver.after(100);
+    driver.connector.calls.length = 0;
     driver.abort(r);
     expect(driver.connector.calls).not.toContain('cancel r');
     expect(driver.anomalies).toEqual({ 'abort-finished': 1 });
+  });
+});
+
+describe('a hold of a load that is done', () => {
+  it('begins another wait, with a deadline of its own', () => {
+    const driver = TimedDriver.make(
+      { r: { ext: 8, async: true } },
+      { maxNumSeqs: 1, deadlines: { load: 100 } },
+    );
+    const first = driver.add({ id: 'first', prompt: prompt(3, 5), maxTokens: 50 });
+    driver.step();
+    const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+    driver.connector.instead.match = () => ({ numTokens: 8, async: true });
+    driver.abort('first');
+    driver.empty();
+    delete driver.connector.instead.match;
+    expect(driver.ends.get(first)).toEqual(['abort']);
+    driver.time.ms += 60;
+    driver.received(r);
+    expect(driver.scheduler.nextDeadline).toBe(Number.POSITIVE_INFINITY);
+    expect(driver.scheduler.hold(r, 'load', 'more')).toBe(true);
+    driver.scheduler.verify();
+    expect(driver.request(r).waitingSince).toBe(1060);
+    expect(driver.scheduler.nextDeadline).toBe(1160);
+    driver.after(99);
+    expect(driver.ends.get(r)).toEqual([]);
+    driver.after(1);
+    expect(driver.ends.get(r)).toEqual(['error']);
+    driver.scheduler.complete(r, 'load', 'more');
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+});
+
+describe('a request whose blocks are quarantined while they are sent', () => {
+  function quarantined(reclaim: 'on-report' | 'on-confirmation') {
+    const driver = TimedDriver.make({ r: { delayFree: true } }, { reclaim, deadlines: { reclaim: 100 } });
+    const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 1 });
+    driver.step();
+    return { driver, r, cancels: () => driver.connector.calls.filter((call) => call === 'cancel r').length };
+  }
+
+  it.each(['on-report', 'on-confirmation'] as const)('is sent no more: %s', (reclaim) => {
+    const { driver, r, cancels } = quarantined(reclaim);
+    driver.after(99);
+    expect(cancels()).toBe(0);
+    driver.after(1);
+    expect(cancels()).toBe(1);
+    expect(driver.scheduler.stats()).toMatchObject({ numQuarantined: 1, quarantines: 1 });
+    // A sign of life, and another quarantine: it was asked once.
+    driver.say({ renewed: [{ handle: r }] });
+    driver.after(100);
+    expect([cancels(), driver.scheduler.stats().quarantines]).toEqual([1, 2]);
+    driver.sent(r);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it('is not asked for again if its client had it stopped before', () => {
+    const { driver, cancels } = quarantined('on-confirmation');
+    driver.abort('r');
+    driver.after(100);
+    expect([cancels(), driver.scheduler.stats().quarantines]).toEqual([1, 1]);
+  });
+
+  it('nothing is to be sent of what was only to be loaded', () => {
+    const driver = TimedDriver.make({ r: { ext: 8, async: true } }, { deadlines: { reclaim: 100 } });
+    driver.loading({ id: 'r', prompt: prompt(9) });
+    driver.abort('r');
+    driver.after(100);
+    expect(driver.scheduler.stats().quarantines).toBe(1);
+    expect(driver.connector.calls).not.toContain('cancel r');
   });
 });

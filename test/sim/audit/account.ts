@@ -48,6 +48,8 @@ export class Account {
   /** Loading, since when. */
   loadingSince = -1;
   loadFailed = false;
+  /** It was only declined: that ends nobody. */
+  loadDeclined = false;
   /** It also shares a block that failed for another one, behind which it may be computed again. */
   sharesBad = false;
   /** The last wait for a load: when it began, and when the load was over. */
@@ -57,6 +59,8 @@ export class Account {
   container: string | null = null;
   /** Its connector failed when it was added. */
   isDoomed = false;
+  /** It was in no plan yet. */
+  isNew = true;
   /** Times that it was given blocks. */
   admissions = 0;
   /** The step that admitted it last, or began to load for it. */

@@ -98,7 +98,12 @@ export class Auditor {
       account.endsLate = false;
       if (account.unsure) account.expected = seen.placeholders;
       account.unsure = false;
-      if (account.loadFailed && account.loadingSince < 0 && this.ledger.rules.loadFailurePolicy === 'fail') {
+      if (
+        account.loadFailed &&
+        !account.loadDeclined &&
+        account.loadingSince < 0 &&
+        this.ledger.rules.loadFailurePolicy === 'fail'
+      ) {
         throw new Violation('I14', `${account.name} goes on, though its load has failed`);
       }
     }

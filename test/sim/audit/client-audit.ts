@@ -54,7 +54,7 @@ export class ClientAudit {
     if (account.isCancelled)
       throw new Violation('I5', `the connector was asked twice to stop sending ${name}`);
     account.isCancelled = true;
-    if (!this.#cancellable.has(account))
+    if (!this.#cancellable.has(account) && !this.#isLate(account))
       throw new Violation('I6', `the connector was asked to stop sending ${name}, which nobody aborted`);
   }
 
@@ -148,7 +148,7 @@ export class ClientAudit {
 
   /** Whether an abort is about a finished request that its connector still reads, and is asked to stop: the newest of its id. */
   #stopsSending(key: string | number, cancels: Set<Account>): boolean {
-    const { rules, live, held, isScheduling, now } = this.#ledger;
+    const { rules, live, held } = this.#ledger;
     if (!rules.cancels) return false;
     const named = typeof key === 'string' ? live.get(key) : undefined;
     if (named !== undefined && named.toldReason === null) return false;
@@ -156,10 +156,8 @@ export class ClientAudit {
       .filter((account) => (account.asked.id === key || account.handle === key) && this.#isSent(account))
       .sort((a, b) => b.nth - a.nth);
     if (sent.length === 0) return false;
-    const isLate = ({ endedAt, isLive }: Account): boolean =>
-      isScheduling && !isLive && rules.reclaimDeadline > 0 && now - endedAt >= rules.reclaimDeadline;
     const [newest] = sent;
-    if (!isLate(newest)) {
+    if (!this.#isLate(newest)) {
       this.#cancellable.add(newest);
       if (!newest.isCancelled) cancels.add(newest);
       return true;
@@ -168,6 +166,12 @@ export class ClientAudit {
     this.#ledger.unsureAborts++;
     for (const account of sent) this.#cancellable.add(account);
     return true;
+  }
+
+  /** Whether it has finished, and making this plan gives it up to wait for its blocks. */
+  #isLate({ endedAt, isLive }: Account): boolean {
+    const { rules, isScheduling, now } = this.#ledger;
+    return isScheduling && !isLive && rules.reclaimDeadline > 0 && now - endedAt >= rules.reclaimDeadline;
   }
 
   /** Whether it has finished and something uses its blocks, for which somebody waits. */

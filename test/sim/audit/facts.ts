@@ -94,6 +94,8 @@ export interface EntryFacts {
   kind: 'running' | 'new' | 'resumed';
   scheduled: number;
   computed: number;
+  /** What its client is told of a prefix that was cached, or loaded. */
+  cached: number;
   drafts: number;
   /** Most tokens that it may bring. */
   samples: number;
@@ -136,6 +138,8 @@ export interface ReportFacts {
   rank: number;
   /** The step that began the load, if the worker says so. */
   step?: number;
+  /** Whoever was to send has declined: the request is computed, whatever the policy. */
+  declined?: true;
 }
 
 /** A block that did not arrive; its request, if the worker says so; the child that was to fill it. */

@@ -150,6 +150,13 @@ export class SightAudit {
     checkGauges(sight);
     const { due, held, finishedIds, live } = this.#ledger;
     const quarantined = new Set(sight.quarantined.map(({ handle }) => handle));
+    for (const { name, handle, uses, isCancelled } of held) {
+      if (quarantined.has(handle) && !isCancelled && [...uses].some(isSending))
+        throw new Violation(
+          'I6',
+          `${name} is quarantined, and its connector was not asked to stop sending it`,
+        );
+    }
     const outstanding = [...held].some(({ handle }) => !quarantined.has(handle));
     const work = due.size > 0 || finishedIds.length > 0 || outstanding;
     if ((work || sight.connectorWorks) && !sight.hasWork)
@@ -179,4 +186,9 @@ export class SightAudit {
     const told = [JSON.stringify(sight.anomalies), JSON.stringify(Object.fromEntries(anomalies))];
     throw new Violation('I8', `anomalies ${told[0]}, caused ${told[1]}`);
   }
+}
+
+/** Whether a use is that of a connector which reads the blocks. */
+function isSending(use: string): boolean {
+  return /^store:\d+:\d+$/.test(use);
 }

@@ -97,6 +97,12 @@ export class StepAudit {
     const isEither = account.conversation !== null && account.wasEverPreempted && facts.kind !== 'running';
     if (facts.kind !== kind && !isEither)
       throw new Violation('I2', `${name} is scheduled as ${facts.kind}, expected ${kind}`);
+    if (account.isNew && facts.cached !== computed)
+      throw new Violation(
+        'I14',
+        `${name} goes on behind ${computed} tokens, its client hears of ${facts.cached}`,
+      );
+    account.isNew = false;
     if (scheduled < 1 || computed < 0) throw fail(`${name}: ${scheduled} tokens from ${computed} on`);
     const known = account.numTokens + account.expected;
     const after = computed + scheduled;

@@ -272,7 +272,7 @@ export class TransferAudit {
   }
 
   /** Of several loads of a request that a report may be about it is the oldest. */
-  #failedWhole({ handle, child, rank, step }: ReportFacts): void {
+  #failedWhole({ handle, child, rank, step, declined }: ReportFacts): void {
     // What a step in flight waits for can fail also when its request has ended: others may have found its blocks.
     const isOwnRank = this.#isRank(child, rank);
     const isNamed = (loadStep: number): boolean => step === undefined || step === loadStep;
@@ -289,7 +289,7 @@ export class TransferAudit {
       return;
     }
     const isWaiting = account.waitsForLoad && account.loadChild === child;
-    if (isWaiting && isOwnRank && isNamed(account.loadStep)) this.#markFailed(account);
+    if (isWaiting && isOwnRank && isNamed(account.loadStep)) this.#markFailed(account, true, declined);
     else if (account.waitsForLoad || !account.uses.has(`load:${child}:${rank}`))
       this.#ledger.anomaly('wrong-owner');
   }
@@ -339,11 +339,17 @@ export class TransferAudit {
     }
   }
 
-  /** @param isSure whether the load that failed is one that still matters to it */
-  #markFailed(account: Account, isSure = true): void {
+  /**
+   * @param isSure whether the load that failed is one that still matters to it
+   * @param isDeclined it failed before anything was written
+   */
+  #markFailed(account: Account, isSure = true, isDeclined = false): void {
     const matters = account.waitsForLoad || account.container === 'running';
-    if (isSure && matters) account.loadFailed = true;
-    this.#mayFail(account);
+    if (isSure && matters) {
+      account.loadDeclined = isDeclined && (account.loadDeclined || !account.loadFailed);
+      account.loadFailed = true;
+    }
+    if (!isDeclined) this.#mayFail(account);
   }
 
   #mayFail(account: Account): void {
@@ -364,7 +370,7 @@ export class TransferAudit {
   #loadEnded(account: Account): void {
     if (!account.waitsForLoad) return;
     this.#ledger.waited(account);
-    if (account.loadFailed) this.#markFailed(account);
+    if (account.loadFailed) this.#markFailed(account, true, account.loadDeclined);
   }
 
   /** The connector does nothing for a load any more, and what it did does not count. */

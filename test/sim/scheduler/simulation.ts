@@ -22,7 +22,7 @@ export class Simulation {
   /** Events so far. */
   step = 0;
   readonly #rng: Record<
-    'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'verdicts' | 'timeouts',
+    'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'verdicts' | 'timeouts' | 'holds',
     Rng
   >;
   readonly #dice: EventDice<Event>;
@@ -46,6 +46,7 @@ export class Simulation {
       fabric: stream('fabric'),
       verdicts: stream('verdicts on loads'),
       timeouts: stream('timeouts of requests'),
+      holds: stream('holds of loads that are done'),
     };
     this.#dice = new EventDice(EVENTS, workload.weights);
     const isNamed = () => !this.#strikes('blockUnnamed', this.#rng.fabric);
@@ -314,8 +315,18 @@ export class Simulation {
     const rng = this.#rng.clients;
     const handle = this.#anyHandle(rng);
     if (handle === undefined) return;
-    const hold = drawHold(handle, rng);
-    if (this.world.hold(handle, hold.kind, hold.owner)) this.#holds.push(hold);
+    const loaded = this.#rng.holds.chance(0.3) ? this.#anyLoaded() : undefined;
+    const hold: Hold =
+      loaded === undefined ? drawHold(handle, rng) : { handle: loaded, kind: 'load', owner: 'once more' };
+    if (this.world.hold(hold.handle, hold.kind, hold.owner)) this.#holds.push(hold);
+  }
+
+  /** A request whose load is done, and that was not admitted yet. */
+  #anyLoaded(): number | undefined {
+    const loaded = this.world.scheduler
+      .inspect()
+      .requests.filter(({ load, outstanding }) => load !== null && outstanding?.hasAny('load') !== true);
+    return loaded.length === 0 ? undefined : this.#rng.holds.pick(loaded).handle;
   }
 
   #complete(): void {

@@ -81,6 +81,7 @@ export class Observer {
       kind: KINDS[plan.kinds[i]],
       scheduled: plan.numScheduledTokens[i],
       computed: plan.numComputedTokens[i],
+      cached: plan.requests[i]?.numCachedTokens ?? -1,
       drafts: plan.numDraftTokens[i],
       samples: plan.maxOutputTokens[i],
       numBlocks: plan.numBlocks[i],

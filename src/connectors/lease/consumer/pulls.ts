@@ -1,14 +1,14 @@
 import type { Match } from '../../../scheduler/connector/connector.js';
 import type { BlockLists, KvView } from '../../../scheduler/connector/kv-view.js';
 import type { Request } from '../../../scheduler/request/request.js';
-import { type Extent, readHandOver, usableExtent } from '../wire/hand-over.js';
+import { type Extent, type HandOverParams, readHandOver, usableExtent } from '../wire/hand-over.js';
 import type { OrderLog } from '../wire/order-log.js';
 import type { LoadOrder } from '../wire/orders.js';
 
 /** A request whose prompt another engine has computed. */
 interface Pull {
-  /** What can be loaded; null = nothing. */
-  readonly usable: Extent | null;
+  /** What can be loaded. */
+  readonly usable: Extent;
   /** Ranks that have found the lease alive. */
   readonly found: Set<number>;
   /**
@@ -35,11 +35,14 @@ export class Pulls {
     loads: 0,
     lost: 0,
     localHits: 0,
+    givenBack: 0,
   };
   readonly #numRanks: number;
   readonly #log: OrderLog;
   readonly #pulls = new Map<number, Pull>();
   #loads: LoadOrder[] = [];
+  /** Handle under which the last lease was given back that was no request's: below 0. */
+  #lastForgone = 0;
   #view!: KvView;
   #settings = '';
 
@@ -67,17 +70,24 @@ export class Pulls {
       this.counts.badParams++;
       return;
     }
-    if (params.settings !== this.#settings) {
-      this.counts.otherSettings++;
+    const isOther = params.settings !== this.#settings;
+    const usable = isOther ? null : usableExtent(params, this.#view.tokens(request), adapter);
+    if (usable === null) {
+      this.counts[isOther ? 'otherSettings' : 'otherTokens']++;
+      // Nobody else will read it.
+      this.#forgoAll(params);
       return;
     }
-    const usable = usableExtent(params, this.#view.tokens(request), adapter);
-    if (usable === null) this.counts.otherTokens++;
-    const { remoteRequestId: key, remoteAddresses: addresses, leaseMs } = params;
-    this.#pulls.set(handle, { usable, found: new Set(), state: usable === null ? 'lost' : 'asking' });
-    this.#log.add({ kind: 'watch', handle, key, addresses, leaseMs });
-    // Nobody else will read it.
-    if (usable === null) this.#log.add({ kind: 'forgo', handle });
+    this.#pulls.set(handle, { usable, found: new Set(), state: 'asking' });
+    this.#watch(handle, params);
+  }
+
+  /** No request reads the lease that these params name. */
+  giveBack(transferParams: unknown): void {
+    const params = readHandOver(transferParams, this.#numRanks);
+    if (params === null) return;
+    this.counts.givenBack++;
+    this.#forgoAll(params);
   }
 
   /** A rank found the lease of a request alive. */
@@ -90,14 +100,26 @@ export class Pulls {
     this.#view.wake(handle);
   }
 
+  /** A rank was not told for too long that the lease of a request holds: it asks again. */
+  doubted(handle: number, rank: number): void {
+    const pull = this.#pulls.get(handle);
+    if (pull?.state !== 'asking' && pull?.state !== 'alive') return;
+    pull.state = 'asking';
+    pull.found.delete(rank);
+  }
+
+  /** The peer has refused a read of the request before a byte of it was copied. */
+  declined(handle: number): void {
+    const pull = this.#pulls.get(handle);
+    if (pull?.state === 'taken') this.#lose(handle, pull);
+  }
+
   /** A rank cannot read the lease of a request any more. */
   lost(handle: number): void {
     const pull = this.#pulls.get(handle);
     if (pull?.state !== 'asking' && pull?.state !== 'alive') return;
     if (pull.state === 'asking') this.#view.wake(handle);
-    pull.state = 'lost';
-    this.counts.lost++;
-    this.#log.add({ kind: 'forgo', handle });
+    this.#lose(handle, pull);
   }
 
   /** What can be loaded for a request; null = nothing. */
@@ -152,6 +174,24 @@ export class Pulls {
     this.#pulls.delete(handle);
     if (pull.state !== 'lost' && pull.state !== 'done') this.#log.add({ kind: 'forgo', handle });
   }
+
+  #lose(handle: number, pull: Pull): void {
+    pull.state = 'lost';
+    this.counts.lost++;
+    this.#log.add({ kind: 'forgo', handle });
+  }
+
+  #watch(handle: number, params: HandOverParams): void {
+    const { remoteRequestId: key, remoteAddresses: addresses, leaseMs } = params;
+    this.#log.add({ kind: 'watch', handle, key, addresses, leaseMs });
+  }
+
+  /** Gives a lease back that no request of this engine reads. It is watched under a handle that is no request's. */
+  #forgoAll(params: HandOverParams): void {
+    const handle = --this.#lastForgone;
+    this.#watch(handle, params);
+    this.#log.add({ kind: 'forgo', handle });
+  }
 }
 
 /**
@@ -159,7 +199,6 @@ export class Pulls {
  * sample from.
  */
 function loadable({ usable }: Pull, { numTokens }: Request): number {
-  if (usable === null) return 0;
   const count = Math.min(usable.numTokens, numTokens - 1);
   return count < (usable.from ?? 0) ? 0 : count;
 }

@@ -70,7 +70,7 @@ export class Reads {
     const watch = this.#watches.get(handle);
     if (watch?.state !== 'alive' || watch.peer.state === 'dead' || watch.peer.state === 'refused') {
       this.counts.failed++;
-      this.#report(handle, step, false);
+      this.#report({ handle, step, declined: true }, false);
       if (watch !== undefined) this.#watches.leave(watch, now);
       return;
     }
@@ -84,6 +84,7 @@ export class Reads {
       notBefore,
       ...times,
       phase: 'opening',
+      isDeclined: false,
       numCopies: 0,
       stop: null,
     };
@@ -101,8 +102,6 @@ export class Reads {
     const parts = blocks.map((own, group) =>
       (lists[group] ?? []).slice(firsts[group], firsts[group] + own.length),
     );
-    read.phase = 'copying';
-    read.movedAt = this.#options.now();
     const isWhole =
       lists.length === blocks.length &&
       // What the client's params say of it is not believed.
@@ -110,9 +109,14 @@ export class Reads {
       numTokens <= most &&
       // Block 0 holds nothing: what the other side let go cannot be read there.
       parts.every((part, i) => part.length === blocks[i].length && !part.includes(0));
-    if (!isWhole) this.fail(read);
+    if (!isWhole) {
+      this.fail(read);
+      return;
+    }
+    read.phase = 'copying';
+    read.movedAt = this.#options.now();
     // Behind the end of a block a window of one token needs nothing: only that it was computed.
-    else if (blocks.every(({ length }) => length === 0)) this.#askWhether(read);
+    if (blocks.every(({ length }) => length === 0)) this.#askWhether(read);
     else if (peer.source !== null) this.#copy(read, Int32Array.from(parts.flat()));
     else this.#stream(read, lists);
   }
@@ -141,7 +145,7 @@ export class Reads {
     this.counts.ok++;
     this.#forget(read);
     this.#watches.drop(read.watch);
-    this.#report(handle, read.step, true);
+    this.#report({ handle, step: read.step }, true);
   }
 
   /** The peer refuses the read. */
@@ -159,6 +163,7 @@ export class Reads {
   fail(read: Read, isRefused = false): void {
     if (read.phase === 'failed') return;
     this.counts[isRefused ? 'refused' : 'failed']++;
+    read.isDeclined = read.phase === 'opening';
     read.phase = 'failed';
     read.stop?.();
     if (read.numCopies === 0) this.#endFailed(read);
@@ -260,7 +265,7 @@ export class Reads {
     this.#forget(read);
     read.watch.read = null;
     this.#watches.leave(read.watch, this.#options.now());
-    this.#report(read.order.handle, read.step, false);
+    this.#report({ handle: read.order.handle, step: read.step, declined: read.isDeclined }, false);
   }
 
   #forget(read: Read): void {
@@ -268,9 +273,9 @@ export class Reads {
     this.#streams.delete(read);
   }
 
-  #report(handle: number, step: number, isGood: boolean): void {
-    this.#received.push({ handle, step });
-    if (!isGood) this.#failed.push({ handle, step });
+  #report(report: TransferReport, isGood: boolean): void {
+    this.#received.push(report);
+    if (!isGood) this.#failed.push(report);
   }
 
   #ask(read: Read, now: number): void {

@@ -15,6 +15,8 @@ export interface Watch {
   state: 'asking' | 'alive' | 'lost' | 'reading' | 'leaving';
   /** When the state began. */
   since: number;
+  /** When the peer last said that the lease is alive. */
+  aliveAt: number;
   read: Read | null;
 }
 
@@ -36,6 +38,8 @@ export interface Read {
   askedAt: number;
   /** When the read last came further. */
   movedAt: number;
+  /** It failed before the peer had named the blocks, so nothing was written. */
+  isDeclined: boolean;
   /** Copies of this side that may still write the request's blocks. */
   numCopies: number;
   /** Stops the copies, as far as they have not begun. */

@@ -1,5 +1,5 @@
 import type { Answer } from '../wire/messages.js';
-import type { WatchOrder } from '../wire/orders.js';
+import type { LeaseSaid, WatchOrder } from '../wire/orders.js';
 import type { Peer } from './peer.js';
 import type { Peers } from './peers.js';
 import type { Read, Watch } from './watch.js';
@@ -29,6 +29,7 @@ export class Watches {
   readonly #watches = new Map<number, Watch>();
   #settings = '';
   #alive: number[] = [];
+  #doubted: number[] = [];
   #lost: number[] = [];
 
   constructor(options: WatchesOptions, peers: Peers) {
@@ -43,7 +44,7 @@ export class Watches {
 
   /** Whether the scheduler side is to be told of something. */
   get hasNews(): boolean {
-    return this.#alive.length + this.#lost.length > 0;
+    return this.#alive.length + this.#doubted.length + this.#lost.length > 0;
   }
 
   get settings(): string {
@@ -61,7 +62,8 @@ export class Watches {
   /** Begins to keep a lease alive. */
   add({ handle, key, addresses, leaseMs }: WatchOrder, now: number): void {
     const peer = this.#peers.use(addresses[this.#options.rank] ?? '', now);
-    const watch: Watch = { handle, key, peer, leaseMs, state: 'asking', since: now, read: null };
+    const times = { since: now, aliveAt: now };
+    const watch: Watch = { handle, key, peer, leaseMs, state: 'asking', ...times, read: null };
     this.#watches.set(handle, watch);
     if (peer.state === 'refused') this.#lose(watch);
     else if (peer.state === 'ready') this.#ask(peer, [key], now);
@@ -138,9 +140,16 @@ export class Watches {
     }
   }
 
-  /** Tells the peer that a lease is needed no more: now, or when the peer is there. */
+  /**
+   * Tells the peer that a lease is needed no more: now, or when the peer is there. While another request of this engine
+   * watches the same lease, that one tells the peer in the end.
+   */
   leave(watch: Watch, now: number): void {
     const { peer, key } = watch;
+    if (this.#isShared(watch)) {
+      this.drop(watch);
+      return;
+    }
     if (peer.state === 'calling' && watch.state !== 'leaving') {
       watch.state = 'leaving';
       watch.since = now;
@@ -163,6 +172,7 @@ export class Watches {
     const { retryMs, peerTimeoutMs } = this.#options;
     for (const watch of this.#watches.values()) {
       if (stood) watch.since = now;
+      if (watch.state === 'alive' && now - watch.aliveAt > watch.leaseMs) this.#doubt(watch, now);
       const { peer, state, since } = watch;
       const waited = now - since;
       const patience = peer.state === 'dead' ? 2 * retryMs : peerTimeoutMs;
@@ -177,10 +187,11 @@ export class Watches {
     for (const watch of [...this.#watches.values()]) if (watch.read === null) this.leave(watch, now);
   }
 
-  /** What the scheduler side is to be told: handles of requests whose leases were found alive, or are lost. */
-  takeNews(): { alive: readonly number[]; lost: readonly number[] } {
-    const news = { alive: this.#alive, lost: this.#lost };
+  /** What the scheduler side is to be told: handles of requests whose leases were found alive, are in doubt, or are lost. */
+  takeNews(): Pick<LeaseSaid, 'alive' | 'doubted' | 'lost'> {
+    const news = { alive: this.#alive, doubted: this.#doubted, lost: this.#lost };
     if (this.#alive.length > 0) this.#alive = [];
+    if (this.#doubted.length > 0) this.#doubted = [];
     if (this.#lost.length > 0) this.#lost = [];
     return news;
   }
@@ -193,7 +204,24 @@ export class Watches {
     this.#peers.send(peer, { kind: 'beat', settings: this.#settings, keys }, now, true);
   }
 
+  /** Whether another request watches the same lease. */
+  #isShared(watch: Watch): boolean {
+    for (const other of this.#watches.values()) {
+      if (other !== watch && other.key === watch.key && other.peer === watch.peer) return true;
+    }
+    return false;
+  }
+
+  /** Nobody was told for longer than a lease lasts that this one holds: it is asked about again. */
+  #doubt(watch: Watch, now: number): void {
+    watch.state = 'asking';
+    watch.since = now;
+    this.#alive = this.#alive.filter((handle) => handle !== watch.handle);
+    this.#doubted.push(watch.handle);
+  }
+
   #find(watch: Watch, now: number): void {
+    watch.aliveAt = now;
     if (watch.state !== 'asking') return;
     watch.state = 'alive';
     watch.since = now;

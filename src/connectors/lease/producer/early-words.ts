@@ -1,20 +1,19 @@
 /** What a peer said of a lease before it was granted. */
 interface Word<Reading> {
   isReleased: boolean;
-  readonly readings: Reading[];
+  /** The read that was announced first. */
+  reading: Reading | null;
 }
 
 /** Leases of which words are kept at most. */
 const MAX_KEYS = 1024;
-/** Reads of one lease that are kept at most. */
-const MAX_READINGS = 16;
 
 /**
  * What peers said of leases that were not granted yet: a message can overtake the plan that grants the lease. The words
  * take effect with the grant. There is a bound, since a foreign peer may name any lease; behind it the oldest are
  * forgotten.
  */
-export class EarlyWords<Reading extends { readonly transfer: string }> {
+export class EarlyWords<Reading extends { readonly transfer: string; readonly life: string }> {
   readonly #words = new Map<string, Word<Reading>>();
 
   /** Leases of which words are kept. */
@@ -22,19 +21,18 @@ export class EarlyWords<Reading extends { readonly transfer: string }> {
     return this.#words.size;
   }
 
-  /** Keeps a release. @returns true */
-  release(key: string): boolean {
-    this.#at(key).isReleased = true;
+  /** Keeps a release by a peer of this life, unless another peer is to read. @returns true */
+  release(key: string, life: string): boolean {
+    const word = this.#at(key);
+    if (word.reading === null || word.reading.life === life) word.isReleased = true;
     return true;
   }
 
-  /** Keeps an announced read. @returns false if there are too many of this lease */
+  /** Keeps an announced read. @returns false if another one of this lease was announced before */
   read(key: string, reading: Reading): boolean {
-    const { readings } = this.#at(key);
-    if (readings.some(({ transfer }) => transfer === reading.transfer)) return true;
-    if (readings.length >= MAX_READINGS) return false;
-    readings.push(reading);
-    return true;
+    const word = this.#at(key);
+    word.reading ??= reading;
+    return word.reading.transfer === reading.transfer;
   }
 
   /** Takes out what was said of a lease. */
@@ -47,7 +45,7 @@ export class EarlyWords<Reading extends { readonly transfer: string }> {
   #at(key: string): Word<Reading> {
     const known = this.#words.get(key);
     if (known !== undefined) return known;
-    const word = { isReleased: false, readings: [] };
+    const word: Word<Reading> = { isReleased: false, reading: null };
     this.#words.set(key, word);
     if (this.#words.size > MAX_KEYS) {
       const [oldest] = this.#words.keys();

@@ -22,8 +22,8 @@ export interface Grant {
   readonly orderedAt: number;
   /** `pending`: a step may still write the blocks. `over`: a copy of this side still reads them, and nobody else may. */
   state: 'pending' | 'leased' | 'over';
-  /** Reads that were announced, by transfer. */
-  readonly readings: Map<string, Reading>;
+  /** The read that was announced, and is not over: there is one at a time. Null: nobody reads. */
+  reading: Reading | null;
   /** Copies of this side that read the blocks. */
   numCopies: number;
   /** The request's client has gone: the lease is not renewed any more, and ends with the reads that are open. */

@@ -22,7 +22,7 @@ export type LeaseTimes = Pick<LeaseOrders, 'life' | 'leaseMs' | 'maxQueueMs'>;
  * it ends the lease. So a lease can be ended at any time, and a peer that was stopped for an hour reads nothing wrong.
  *
  * Invariants: a grant is in `#byKey` and `#byHandle` until its handle stands in `#sent`; it is in `#leases` exactly while
- * its state is `leased`; `#byTransfer` has exactly the readings of all grants.
+ * its state is `leased`; `#byTransfer` has exactly the reading of each grant.
  */
 export class Granter {
   readonly counts: Record<'granted' | LeaseEnd, number> = {
@@ -90,14 +90,14 @@ export class Granter {
     const { key, handle, blocks, fewest, most, readableFrom } = order;
     this.#lastNumber = leaseNumber(this.#life, key) ?? this.#lastNumber;
     const grant: Grant = {
-      ...{ key, handle, blocks, fewest, most, readableFrom, orderedAt: now, readings: new Map() },
+      ...{ key, handle, blocks, fewest, most, readableFrom, orderedAt: now, reading: null },
       ...{ state: 'pending', numCopies: 0, isCancelled: false },
     };
     this.#byKey.set(key, grant);
     this.#byHandle.set(handle, grant);
     this.#pending.add(grant);
     const word = this.#early.take(key);
-    for (const reading of word?.readings ?? []) this.#read(grant, reading);
+    if (word !== undefined && word.reading !== null) this.#read(grant, word.reading);
     if (word?.isReleased) this.#end(grant, 'released', 'released');
     else if (this.#failed.delete(handle) && readableFrom >= 0)
       this.#end(grant, 'failed', 'its KV was not computed');
@@ -130,10 +130,10 @@ export class Granter {
     const grant = this.#byHandle.get(handle);
     if (grant === undefined || grant.state === 'over') return;
     if (atOnce) this.#end(grant, 'failed', 'its KV was lost');
-    else if (grant.readings.size === 0) this.#end(grant, 'cancelled', 'cancelled');
+    else if (grant.reading === null) this.#end(grant, 'cancelled', 'cancelled');
     else {
       grant.isCancelled = true;
-      for (const reading of grant.readings.values()) this.#events.cancelled(reading, grant);
+      this.#events.cancelled(grant.reading, grant);
     }
   }
 
@@ -142,19 +142,27 @@ export class Granter {
     const grant = this.#byKey.get(key);
     if (grant === undefined) return this.#isEarly(key) ? 'early' : 'gone';
     if (grant.state === 'over' || grant.isCancelled) return 'gone';
-    if (grant.readings.size === 0 && now - grant.orderedAt > this.#maxQueueMs) {
+    if (grant.reading === null && now - grant.orderedAt > this.#maxQueueMs) {
       this.#end(grant, 'expired', 'its reader has queued for too long');
       return 'gone';
     }
     return grant.state === 'pending' || this.#renew(grant, now) ? 'alive' : 'gone';
   }
 
-  /** A peer announces a read; it is told now or later whether it may begin. */
+  /**
+   * A peer announces a read; it is told now or later whether it may begin. There is one reader at a time: the first one ends
+   * the lease with its last question, and another one would have copied in vain.
+   */
   open(key: string, reading: Reading, now: number): void {
     const grant = this.#byKey.get(key);
     if (grant === undefined) {
-      if (this.#isEarly(key) && this.#early.read(key, reading)) return;
-      this.#events.closed(reading, 'its lease is over');
+      const isEarly = this.#isEarly(key);
+      if (isEarly && this.#early.read(key, reading)) return;
+      this.#events.closed(reading, isEarly ? 'another one reads it' : 'its lease is over');
+      return;
+    }
+    if (grant.reading !== null && grant.reading.transfer !== reading.transfer) {
+      this.#events.closed(reading, 'another one reads it');
       return;
     }
     const isOver = grant.state === 'over' || grant.isCancelled;
@@ -179,18 +187,23 @@ export class Granter {
     if (this.#done.has(transfer)) return true;
     const grant = this.#byTransfer.get(transfer);
     if (grant?.state !== 'leased' || !this.#leases.mayRead(grant.key, now)) return false;
-    grant.readings.delete(transfer);
+    grant.reading = null;
     this.#byTransfer.delete(transfer);
     this.#done.add(transfer);
-    this.#end(grant, 'read', 'another reader has had it');
+    this.#end(grant, 'read', 'it was read');
     return true;
   }
 
-  /** A peer needs the blocks of a lease no more. @returns false if there is no such lease */
-  release(key: string): boolean {
+  /**
+   * A peer of this life needs the blocks of a lease no more. While another peer reads them, it has nothing to say.
+   * @returns false if there is no such lease
+   */
+  release(key: string, life: string): boolean {
     const grant = this.#byKey.get(key);
-    if (grant === undefined) return this.#isEarly(key) && this.#early.release(key);
-    if (grant.state !== 'over') this.#end(grant, grant.isCancelled ? 'cancelled' : 'released', 'released');
+    if (grant === undefined) return this.#isEarly(key) && this.#early.release(key, life);
+    const isOurs = grant.reading === null || grant.reading.life === life;
+    if (grant.state !== 'over' && isOurs)
+      this.#end(grant, grant.isCancelled ? 'cancelled' : 'released', 'released');
     return true;
   }
 
@@ -243,7 +256,7 @@ export class Granter {
   }
 
   #read(grant: Grant, reading: Reading): void {
-    grant.readings.set(reading.transfer, reading);
+    grant.reading = reading;
     this.#byTransfer.set(reading.transfer, grant);
   }
 
@@ -252,7 +265,7 @@ export class Granter {
     this.#leases.grant(grant.key, now, this.#leaseMs);
     grant.state = 'leased';
     this.counts.granted++;
-    for (const reading of grant.readings.values()) this.#events.opened(reading, grant);
+    if (grant.reading !== null) this.#events.opened(grant.reading, grant);
   }
 
   #renew(grant: Grant, now: number): boolean {
@@ -266,11 +279,12 @@ export class Granter {
     this.#pending.delete(grant);
     if (grant.state === 'leased') this.#leases.release(grant.key);
     grant.state = 'over';
-    for (const reading of grant.readings.values()) {
+    const { reading } = grant;
+    grant.reading = null;
+    if (reading !== null) {
       this.#byTransfer.delete(reading.transfer);
       this.#events.closed(reading, reason);
     }
-    grant.readings.clear();
     if (grant.numCopies === 0) this.#finish(grant);
   }
 

@@ -117,7 +117,7 @@ export class Producer {
         this.#confirm({ peer, life: from, transfer: message.transfer }, now);
         break;
       case 'release':
-        for (const key of message.keys) this.grants.release(key);
+        for (const key of message.keys) this.grants.release(key, from);
         break;
     }
   }

@@ -77,6 +77,8 @@ export interface LeaseSaid {
   readonly taken: number;
   /** Handles of requests whose lease was found alive. */
   readonly alive: readonly number[];
+  /** Handles of requests whose lease was found alive so long ago that it may be over: it is asked about again. */
+  readonly doubted: readonly number[];
   /** Handles of requests whose lease cannot be read any more. */
   readonly lost: readonly number[];
 }

@@ -8,11 +8,13 @@ import { isKept } from './places.js';
 export function checkSettled(
   stage: Stage,
   { groups }: KvView,
-  { handle }: Request,
+  { handle, session, numTokens: known }: Request,
   rows: BlockLists,
   { numTokens, numSettledTokens, readableFrom }: KvExtent,
 ): void {
-  const there = readableFrom < 0 ? numTokens : numSettledTokens;
+  // The transcript of a session has the next chunk in place of an answer's last token, which a draft may have computed.
+  const most = session === null ? known : known - 1;
+  const there = Math.min(readableFrom < 0 ? numTokens : numSettledTokens, most);
   for (const [group, { blockSize }] of groups.entries()) {
     for (let index = 0; (index + 1) * blockSize <= there; index++) {
       if (!isKept(rows, { group, index })) continue;

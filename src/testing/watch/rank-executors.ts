@@ -1,6 +1,5 @@
 import type { StepTables } from '../../core/tables.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from '../../engine/executor/executor.js';
-import type { ReferenceFault } from '../../executors/reference/faults.js';
 import type { ReferenceExecutorOptions } from '../../executors/reference/options.js';
 import { ReferenceExecutor } from '../../executors/reference/reference-executor.js';
 
@@ -75,7 +74,7 @@ export class RankExecutors implements Executor {
   }
 
   /** The first fault that a rank has found, and that no step which failed before explains. */
-  firstFault(rank: number): ReferenceFault | undefined {
+  firstFault(rank: number): ReferenceExecutor['faults'][number] | undefined {
     return this.ranks[rank].faults.find(({ step }) => !this.#isExcused(step));
   }
 

@@ -300,4 +300,22 @@ describe('what is settled while a step is planned', () => {
     driver.update();
     drain(driver);
   });
+
+  it('nor when a request ends meanwhile, of which the pool can hold no more', () => {
+    const { driver, connector, told } = watched({
+      ...{ numBlocks: 11, kvGroups: GROUPS, reserveFullIsl: false, maxNumBatchedTokens: 9 },
+    });
+    driver.add({ id: 'a', prompt: prompt(1), maxTokens: 9 });
+    driver.add({ id: 'b', prompt: prompt(20, 1), maxTokens: 60 });
+    let plan = driver.schedule();
+    while (told('b') === undefined) {
+      driver.update();
+      plan = driver.schedule();
+    }
+    expect(told('b')?.slice(0, 4)).toEqual(['length', 20, 20, -1]);
+    expect([plan.requests[0].id, plan.numComputedTokens[0]]).toEqual(['a', 3]);
+    expect(connector.others).toEqual([['a', 3]]);
+    driver.update();
+    drain(driver);
+  });
 });

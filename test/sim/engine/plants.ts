@@ -219,13 +219,6 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: '',
   },
   {
-    name: 'plannedBeforeAnEnd',
-    why: 'a request ends while others were just planned, and what they will compute counts as settled',
-    file: 'src/scheduler/schedule/running-pass.ts',
-    text: '      plan.numRequests = at;\n      if (endOutgrown',
-    replacement: '      if (endOutgrown',
-  },
-  {
     name: 'foreignInvalid',
     why: 'a block that one child could not load fails the load of another',
     file: 'src/scheduler/loads/load-failure.ts',

@@ -17,6 +17,9 @@ export interface Chances {
   readonly compute: number;
   /** A lane goes on by half a job. */
   readonly copy: number;
+  /** Of each step: it fails, and of each row: it fails alone. What it computed is left as garbage. */
+  readonly stepFails: number;
+  readonly rowFails: number;
   /** Of each job: its copy fails. */
   readonly copyFails: number;
   /** A worker is not asked. */
@@ -61,6 +64,7 @@ type Changes = Partial<Omit<Scene, 'chances'>> & { chances?: Partial<Chances> };
 
 const CHANCES: Chances = {
   ...{ submit: 30, abort: 12, session: 0, sameId: 0, idle: 15, compute: 60, copy: 50, copyFails: 0 },
+  ...{ stepFails: 0, rowFails: 0 },
   ...{ skipWorker: 0, loseReport: 0, repeatReport: 0, askTwice: 0, reset: 0, pause: 0, fence: 0, kill: 0 },
 };
 
@@ -114,6 +118,10 @@ export const SCENES: readonly Scene[] = [
   scene('ids are used again at once', { chances: { sameId: 70, abort: 30 } }),
   scene('copies fail, and requests with them', { chances: { copyFails: 15 } }),
   scene('copies fail, and are recomputed', { loadFailurePolicy: 'recompute', chances: { copyFails: 20 } }),
+  scene('steps and rows fail, and the same prompts come again', {
+    ...{ numClients: 60, maxNumBatchedTokens: 33 },
+    chances: { stepFails: 5, rowFails: 10, copy: 25 },
+  }),
   scene('reports come twice', { chances: { repeatReport: 30 } }),
   scene('reports are lost', {
     chances: { loseReport: 15 },
@@ -163,6 +171,10 @@ export const SCENES: readonly Scene[] = [
     ...{ loadFailurePolicy: 'recompute', reclaim: 'on-confirmation' },
     chances: { ...HOSTILE, copyFails: 10, copy: 20 },
   }),
+  scene('groups: steps and rows fail, and the same prompts come again', {
+    ...{ kvGroups: [FULL, WINDOW], numBlocks: 81, numClients: 60, maxNumBatchedTokens: 33 },
+    chances: { stepFails: 5, rowFails: 10 },
+  }),
   scene('groups: two engines, and slow copies', {
     ...{ kvGroups: SIZES, numBlocks: 41, numEngines: 2, numClients: 60, chances: { copy: 10, abort: 20 } },
   }),
@@ -171,6 +183,7 @@ export const SCENES: readonly Scene[] = [
 /** Whether requests of the scene may end with an error. */
 export function mayFail({ loadFailurePolicy, deadlines, chances }: Scene): boolean {
   const hasDeadlines = Object.keys(deadlines).length > 0;
+  if (chances.stepFails + chances.rowFails > 0) return true;
   return hasDeadlines || (loadFailurePolicy === 'fail' && (chances.copyFails > 0 || chances.kill > 0));
 }
 

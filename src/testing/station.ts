@@ -56,13 +56,18 @@ export class Station {
       ...{ numBlocks, blockSize: BLOCK_SIZE, maxNumSeqs, maxNumBatchedTokens, maxModelLen: MAX_MODEL_LEN },
       ...{ numSpeculativeTokens, pipelineDepth: depth },
     };
+    const chance = (percent: number) => !around.isCalm() && random.next() * 100 < percent;
+    const { stepFails, rowFails } = scene.chances;
     const executors = new RankExecutors(
       { ...sizes, ...{ kvGroups, enablePrefixCaching, seed: TEXT_SEED } },
       numRanks,
+      {
+        stepFails: () => stepFails > 0 && chance(stepFails),
+        rowFails: () => rowFails > 0 && chance(rowFails),
+      },
     );
     const lanes: ScriptedLane[] = [];
     const watch = new TransferWatch(diary, executors, (what) => around.broke(what));
-    const chance = (percent: number) => !around.isCalm() && random.next() * 100 < percent;
     watch.failChance = () => chance(scene.chances.copyFails);
     const world: ConnectorWorld = {
       ...{ seed, engine: index, numEngines, incarnation, memories: executors.ranks, numRanks, shared, now },
@@ -151,9 +156,10 @@ export class Station {
   check(): void {
     const { trouble, ranks } = this.executors;
     if (trouble !== null) this.#around.broke(trouble);
-    for (const [rank, { numFaults, faults }] of ranks.entries()) {
-      if (numFaults === 0) continue;
-      const { kind, step, id, position, block, owner } = faults[0];
+    for (const [rank, { numFaults }] of ranks.entries()) {
+      const fault = numFaults === 0 ? undefined : this.executors.firstFault(rank);
+      if (fault === undefined) continue;
+      const { kind, step, id, position, block, owner } = fault;
       const where = `position ${position} in block ${block}, written by ${owner ?? 'nobody'}`;
       this.#around.broke(`rank ${rank} finds ${kind} in step ${step}: ${id} reads ${where}`);
     }

@@ -3,7 +3,7 @@ import type { Finished, HandOver, Request, WorkerOutput } from '../../src/index.
 import { Engine } from '../../src/index.js';
 import { ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { ScriptedWorker } from '../support/connector/scripted-worker.js';
-import { prompt } from '../support/driver.js';
+import { codeOf, prompt } from '../support/driver.js';
 import { FakeExecutor, leftovers, rejection } from '../support/engine-bench.js';
 import { RemoteEngine } from './remote-engine.js';
 
@@ -336,6 +336,54 @@ describe('F36 a request that is handed over', () => {
     engine.step();
     expect(ended).toMatchObject([{ handOver: { numTokens: 10, numSettledTokens: 9, readableFrom: 1 } }]);
     engine.dispose();
+  });
+
+  it('whose step failed, by an error row, a throw or a rejection: nothing of that step', async () => {
+    for (const how of ['row', 'throw', 'reject'] as const) {
+      const { ended, connector } = overEngine();
+      const executor = new FakeExecutor(how === 'reject');
+      const options = { numBlocks: 20, blockSize: 4, maxModelLen: 32, maxNumBatchedTokens: 8 };
+      const engine = new Engine({ ...options, executor, connector });
+      const result = engine.submit({ id: 'r', prompt: prompt(20), maxTokens: 4 }).result();
+      const failed = expect(result, how).rejects.toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR' });
+      engine.step();
+      await executor.deliver();
+      executor.answer = ({ numRequests }) => {
+        if (how === 'throw') throw new Error('planted');
+        const tokens = new Int32Array(0);
+        return { tokens, counts: new Int32Array(numRequests), errors: new Uint8Array(numRequests).fill(1) };
+      };
+      engine.step();
+      engine.step();
+      await executor.reject(new Error('planted'));
+      engine.step();
+      expect(ended, how).toMatchObject([
+        { handOver: { numTokens: 8, numSettledTokens: 8, readableFrom: -1 } },
+      ]);
+      expect(ended[0].handOver.blocks[0], how).toHaveLength(2);
+      await failed;
+      engine.dispose();
+      expect(ended, how).toHaveLength(1);
+    }
+  });
+
+  it('of an engine that broke, since its executor never answered: nobody is told anything', () => {
+    const { ended, connector } = overEngine();
+    let now = 0;
+    const options = { numBlocks: 20, blockSize: 4, maxModelLen: 32, maxNumBatchedTokens: 32 };
+    const engine = new Engine({
+      ...options,
+      ...{ executor: new FakeExecutor(true), connector, executorTimeoutMs: 5, now: () => now },
+    });
+    engine
+      .submit({ id: 'r', prompt: prompt(9), maxTokens: 4 })
+      .result()
+      .catch(() => {});
+    engine.step();
+    now = 10;
+    expect(codeOf(() => engine.step())).toBe('ERR_BLOCKSTEP_EXECUTOR_HUNG');
+    engine.dispose();
+    expect(ended).toEqual([]);
   });
 
   it('while its KV is loaded: what was there before', () => {

@@ -26,6 +26,21 @@ export const PLANTS: readonly Plant[] = [
     says: /is written while it is copied away|-read/,
   },
   {
+    name: 'stores what a failed step was to compute',
+    changes: [
+      [
+        '      const request = plan.requests[i];\n',
+        '      const request = plan.requests[i];\n      (this as any)[request.handle] = plan.numComputedTokens[i] + plan.numScheduledTokens[i];\n',
+      ],
+      [
+        '    this.#storeUpTo(request, numSettledTokens);',
+        "    const planned = Math.min((this as any)[request.handle] ?? 0, request.numTokens);\n    this.#storeUpTo(request, _reason === 'error' ? planned : numSettledTokens);",
+      ],
+    ],
+    says: /-read/,
+    finder: 'steps and rows fail, and the same prompts come again',
+  },
+  {
     name: 'ignores notBefore',
     changes: [['submit(load.places, load.blocks, notBefore)', 'submit(load.places, load.blocks)']],
     says: /before step \d+ was executed/,

@@ -108,7 +108,7 @@ export class ConnectorView implements KvView {
 
   extent(request: Request): KvExtent {
     this.#core(request);
-    return kvExtent(this.#owner.state.inFlight, request);
+    return kvExtent(this.#owner.state, request);
   }
 
   hold(handle: number, kind: 'store' | 'lease', owner: string): boolean {

@@ -18,24 +18,37 @@ export interface KvExtent {
   readonly readableFrom: number;
 }
 
+/** The plans whose tokens nobody has written yet, as far as the scheduler knows. */
+export interface UnsettledPlans {
+  /** The plans in flight, oldest first. */
+  readonly inFlight: readonly Plan[];
+  /** The plan that is being made, or whose failures are being taken; null = neither. */
+  readonly openPlan: Plan | null;
+}
+
 /**
  * How much of a request's KV is in its blocks. `Request.numComputedTokens` also counts what steps in flight compute,
  * and what a load is still to bring; this function tells both apart from the KV that is there.
- * @param inFlight the plans in flight, oldest first
  */
-export function kvExtent(inFlight: readonly Plan[], request: Request): KvExtent {
+export function kvExtent({ inFlight, openPlan }: UnsettledPlans, request: Request): KvExtent {
+  const { numComputedTokens, admittedStep } = request;
   const computed = numComputed(request);
   let unsettled = 0;
   let readableFrom = -1;
-  for (const plan of inFlight) {
-    // A plan from before the last admission wrote other blocks than those that the request has now.
-    const at = plan.step < request.admittedStep ? -1 : plan.indexOf(request);
-    if (at >= 0) unsettled += plan.numScheduledTokens[at];
-    if (at >= 0 || plan.step <= request.admittedStep) readableFrom = plan.step;
-  }
   // A step that was in flight at the admission may still have to write blocks of the request's cached prefix.
-  const isSure = inFlight.length === 0 || inFlight[0].step > request.admittedStep;
-  const settled = isSure ? Math.max(0, request.numComputedTokens - unsettled) : 0;
+  let isSure = true;
+  for (let i = 0; i <= inFlight.length; i++) {
+    const plan = i < inFlight.length ? inFlight[i] : openPlan;
+    if (plan === null) continue;
+    // A plan from before the last admission wrote other blocks than those that the request has now. What an entry that was dropped computes
+    // counts no more.
+    let at = plan.step < admittedStep ? -1 : plan.indexOf(request);
+    if (at >= 0 && plan.dropped[at] !== 0) at = -1;
+    if (at >= 0) unsettled += plan.numScheduledTokens[at];
+    if (plan.step <= admittedStep) isSure = false;
+    if (at >= 0 || plan.step <= admittedStep) readableFrom = Math.max(readableFrom, plan.step);
+  }
+  const settled = isSure ? Math.max(0, numComputedTokens - unsettled) : 0;
   const numSettledTokens = Math.min(settled, computed);
   return { numTokens: computed, numSettledTokens, readableFrom: computed > 0 ? readableFrom : -1 };
 }

@@ -38,7 +38,7 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
  * those over too before #46694, so that producer and consumer disagreed about the number of blocks.
  */
 function leftBy(s: SchedulerState, request: Request): HandOver {
-  const extent = kvExtent(s.inFlight, request);
+  const extent = kvExtent(s, request);
   const { blockSize, deviations, kvGroups } = s.config;
   const { numComputedTokens, numTokens } = request;
   const known = Math.min(numComputedTokens, numTokens);

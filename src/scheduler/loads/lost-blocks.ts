@@ -4,7 +4,7 @@ import type { Request } from '../request/request.js';
 import { forgetBlocks } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { forgetFrom, forgetSince, leftSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
-import { firstTokenIn, takenFrom } from './lost-places.js';
+import { firstTokenIn, takenFrom, tokensKept } from './lost-places.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();
 const NONE: readonly Request[] = [];
@@ -69,6 +69,8 @@ function forgetLeft(s: SchedulerState, oldest: Plan, left: readonly Request[]): 
 /** Prepares a request with a lost block for its end under the policy `fail`. */
 function giveUp(s: SchedulerState, oldest: Plan | null, request: Request, firstBad: number): void {
   forgetFrom(s, request, firstBad);
+  // What stands behind the lost block was computed from it, and counts no more.
+  request.numComputedTokens = Math.min(request.numComputedTokens, tokensKept(s, request, firstBad));
   dropOutputs(s, request, oldest ?? undefined);
   request.failure ??= 'cannot go on: the executor lost a block of its KV';
 }

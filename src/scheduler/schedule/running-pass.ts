@@ -83,7 +83,8 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   const aligns = s.config.kvGroups?.alignsSteps === true;
   const ends = s.config.deviations.endOutgrown;
   const kind = EntryKind.running;
-  let at = plan.numRequests;
+  const first = plan.numRequests;
+  let at = first;
   let budget = tokenBudget | 0;
   let i = from | 0;
   for (; i < running.length && budget > 0; i++) {
@@ -101,7 +102,10 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     if (numNew > slotLimit - computed) numNew = slotLimit - computed;
     if (aligns && numNew > 0) numNew = alignedTokens(s, request, computed, numNew);
     if (numNew <= 0) {
-      if (ends && computed >= slotLimit && endOutgrown(s, request)) i--;
+      if (!ends || computed < slotLimit) continue;
+      // Whoever is told of the end may ask how much of the requests before it is settled.
+      plan.numRequests = at;
+      if (endOutgrown(s, request)) i--;
       continue;
     }
     // In steady decode the same request stands here already, and storing an object costs more than comparing one.
@@ -116,7 +120,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     at++;
     budget -= numNew + draftSlots;
   }
-  plan.totalTokens += tokenBudget - budget - draftSlots * (at - plan.numRequests);
+  plan.totalTokens += tokenBudget - budget - draftSlots * (at - first);
   plan.numRequests = at;
   return i;
 }

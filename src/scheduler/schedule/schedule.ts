@@ -43,6 +43,7 @@ export function beginSchedule(s: SchedulerState): Plan {
   giveUpEmpty(s);
   const plan = freePlan(s);
   plan.begin(s.step++);
+  s.openPlan = plan;
   if (s.config.kvGroups?.hasStates) s.core.native.beginStep();
   endExpired(s);
   if (s.doomed.length > 0) endDoomed(s);
@@ -86,8 +87,7 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     plan.inFlight = true;
     s.inFlight.push(plan);
   }
-  // Only from here on does the plan stand among the steps in flight, so that tokens it will compute count as unsettled
-  // (`KvView.extent`).
+  s.openPlan = null;
   if (s.config.reportBlocks) reportBlocks(s, plan);
   if (s.connector !== null) askConnector(s, plan, s.connector);
   s.core.submit();

@@ -67,6 +67,8 @@ export class SchedulerState {
   readonly lastHandles: number[] = [];
   /** Plans with tokens that were scheduled and not updated yet, oldest first; at most `pipelineDepth`. */
   readonly inFlight: Plan[] = [];
+  /** The plan that is being made, or whose failures are being taken, so that its tokens are not settled; null = neither. */
+  openPlan: Plan | null = null;
   /** The plan objects, one per frame of the exchange buffer. They are reused. */
   readonly plans: readonly Plan[];
   readonly outputs: StepOutputs;

@@ -1,4 +1,6 @@
+import { kvExtent } from '../connector/kv-extent.js';
 import { finish } from '../life/finish.js';
+import { dropOutputs } from '../life/preempt.js';
 import {
   evictRow,
   forgetSince,
@@ -39,14 +41,23 @@ export function failEntries(
     else if (s.config.deviations.evictOnStepFailure) {
       evictRow(s, request, firstUnsure(plan, i), bad);
     }
-    if (plan.dropped[i] === 0 && finish(s, request, FinishCode.error)) {
-      s.outputs.push(request, 0, 0, FinishCode.error);
-    }
+    if (plan.dropped[i] !== 0) continue;
+    voidStep(s, plan, request);
+    if (finish(s, request, FinishCode.error)) s.outputs.push(request, 0, 0, FinishCode.error);
   }
   if (ended.size === 0 || !s.config.deviations.evictOnStepFailure) return ended;
   if (traceless || someSharerLeft(s, plan, ended)) forgetSince(s, plan);
   else if (bad.size > 0) recomputeSharers(s, plan, bad, NOBODY);
   return ended;
+}
+
+/**
+ * Takes back what this plan, and the plans in flight behind it, were to compute of a request: the request leaves no more
+ * than what was settled before, and whoever is told of its end hears so.
+ */
+function voidStep(s: SchedulerState, plan: Plan, request: Request): void {
+  request.numComputedTokens = kvExtent(s, request).numSettledTokens;
+  dropOutputs(s, request, plan);
 }
 
 /**

@@ -36,6 +36,7 @@ export function update(
   const loses = output !== null || plan.syncLoads.some((load) => load.failed);
   const lost = loses ? failLoads(s, plan, output, failed) : NOBODY;
   const without = loseBlocks(s, plan, output?.lostBlocks ?? NO_BLOCKS);
+  s.openPlan = null;
   updatePass(s, plan, result);
   endLost(s, lost);
   endLost(s, without);
@@ -48,10 +49,12 @@ export function update(
 export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | null): StepOutputs {
   beginUpdate(s, plan, NO_TOKENS, output);
   const failed = failEntries(s, plan, () => true);
-  if (output === null) return s.outputs;
-  endLost(s, failLoads(s, plan, output, failed));
-  endLost(s, loseBlocks(s, plan, output.lostBlocks));
-  takeTransfers(s, output);
+  const lost = output === null ? NOBODY : failLoads(s, plan, output, failed);
+  const without = output === null ? NOBODY : loseBlocks(s, plan, output.lostBlocks);
+  s.openPlan = null;
+  endLost(s, lost);
+  endLost(s, without);
+  if (output !== null) takeTransfers(s, output);
   return s.outputs;
 }
 
@@ -92,13 +95,14 @@ export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
   if (!isLast || plan.inFlight) throw wrongPlan(s, plan);
 }
 
-/** Takes the plan out of flight, and begins the outputs with the rows of requests that ended outside an update. */
+/** Takes the plan out of flight, keeps it open until its failures were taken, and begins the outputs with the rows of requests that ended outside an update. */
 function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: TakenOutput | null): void {
   leaveOut(s, plan);
   if (plan.inFlight) {
     plan.inFlight = false;
     plan.awaitsUpdate = false;
     s.inFlight.shift();
+    s.openPlan = plan;
     if (s.fencedFrees.length > 0) releaseFenced(s, false);
   }
   if (s.connector?.protection.includes('fence')) spoilEnded(plan);

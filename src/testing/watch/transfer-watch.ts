@@ -38,6 +38,7 @@ export class TransferWatch implements LaneScript {
   readonly #diary: Diary;
   readonly #executors: RankExecutors;
   #groups: readonly KvViewGroup[] = [];
+  #lastPlanned = -1;
   /** Loads that some rank has not reported. */
   readonly #loads = new Set<WatchedLoad>();
   /** By handle: tokens of the local prefix at the last answer, and whether the load is asynchronous. */
@@ -82,7 +83,13 @@ export class TransferWatch implements LaneScript {
   }
 
   planned(step: number): void {
+    this.#lastPlanned = step;
     for (const load of this.#loads) if (load.step < 0) load.step = step;
+  }
+
+  /** The answer of a step is being taken. */
+  settled(step: number): void {
+    this.#executors.settled(step, this.#lastPlanned);
   }
 
   /** The workers of a rank are told of a step. */

@@ -68,6 +68,7 @@ export class WatchedWorker implements WorkerConnector {
   }
 
   onStepSettled(step: number): void {
+    this.#watch.settled(step);
     this.#call('onStepSettled', () => this.#inner.onStepSettled?.(step));
   }
 

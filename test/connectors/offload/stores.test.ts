@@ -27,6 +27,24 @@ describe.each([1, 2, 3] as const)('stores of an offload at depth %i', (pipelineD
     expect(bench.leftovers()).toEqual([]);
   });
 
+  it('are none of what a failed step was to compute: whoever comes with the same prompt computes it', async () => {
+    for (const failing of [0, 1]) {
+      using bench = new OffloadBench({ engine: { ...engine, maxNumBatchedTokens: 16 } });
+      let numFailed = 0;
+      bench.executor.fails = ({ numComputedTokens }) =>
+        numFailed === 0 && numComputedTokens[0] === 16 * failing && ++numFailed > 0;
+      const prompt = wordy(30, 1);
+      await expect(bench.serve({ prompt, maxTokens: 4 })).rejects.toMatchObject({
+        code: 'ERR_BLOCKSTEP_EXECUTOR',
+      });
+      expect(bench.connector.stats().host.blocks).toBe(4 * failing);
+      const { tokens, numCachedTokens } = await bench.serve({ prompt, maxTokens: 4 });
+      expect(numCachedTokens).toBe(16 * failing);
+      expect([...tokens]).toEqual(unpagedText(prompt, 4, { seed: SEED }));
+      expect(bench.leftovers()).toEqual([]);
+    }
+  });
+
   it('keep at most maxPinnedBlocks from others, and store the rest later', async () => {
     using bench = new OffloadBench({ engine, offload: { maxPinnedBlocks: 2 } });
     const stream = bench.submit({ prompt: wordy(32, 1), maxTokens: 24 });

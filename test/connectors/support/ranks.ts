@@ -13,6 +13,8 @@ export class Ranks implements Executor {
   readonly ranks: readonly ReferenceExecutor[];
   /** Computes the oldest step that was not computed yet, on each rank. */
   readonly waiting: (() => void)[] = [];
+  /** Says of a step whether it fails as a whole; it is not computed then. */
+  fails: (plan: ExecutorPlan) => boolean = () => false;
 
   constructor(numRanks: number, options: ReferenceExecutorOptions) {
     const queues: (() => void)[][] = [];
@@ -35,6 +37,7 @@ export class Ranks implements Executor {
   }
 
   async execute(plan: ExecutorPlan, tables: StepTables | null): Promise<ExecutorResult> {
+    if (this.fails(plan)) throw new Error(`step ${plan.step} fails`);
     const answers = this.ranks.map((rank) => rank.execute(plan, tables));
     const [first, ...others] = await Promise.all(answers);
     const { numRequests } = plan;

@@ -135,10 +135,26 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F36',
     file: 'src/scheduler/connector/kv-extent.ts',
-    find: 'const settled = isSure ? Math.max(0, request.numComputedTokens - unsettled) : 0;',
-    replace: 'const settled = request.numComputedTokens;',
+    find: 'const settled = isSure ? Math.max(0, numComputedTokens - unsettled) : 0;',
+    replace: 'const settled = numComputedTokens;',
     test: contract,
     means: 'what steps in flight compute counts as settled',
+  },
+  {
+    failure: 'F36',
+    file: 'src/scheduler/update/update.ts',
+    find: '    s.openPlan = plan;\n',
+    replace: '',
+    test: contract,
+    means: 'what a failed step was to compute counts as settled',
+  },
+  {
+    failure: 'F36',
+    file: 'src/scheduler/update/step-failure.ts',
+    find: '  request.numComputedTokens = kvExtent(s, request).numSettledTokens;\n',
+    replace: '',
+    test: contract,
+    means: 'blocks are handed over that a failed step was to fill',
   },
   {
     failure: 'F36',

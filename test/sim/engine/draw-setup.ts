@@ -19,7 +19,7 @@ const FAULTS_OF_TIERS = ['fence', 'lost', 'late'] as const;
 export function drawEngineSetup(seed: number): EngineSetup {
   const rng = new Rng(seed, 'engine setup');
   const scene = rng.chance(0.4) ? 'none' : rng.pick(SCENES);
-  const tier = scene !== 'none' || rng.chance(0.85) ? drawTier(new Rng(seed, 'tier')) : null;
+  const tier = scene !== 'none' || rng.chance(0.85) ? drawTier(seed) : null;
   const faults = drawRates(new Rng(seed, 'engine faults'), tier !== null);
   const workload = drawWorkload(new Rng(seed, 'engine workload'), scene, faults);
   const engine = drawEngine(rng, scene, workload);
@@ -37,7 +37,7 @@ export function drawEngineSetup(seed: number): EngineSetup {
   if (tier !== null) setTheScene(setup, tier);
   // Without a prefix cache blocks have no hashes, and so the tier has no keys.
   if (tier !== null && engine.enablePrefixCaching === false)
-    Object.assign(tier, { stores: 0, handsOver: 0, loads: 0 });
+    Object.assign(tier, { stores: 0, handsOver: 0, settles: 0, loads: 0 });
   const groups = new Rng(seed, 'engine groups');
   if (scene === 'none' || new Rng(seed, 'groups in a scene').chance(0.4))
     drawGroups(engine, workload, groups, true);
@@ -84,8 +84,10 @@ function drawEngine(rng: Rng, scene: Scene, { numAdapters }: EngineWorkload): En
   };
 }
 
-function drawTier(rng: Rng): TierShape {
+function drawTier(seed: number): TierShape {
+  const rng = new Rng(seed, 'tier');
   return {
+    settles: new Rng(seed, 'settled stores').pick([0, 0, 0.5]),
     protection: rng.pick(['own', 'own', 'pin', 'fence'] as const),
     numRanks: rng.pick([1, 2, 2, 3]),
     numChildren: rng.between(1, 2),

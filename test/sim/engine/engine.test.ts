@@ -12,7 +12,8 @@ const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [
   ...['stop', 'length', 'abort', 'abort with a reason', 'error', 'stops asked', 'stops refused'],
-  ...['loads', 'synchronous loads', 'stores', 'stores dropped', 'hand-overs', 'released', 'fenced', 'resets'],
+  ...['loads', 'synchronous loads', 'stores', 'stores dropped', 'hand-overs', 'settled stores', 'released'],
+  ...['fenced', 'resets'],
   ...['chunk started', 'chunk queued', 'sessionChunks', 'sessionsReclaimed', 'grammarTimeouts'],
   ...['numPreemptions', 'prefixCacheHits', 'externalHits', 'droppedOutputs', 'specAcceptedTokens'],
   ...['failedLoads', 'loadTimeouts', 'quarantines', 'loadsReclaimed', 'evictions'],

@@ -205,6 +205,20 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: 'readableFrom: computed > readableFrom + 1e9 ? readableFrom : -1',
   },
   {
+    name: 'failedIsSettled',
+    why: 'what a failed step was to compute of a request counts as settled when the request ends',
+    file: 'src/scheduler/update/update.ts',
+    text: '    s.openPlan = plan;\n',
+    replacement: '',
+  },
+  {
+    name: 'plannedIsSettled',
+    why: 'what a step will compute counts as settled while the step is planned',
+    file: 'src/scheduler/schedule/schedule.ts',
+    text: '  s.openPlan = plan;\n',
+    replacement: '',
+  },
+  {
     name: 'foreignInvalid',
     why: 'a block that one child could not load fails the load of another',
     file: 'src/scheduler/loads/load-failure.ts',

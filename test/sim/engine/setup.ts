@@ -39,6 +39,8 @@ export interface TierShape {
   /** Probability that a request stores what it computes, block by block; that it is handed over when it ends. */
   stores: number;
   handsOver: number;
+  /** Probability that a request stores what is settled, and nothing else. */
+  settles: number;
   /** Share of all blocks that another engine has stored before. */
   remote: number;
   /** Probability that a request looks into the tier, that it loads synchronously, that it is asked later. */

@@ -13,6 +13,7 @@ import { mix } from '../../shared/text.js';
 import type { TierShape } from '../setup.js';
 import type { Stage } from '../stage.js';
 import { isKept, longestMatch, type Place, toLoad } from './places.js';
+import { checkSettled } from './settled.js';
 import { type LoadPlan, RecentLoads, type StorePlan, type TierMetadata } from './transfer-plans.js';
 
 /** The blocks that one child keeps, by the hash of a block and of all before it, and its group. */
@@ -27,6 +28,8 @@ interface Known {
   readonly stored: number[];
   readonly stores: boolean;
   readonly handsOver: boolean;
+  /** Only what is settled is stored, at once. */
+  readonly settles: boolean;
   /** Children to which something of it was to be stored. */
   readonly children: Set<number>;
   match: { child: number; async: boolean; local: number } | null;
@@ -44,6 +47,8 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   readonly #shape: TierShape;
   readonly #tiers: Tier[];
   readonly #known = new Map<number, Known>();
+  /** The requests that have not ended. */
+  readonly #requests = new Map<number, Request>();
   readonly #ended = new Set<number>();
   /** Stores that some rank has not ended. */
   readonly open = new Set<StorePlan>();
@@ -91,12 +96,15 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     const handsOver = this.protection !== 'fence' && chance(2, this.#shape.handsOver);
     const stores = chance(1, this.#shape.stores);
     const stored = this.#stage.kv.groups.map(() => 0);
-    this.#known.set(handle, { stored, match: null, children: new Set(), stores, handsOver });
+    const settles = chance(4, this.#shape.settles);
+    this.#known.set(handle, { stored, match: null, children: new Set(), stores, handsOver, settles });
+    this.#requests.set(handle, request);
     this.#fault('onNewRequest', handle);
   }
 
   getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
     this.#fault('getNumNewMatchedTokens', request.handle);
+    this.#checkSettled();
     const rng = this.#stage.rng('connector');
     if (this.#stage.strikes('connectorNonsense', rng)) {
       this.#failed(request.handle);
@@ -158,6 +166,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     const loads = this.#loads;
     this.#loads = [];
     this.sweep();
+    this.#checkSettled();
     try {
       this.#fault('buildMetadata', 0);
       this.owesMetadata = false;
@@ -168,7 +177,11 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     }
     const stores: StorePlan[] = [];
     for (let i = 0; i < plan.numRequests; i++) {
-      stores.push(...this.#storesOf(plan, i, this.#view.blocks(plan.requests[i])));
+      const request = plan.requests[i];
+      const rows = this.#view.blocks(request);
+      if (this.#known.get(request.handle)?.settles === true)
+        this.#storeSettled(request, rows, this.#view.extent(request).numSettledTokens);
+      else stores.push(...this.#storesOf(plan, i, rows));
     }
     const handOvers = this.#handOvers;
     this.#handOvers = [];
@@ -194,6 +207,11 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     this.#ended.add(handle);
     if (!request.isFinished) this.#stage.broke('I5', `${name} is finished, and lives`);
     const known = this.#known.get(handle);
+    this.#requests.delete(handle);
+    checkSettled(this.#stage, this.#view, request, handOver.blocks, handOver);
+    this.#checkSettled();
+    if (known?.settles && this.protection !== 'fence')
+      this.#storeSettled(request, handOver.blocks, handOver.numSettledTokens);
     this.#known.delete(handle);
     this.#fault('requestFinished', 0);
     if (this.#stage.strikes('connectorNonsense', this.#stage.rng('connector'))) {
@@ -202,7 +220,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     }
     this.#stage.finished(handle, reason === 'abort' || reason === 'error');
     const isAnswered = reason === 'stop' || reason === 'length';
-    if (known?.handsOver && isAnswered) this.#handOver(request, known, handOver);
+    if (known?.handsOver && !known.settles && isAnswered) this.#handOver(request, known, handOver);
     const children = [...(known?.children ?? [])];
     if (this.protection !== 'own' || children.length === 0) return { delayFree: false };
     return { delayFree: true, children };
@@ -283,6 +301,30 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     return this.#split(plan.step, request, known, places, rows, -1);
   }
 
+  /** What the scheduler says of every request that has not ended. */
+  #checkSettled(): void {
+    for (const request of this.#requests.values()) {
+      const extent = this.#view.extent(request);
+      if (extent.numTokens > 0)
+        checkSettled(this.#stage, this.#view, request, this.#view.blocks(request), extent);
+    }
+  }
+
+  /** Orders the stores of the full blocks of a request that are settled and were not stored before. */
+  #storeSettled(request: Request, rows: BlockLists, numSettledTokens: number): void {
+    const known = this.#of(request);
+    const places: Place[] = [];
+    for (const [group, { blockSize }] of this.#view.groups.entries()) {
+      const to = Math.floor(numSettledTokens / blockSize);
+      for (let index = known.stored[group]; index < to; index++)
+        if (isKept(rows, { group, index })) places.push({ group, index });
+      known.stored[group] = Math.max(known.stored[group], to);
+    }
+    const stores = this.#split(-1, request, known, places, rows, -1, true);
+    if (stores.length > 0) this.#stage.count('settled stores');
+    this.#handOvers.push(...stores);
+  }
+
   #handOver(request: Request, known: Known, { blocks, numTokens, readableFrom }: HandOver): void {
     const places = this.#view.groups.flatMap(({ blockSize }, group) =>
       Array.from({ length: Math.floor(numTokens / blockSize) }, (_, index) => ({ group, index })),
@@ -301,6 +343,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     places: readonly Place[],
     held: BlockLists,
     readableFrom: number,
+    isSettled = false,
   ): StorePlan[] {
     const { handle } = request;
     return this.#tiers.flatMap(({ entries, reserved }, child) => {
@@ -314,7 +357,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       const right = mine.map((place) => this.#stage.contentsOf(handle, place));
       const read: Int32Array[][] = mine.map(() => []);
       const store = {
-        ...{ step, readableFrom, handle, child, blocks, keys },
+        ...{ step, readableFrom, isSettled, handle, child, blocks, keys },
         right,
         read,
         ranksLeft: this.#shape.numRanks,
@@ -360,7 +403,10 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       'I5',
       `the connector is asked about ${this.#stage.name(handle)}, which is over or never began`,
     );
-    return { stored: [], stores: false, handsOver: false, children: new Set(), match: null };
+    return {
+      ...{ stored: [], stores: false, handsOver: false, settles: false },
+      ...{ children: new Set(), match: null },
+    };
   }
 
   #pin(blocks: readonly number[]): void {

@@ -3,6 +3,8 @@ export interface StorePlan {
   readonly step: number;
   /** Of a hand-over: the step that was still to write its blocks, -1 = none. */
   readonly readableFrom: number;
+  /** Its blocks are settled: it begins at once, whatever becomes of the request and of its steps. */
+  readonly isSettled: boolean;
   readonly handle: number;
   readonly child: number;
   readonly blocks: readonly number[];

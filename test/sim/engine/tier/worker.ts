@@ -111,7 +111,10 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     }
     if (fails) for (const { handle } of loads) this.#stage.blame(handle, 'load');
     for (const store of stores) this.#declare(store);
-    for (const store of handOvers) this.#declare(store);
+    for (const store of handOvers) {
+      this.#declare(store);
+      if (store.isSettled) this.#beginStore(store);
+    }
     for (const load of loads) {
       if (load.async) this.#beginLoad(load, notBefore);
       else this.#loadNow(load);

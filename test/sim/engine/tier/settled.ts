@@ -1,0 +1,34 @@
+import type { KvExtent } from '../../../../src/scheduler/connector/kv-extent.js';
+import type { BlockLists, KvView } from '../../../../src/scheduler/connector/kv-view.js';
+import type { Request } from '../../../../src/scheduler/request/request.js';
+import type { Stage } from '../stage.js';
+import { isKept } from './places.js';
+
+/** I7: what the scheduler says is there of a request stands in its full blocks, on every rank. */
+export function checkSettled(
+  stage: Stage,
+  { groups }: KvView,
+  { handle, session, numTokens: known }: Request,
+  rows: BlockLists,
+  { numTokens, numSettledTokens, readableFrom }: KvExtent,
+): void {
+  // The transcript of a session has the next chunk in place of an answer's last token, which a draft may have computed.
+  const most = session === null ? known : known - 1;
+  const there = Math.min(readableFrom < 0 ? numTokens : numSettledTokens, most);
+  for (const [group, { blockSize }] of groups.entries()) {
+    for (let index = 0; (index + 1) * blockSize <= there; index++) {
+      if (!isKept(rows, { group, index })) continue;
+      const block = rows[group][index];
+      const right = stage.contentsOf(handle, { group, index });
+      for (let rank = 0; rank < stage.kv.planes.length; rank++) {
+        const at = stage.kv.read(rank, block, right.length).findIndex((content, p) => content !== right[p]);
+        if (at < 0) continue;
+        const what = `${there} tokens of ${stage.name(handle)} are settled`;
+        stage.broke(
+          'I7',
+          `${what}, and block ${block} has something else from its offset ${at} on (rank ${rank})`,
+        );
+      }
+    }
+  }
+}

@@ -73,7 +73,7 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       spareBlocks: group.numSpeculativeBlocks,
       unsettled: group.type === 'mamba' ? 0 : unsettled,
       mostBlocks:
-        capStates && group.mode === 'all'
+        capStates && (group.mode === 'all' || group.mode === 'none')
           ? statesOfStep(group, config) + group.numSpeculativeBlocks
           : admissionCap(group, context, drafts),
       spec: group.spec,

@@ -231,10 +231,11 @@ export function mostPlaces(
 ): number {
   const { mode, blockSize, window, chunk, numSpeculativeBlocks } = group;
   const places = Math.ceil(numTokens / blockSize) + numSpeculativeBlocks;
+  if (mode === 'align') return Math.min(places, 2 + numSpeculativeBlocks);
   if (mode !== null) {
     // Where admissions are tested for a state in every block of the prompt, so many must be there.
-    if (mode === 'all' && context.reserveFullIsl && !context.deviations.capStates) return places;
-    return Math.min(places, (mode === 'all' ? statesOfStep(group, context) : 2) + numSpeculativeBlocks);
+    if (context.reserveFullIsl && !context.deviations.capStates) return places;
+    return Math.min(places, statesOfStep(group, context) + numSpeculativeBlocks);
   }
   if (window + chunk === 0) return places;
   // A chunk that begins within a block takes one more than vLLM counts at an admission.

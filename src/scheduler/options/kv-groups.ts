@@ -243,9 +243,15 @@ export function mostPlaces(
   return Math.min(places, admissionCap(group, context, drafts) + within);
 }
 
-/** States that a step makes at most with mode `all`, and those that it goes on from. */
-export function statesOfStep({ blockSize }: KvGroup, limits: { maxNumBatchedTokens: number }): number {
-  return Math.ceil(limits.maxNumBatchedTokens / blockSize) + 2;
+/**
+ * States that a step makes at most where every block has one, and those that it goes on from. Drafts of a step have states of their own, and those
+ * in front of them are let go only when no rejected draft needs them.
+ */
+export function statesOfStep(
+  { blockSize, numSpeculativeBlocks }: KvGroup,
+  { maxNumBatchedTokens, numSpeculativeTokens }: Pick<KvGroupsContext, 'maxNumBatchedTokens' | 'numSpeculativeTokens'>,
+): number {
+  return Math.ceil((maxNumBatchedTokens + numSpeculativeTokens + numSpeculativeBlocks) / blockSize) + 2;
 }
 
 /**

@@ -235,7 +235,7 @@ export function mostPlaces(
   if (mode !== null) {
     // Where admissions are tested for a state in every block of the prompt, so many must be there.
     if (context.reserveFullIsl && !context.deviations.capStates) return places;
-    return Math.min(places, statesOfStep(group, context) + numSpeculativeBlocks);
+    return Math.min(places, statesOfStep(group, context, drafts) + numSpeculativeBlocks);
   }
   if (window + chunk === 0) return places;
   // A chunk that begins within a block takes one more than vLLM counts at an admission.
@@ -244,14 +244,16 @@ export function mostPlaces(
 }
 
 /**
- * States that a step makes at most where every block has one, and those that it goes on from. Drafts of a step have states of their own, and those
- * in front of them are let go only when no rejected draft needs them.
+ * States that a step makes at most where every block has one, and those that it goes on from.
+ * @param drafts draft tokens of a step that count. They have states too, and what stands in front of them is kept until none can be rejected
  */
 export function statesOfStep(
   { blockSize, numSpeculativeBlocks }: KvGroup,
-  { maxNumBatchedTokens, numSpeculativeTokens }: Pick<KvGroupsContext, 'maxNumBatchedTokens' | 'numSpeculativeTokens'>,
+  { maxNumBatchedTokens }: { maxNumBatchedTokens: number },
+  drafts: number,
 ): number {
-  return Math.ceil((maxNumBatchedTokens + numSpeculativeTokens + numSpeculativeBlocks) / blockSize) + 2;
+  const before = Math.max(blockSize, drafts + numSpeculativeBlocks);
+  return Math.ceil((maxNumBatchedTokens + before) / blockSize) + 1;
 }
 
 /**

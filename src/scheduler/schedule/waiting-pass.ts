@@ -114,12 +114,14 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   const { request, fresh, numHits, external } = prefix;
   const computed = computedAtAdmission(s, prefix);
   const missing = request.numTokens - computed;
-  const numDrafts = missing === 1 && !external.async ? draftsToPad(s, plan, request) : 0;
+  let numDrafts = missing === 1 && !external.async ? draftsToPad(s, plan, request) : 0;
   if (numDrafts > 0 && (1 + numDrafts > budget || computed + 1 + numDrafts > config.maxModelLen))
     return false;
   let numNew = external.async ? 0 : tokensToCompute(config, missing + numDrafts, budget);
   if (numNew < 0) return false;
   if (config.kvGroups?.alignsSteps) numNew = alignedTokens(s, request, computed, numNew);
+  if (numNew < 1 + numDrafts && config.deviations.padWholeRows) numDrafts = 0;
+  if (numDrafts === 0) numNew = Math.min(numNew, missing);
   if (numNew === 0 && config.kvGroups !== null && !external.async) return false;
   const needed = tokensToHold(s, prefix, computed + numNew);
   const reserved = tokensToReserve(s, request);

@@ -393,20 +393,6 @@ export const PLANTS: readonly Plant[] = [
     replacement: '',
   },
   {
-    name: 'asked-for-the-last-time',
-    why: 'a request that its connector is not asked about any more still has the deadline of that wait',
-    file: 'src/scheduler/schedule/waiting-pass.ts',
-    text: '    endConnectorWait(s, request);\n    return local;\n',
-    replacement: '    return local;\n',
-  },
-  {
-    name: 'never-woken',
-    why: 'a request that its connector is not asked about any more waits to be woken by it',
-    file: 'src/scheduler/loads/load-failure.ts',
-    text: '    s.queues.unparkDeferred(request);\n',
-    replacement: '',
-  },
-  {
     name: 'freed-twice',
     why: 'blocks that were kept for a transfer are given back twice',
     file: 'src/scheduler/life/preempt.ts',

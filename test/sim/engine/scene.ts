@@ -86,7 +86,11 @@ export function drawTightStates(setup: EngineSetup, rng: Rng): void {
   engine.enablePrefixCaching = rng.chance(0.8);
   const mode = engine.enablePrefixCaching ? rng.pick(['align', 'all'] as const) : 'none';
   const states = { type: 'mamba', mode, blockSize } as const;
-  engine.kvGroups = rng.pick([[states, { type: 'full' }], [{ type: 'sliding', window: 5 }, states], [states]]);
+  engine.kvGroups = rng.pick([
+    [states, { type: 'full' }],
+    [{ type: 'sliding', window: 5 }, states],
+    [states],
+  ]);
   Object.assign(engine, {
     ...{ blockSize, pipelineDepth: 1, maxModelLen: rng.between(20, 32), numBlocks: rng.between(6, 16) },
     ...{ maxNumSeqs: rng.between(1, 2), numRows: 3, maxLoras: 0, longPrefillTokenThreshold: 0 },
@@ -94,7 +98,12 @@ export function drawTightStates(setup: EngineSetup, rng: Rng): void {
     numSpeculativeTokens: rng.below(blockSize),
     deadlines: false,
   });
-  Object.assign(workload, { sessions: 0.8, longestPrompt: rng.between(6, 20), mostTokens: 4, numAdapters: 0 });
+  Object.assign(workload, {
+    sessions: 0.8,
+    longestPrompt: rng.between(6, 20),
+    mostTokens: 4,
+    numAdapters: 0,
+  });
   Object.assign(workload, { numIds: 3, grammars: 0, timeouts: 0 });
   Object.assign(workload.weights, { submit: 10, chunk: 20, abort: 0, hold: 0, pause: 0, fence: 0 });
 }

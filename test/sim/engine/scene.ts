@@ -94,8 +94,9 @@ export function drawTightStates(setup: EngineSetup, rng: Rng): void {
   Object.assign(engine, {
     ...{ blockSize, pipelineDepth: 1, maxModelLen: rng.between(20, 32), numBlocks: rng.between(6, 16) },
     ...{ maxNumSeqs: rng.between(1, 2), numRows: 3, maxLoras: 0, longPrefillTokenThreshold: 0 },
-    ...{ maxNumBatchedTokens: blockSize + rng.pick([2, 8, 28]), sessionSeats: 'running' },
-    numSpeculativeTokens: rng.below(blockSize),
+    ...{ maxNumBatchedTokens: blockSize + rng.pick([2, 2, 8, 28]), sessionSeats: 'running' },
+    // With align a rejected draft must leave a state to go on from.
+    numSpeculativeTokens: rng.below(mode === 'align' ? blockSize : 4),
     deadlines: false,
   });
   Object.assign(workload, {

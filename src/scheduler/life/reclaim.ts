@@ -65,7 +65,8 @@ export function reclaimStuckLoad(s: SchedulerState, plan: Plan, needy: Request):
  * @returns false if it has none to give, or if others may still give some; true: its prefix is to be looked up again
  */
 export function reclaimOwn(s: SchedulerState, plan: Plan, needy: Request): boolean {
-  if (!s.config.deviations.reclaimIdleSessions) return false;
+  // What drains gives its blocks back, or is in quarantine when its deadline is over.
+  if (!s.config.deviations.reclaimIdleSessions || s.draining.size > 0) return false;
   return canReclaim(needy) && isAlone(s, plan, needy) && reclaim(s, needy);
 }
 

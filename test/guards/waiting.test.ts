@@ -3,6 +3,7 @@ import { leftovers, prompt } from '../support/driver.js';
 import { EngineBench, leftovers as leftIn, outputs, rejection } from '../support/engine-bench.js';
 import { FakeGrammar } from '../support/fake-grammar.js';
 import { RemoteDriver } from './remote.js';
+import { expectText } from './support.js';
 
 const DEPTHS = [1, 2, 3] as const;
 
@@ -111,6 +112,55 @@ describe('F61 a request stands in the queue for ever', () => {
     driver.run(20, () => !request.isFinished);
     expect(driver.ends.get(handle)).toEqual(['error']);
   });
+});
+
+// Pinned by: endConnectorWait in `findPrefix` (waiting-pass.ts) and `nextPrefix` (device-pass.ts); unparkDeferred in `failSyncLoads` (load-failure.ts).
+describe('F61 a request that was asked about for the last time still waits for its connector', () => {
+  /** Three loads of one request are in flight, the first has failed, and its connector said that it is to be asked later. */
+  function askedForTheLastTime(wakes: boolean) {
+    const { driver, clock } = timed({ pipelineDepth: 3, deadlines: { load: 50 } });
+    driver.connector.instead.match = (request) => ({ numTokens: request.numTokens - 1, async: false });
+    const handle = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 40 });
+    for (let i = 0; i < 3; i++) {
+      driver.schedule();
+      driver.scheduler.resetPrefixCache({ resetRunning: true });
+    }
+    driver.connector.instead.match = () => ({ numTokens: null, async: false, wakes });
+    const fail = () => {
+      driver.report = { failedReceiving: [{ handle, rank: 0 }] };
+      driver.update();
+    };
+    fail();
+    driver.schedule();
+    expect(driver.request(handle).waitReason).toBe('connector');
+    fail();
+    fail();
+    return { driver, clock, handle };
+  }
+
+  for (const wakes of [false, true]) {
+    it(`wakes: ${wakes}: it computes by itself, and no deadline of the wait ends it`, () => {
+      const { driver, clock, handle } = askedForTheLastTime(wakes);
+      driver.step();
+      expect(driver.request(handle).status).toBe('RUNNING');
+      driver.scheduler.verify();
+      clock.now += 60;
+      driver.run();
+      expectText(driver, handle, 40);
+      expect(driver.scheduler.stats().loadTimeouts).toBe(0);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+
+    it(`wakes: ${wakes}: preempted again, it waits for nothing but room`, () => {
+      const { driver, handle } = askedForTheLastTime(wakes);
+      driver.schedule();
+      driver.scheduler.resetPrefixCache({ resetRunning: true });
+      driver.scheduler.verify();
+      expect(driver.request(handle).waitReason).toBe('resumption');
+      driver.run();
+      expectText(driver, handle, 40);
+    });
+  }
 });
 
 // Pinned by: limitWhole (deadlines.ts), where a request is added and a chunk begins; endExpired; `timeoutMs` of submission.ts.

@@ -1,6 +1,8 @@
 import { BlockstepError, show } from '../../base/errors.js';
 import { DecisionStop } from '../../core/decision.js';
 import { NO_MATCH } from '../connector/connector-answers.js';
+import { reclaimOwn } from '../life/reclaim.js';
+import { endConnectorWait } from '../life/wait-for-connector.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { isBlocked } from '../request/status.js';
@@ -87,11 +89,12 @@ function* waitingPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budg
     enterAdmitted(s, plan, question);
     const { stop, unfit } = question;
     if (stop === DecisionStop.budget || stop === DecisionStop.requests) break;
-    if (unfit !== null && !findRoom(s, plan, unfit.request, stop === DecisionStop.rows)) {
+    const finds = unfit !== null && findRoom(s, plan, unfit.request, stop === DecisionStop.rows);
+    if (unfit !== null && !finds) {
       if (stop === DecisionStop.rows) s.counters.rowStalls++;
-      break;
+      if (!reclaimOwn(s, plan, unfit.request)) break;
     }
-    const first = unfit ?? nextPrefix(s, plan, budget);
+    const first = finds ? unfit : nextPrefix(s, plan, budget);
     if (first === null) break;
     question.clear();
     question.admissions.push(first);
@@ -131,7 +134,11 @@ function nextPrefix(s: SchedulerState, plan: Plan, budget: number): Prefix | nul
     const queue = nextInLine(s, plan, budget);
     if (queue === null) return null;
     const request = queue.peek() as Request;
-    const prefix = asksConnector(s, request) ? findPrefix(s, queue) : unknownPrefix(s, request);
+    if (!asksConnector(s, request)) {
+      endConnectorWait(s, request);
+      return unknownPrefix(s, request);
+    }
+    const prefix = findPrefix(s, queue);
     if (prefix !== null) return prefix;
   }
 }

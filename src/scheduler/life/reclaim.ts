@@ -59,6 +59,18 @@ export function reclaimStuckLoad(s: SchedulerState, plan: Plan, needy: Request):
 }
 
 /**
+ * Takes the blocks of the session that is first in line itself, where nothing runs and nobody else has blocks to give. It may hold more than a
+ * request with the same tokens would, states and windows of its last answer among them; and it may need more than that request. It begins
+ * again, as far as its prefix is not cached.
+ * @returns false if it has none to give, or if others may still give some; true: its prefix is to be looked up again
+ */
+export function reclaimOwn(s: SchedulerState, plan: Plan, needy: Request): boolean {
+  // What drains gives its blocks back, or is in quarantine when its deadline is over.
+  if (!s.config.deviations.reclaimIdleSessions || s.draining.size > 0) return false;
+  return canReclaim(needy) && isAlone(s, plan, needy) && reclaim(s, needy);
+}
+
+/**
  * Takes the row of the draining request that finished first. Its blocks stay pinned, so a transfer that is late or lost
  * costs blocks, and no rows.
  * @returns false if no draining request has a row

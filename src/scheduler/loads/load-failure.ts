@@ -231,6 +231,8 @@ function failSyncLoads(
   const lost = plan.syncLoads.filter(({ failed: isLost }) => isLost);
   for (const { request } of lost) {
     request.numFailedLoads++;
+    // It may never be asked about again, and would wait in vain to be woken.
+    s.queues.unparkDeferred(request);
     spoilEntries(s, plan, request);
   }
   // An owner that was preempted above is no loss: its row was evicted before.

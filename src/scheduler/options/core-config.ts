@@ -73,8 +73,8 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       spareBlocks: group.numSpeculativeBlocks,
       unsettled: group.type === 'mamba' ? 0 : unsettled,
       mostBlocks:
-        capStates && group.mode === 'all'
-          ? statesOfStep(group, config) + group.numSpeculativeBlocks
+        capStates && group.mode !== null && group.mode !== 'align'
+          ? statesOfStep(group, config, drafts) + group.numSpeculativeBlocks
           : admissionCap(group, context, drafts),
       spec: group.spec,
       eagle: group.eagle,

@@ -46,7 +46,7 @@ export interface Deviations {
   /**
    * Blocks and rows of sessions that wait for input are taken back when something else needs them: the longest idle
    * session first, and before anything is preempted. Blocks of sessions that wait for admission are taken back when
-   * otherwise nothing could run. A forced reset of the prefix cache takes both. The tokens of these sessions are
+   * otherwise nothing could run, also for themselves. A forced reset of the prefix cache takes both. The tokens of these sessions are
    * computed again, as far as they are not cached. In vLLM idle sessions hold their blocks until somebody aborts
    * them, and several of them can block one another for ever.
    */
@@ -92,8 +92,8 @@ export interface Deviations {
    */
   settleHandOver: boolean;
   /**
-   * With the rule `padDecode` a request is not padded where `longPrefillTokenThreshold` would then cut its tokens. vLLM cuts the tokens and keeps
-   * the drafts: it takes back more tokens than were computed, down to -1, and the text goes wrong (#54028).
+   * With the rule `padDecode` a request is not padded where `longPrefillTokenThreshold`, or a block's end in mode `align`, would then cut
+   * its tokens. vLLM cuts the tokens and keeps the drafts: it takes back more tokens than were computed, down to -1, and the text goes wrong (#54028).
    */
   padWholeRows: boolean;
   /**
@@ -180,8 +180,8 @@ export interface Deviations {
    */
   keepDraftWindows: boolean;
   /**
-   * An admission with states in every block (Mamba `all`) is tested for those that are held at most, since a step lets go what it went on from. vLLM
-   * tests for one in each block of the prompt: a long prompt waits for ever in a pool that could compute it.
+   * An admission with states in every block (Mamba `all`, and `none` with small blocks) is tested for those that are held at most, since a step lets
+   * go what it went on from. vLLM tests for one in each block of the prompt: a long prompt waits for ever in a pool that could compute it.
    */
   capStates: boolean;
   /**

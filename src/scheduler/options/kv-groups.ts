@@ -231,10 +231,11 @@ export function mostPlaces(
 ): number {
   const { mode, blockSize, window, chunk, numSpeculativeBlocks } = group;
   const places = Math.ceil(numTokens / blockSize) + numSpeculativeBlocks;
+  if (mode === 'align') return Math.min(places, 2 + numSpeculativeBlocks);
   if (mode !== null) {
     // Where admissions are tested for a state in every block of the prompt, so many must be there.
-    if (mode === 'all' && context.reserveFullIsl && !context.deviations.capStates) return places;
-    return Math.min(places, (mode === 'all' ? statesOfStep(group, context) : 2) + numSpeculativeBlocks);
+    if (context.reserveFullIsl && !context.deviations.capStates) return places;
+    return Math.min(places, statesOfStep(group, context, drafts) + numSpeculativeBlocks);
   }
   if (window + chunk === 0) return places;
   // A chunk that begins within a block takes one more than vLLM counts at an admission.
@@ -242,9 +243,17 @@ export function mostPlaces(
   return Math.min(places, admissionCap(group, context, drafts) + within);
 }
 
-/** States that a step makes at most with mode `all`, and those that it goes on from. */
-export function statesOfStep({ blockSize }: KvGroup, limits: { maxNumBatchedTokens: number }): number {
-  return Math.ceil(limits.maxNumBatchedTokens / blockSize) + 2;
+/**
+ * States that a step makes at most where every block has one, and those that it goes on from.
+ * @param drafts draft tokens of a step that count. They have states too, and what stands in front of them is kept until none can be rejected
+ */
+export function statesOfStep(
+  { blockSize, numSpeculativeBlocks }: KvGroup,
+  { maxNumBatchedTokens }: { maxNumBatchedTokens: number },
+  drafts: number,
+): number {
+  const before = Math.max(blockSize, drafts + numSpeculativeBlocks);
+  return Math.ceil((maxNumBatchedTokens + before) / blockSize) + 1;
 }
 
 /**

@@ -3,7 +3,7 @@ import { FAILED } from '../connector/ask-connector.js';
 import { NO_MATCH } from '../connector/connector-answers.js';
 import { leaveQueue } from '../life/deadlines.js';
 import { endUnreported } from '../life/finish.js';
-import { reclaimRow, reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
+import { reclaimOwn, reclaimRow, reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
 import { endConnectorWait, waitForConnector } from '../life/wait-for-connector.js';
 import { beginLoad } from '../loads/begin-load.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
@@ -77,7 +77,11 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
   }
   const numHits = matchPrefix(s, request);
   const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
-  if (s.connector === null || !asksConnector(s, request)) return local;
+  if (s.connector === null || !asksConnector(s, request)) {
+    // It may have been asked before.
+    endConnectorWait(s, request);
+    return local;
+  }
   const numLocal = numHits * hashedTokens(s.config);
   const external = s.connector.askMatch(request, numLocal);
   if (external === FAILED) {
@@ -110,12 +114,14 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   const { request, fresh, numHits, external } = prefix;
   const computed = computedAtAdmission(s, prefix);
   const missing = request.numTokens - computed;
-  const numDrafts = missing === 1 && !external.async ? draftsToPad(s, plan, request) : 0;
+  let numDrafts = missing === 1 && !external.async ? draftsToPad(s, plan, request) : 0;
   if (numDrafts > 0 && (1 + numDrafts > budget || computed + 1 + numDrafts > config.maxModelLen))
     return false;
   let numNew = external.async ? 0 : tokensToCompute(config, missing + numDrafts, budget);
   if (numNew < 0) return false;
   if (config.kvGroups?.alignsSteps) numNew = alignedTokens(s, request, computed, numNew);
+  if (numNew < 1 + numDrafts && config.deviations.padWholeRows) numDrafts = 0;
+  if (numDrafts === 0) numNew = Math.min(numNew, missing);
   if (numNew === 0 && config.kvGroups !== null && !external.async) return false;
   const needed = tokensToHold(s, prefix, computed + numNew);
   const reserved = tokensToReserve(s, request);
@@ -138,7 +144,7 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   }
   if (row < 0) {
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
-    return false;
+    return reclaimOwn(s, plan, request);
   }
   // A session may hold more blocks than it needs now: tokens behind the stop of its last answer had blocks too.
   const numBlocks =

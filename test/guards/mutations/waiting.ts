@@ -44,6 +44,22 @@ export const mutations: readonly Mutation[] = [
     means: 'a session goes on with a wait that is over',
   },
   {
+    failure: 'F61',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
+    find: '    endConnectorWait(s, request);\n    return local;\n',
+    replace: '    return local;\n',
+    test,
+    means: 'what the connector is not asked about any more ends when its deadline for that has passed',
+  },
+  {
+    failure: 'F61',
+    file: 'src/scheduler/loads/load-failure.ts',
+    find: '    s.queues.unparkDeferred(request);\n',
+    replace: '',
+    test,
+    means: 'what the connector is not asked about any more waits to be woken by it',
+  },
+  {
     failure: 'F62',
     file: 'src/scheduler/life/add-request.ts',
     find: '  limitWhole(s, request, s.now);\n',

@@ -67,7 +67,10 @@ export function mostLive(
       (chunk % size > 0 ? 1 : 0)
     );
   if (mode === 'align') return 2 + spare;
-  return mode === 'all' ? Math.min(all, Math.ceil(maxNumBatchedTokens / size) + 2 + spare) : all;
+  if (mode === null) return all;
+  // A step may begin and end within blocks, and goes on from the state in front of it: or, with drafts, from any of those that may be rejected.
+  const behind = Math.max(size, drafts + spare);
+  return Math.min(all, 1 + Math.ceil((maxNumBatchedTokens + behind) / size) + spare);
 }
 
 /** Tokens that the pool can hold for one request. */

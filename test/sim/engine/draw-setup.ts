@@ -2,7 +2,7 @@ import { drawGroups } from '../shared/draw-groups.js';
 import { drawRules } from '../shared/draw-rules.js';
 import { drawFaults, drawTimeouts } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
-import { SCENES, setTheScene } from './scene.js';
+import { drawTightStates, SCENES, setTheScene } from './scene.js';
 import {
   ENGINE_FAULTS,
   type EngineEvent,
@@ -43,6 +43,7 @@ export function drawEngineSetup(seed: number): EngineSetup {
     drawGroups(engine, workload, groups, true);
   drawRules(engine, new Rng(seed, 'engine rules'));
   drawTimeouts(engine, workload, [60, 400], new Rng(seed, 'engine timeouts'));
+  drawTightStates(setup, new Rng(seed, 'engine tight states'));
   return setup;
 }
 

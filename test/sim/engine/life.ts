@@ -251,6 +251,10 @@ export class EngineLife {
     const pinned = this.#connector?.pins.size ?? 0;
     const asksLater = this.setup.tier !== null && this.setup.tier.asksLater > 0 && !this.stage.isCalm;
     if (this.#operator.isPaused || isUsed || draining.length > 0 || pinned > 0 || asksLater) return false;
+    // Sessions that wait for their clients may take all seats.
+    const { sessionSeats, maxNumSeqs } = this.engine.scheduler.config;
+    const numIdle = requests.filter(({ status }) => status === 'WAITING_FOR_STREAMING_REQ').length;
+    if (sessionSeats === 'withIdle' && numIdle >= maxNumSeqs) return false;
     return requests.some(({ status, load }) => NOT_WAITING.has(status) || load !== null);
   }
 

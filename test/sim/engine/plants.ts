@@ -276,6 +276,27 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: '  giveBlocksBack(s, request);',
   },
   {
+    name: 'ownBlocks',
+    why: 'a session that is first in line keeps its own blocks, though it needs more beside them than there are',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
+    text: '    return reclaimOwn(s, plan, request);\n',
+    replacement: '    return reclaimOwn === null;\n',
+  },
+  {
+    name: 'draftStates',
+    why: 'the states of drafts do not count where a pool is measured',
+    file: 'src/scheduler/options/kv-groups.ts',
+    text: 'Math.max(blockSize, drafts + numSpeculativeBlocks)',
+    replacement: 'Math.max(blockSize, 0 * drafts)',
+  },
+  {
+    name: 'blocksOfStates',
+    why: 'without a prefix cache a request counts two states, in whatever blocks they are',
+    file: 'src/scheduler/options/kv-groups.ts',
+    text: "if (mode === 'align') return",
+    replacement: "if (mode === 'align' || mode === 'none') return",
+  },
+  {
     name: 'abortWhileAdded',
     why: 'a request that is aborted while its connector is told of it is told late, and without the reason',
     file: 'src/engine/requests/submit.ts',

@@ -72,3 +72,39 @@ export function setTheScene({ seed, engine, faults, workload, scene }: EngineSet
       break;
   }
 }
+
+/**
+ * One run in five that has no scene has sessions and states in a pool that is hardly larger than one request needs. Whoever waits there with blocks
+ * of its own may need more beside them than there are, and no deadline ends its wait.
+ */
+export function drawTightStates(setup: EngineSetup, rng: Rng): void {
+  const { engine, faults, workload, scene } = setup;
+  if (scene !== 'none' || !rng.chance(0.2)) return;
+  setup.tier = null;
+  Object.assign(faults, { fence: 0, lost: 0, late: 0, hold: 0, logFails: 0 });
+  const blockSize = rng.between(2, 4);
+  engine.enablePrefixCaching = rng.chance(0.8);
+  const mode = engine.enablePrefixCaching ? rng.pick(['align', 'all'] as const) : 'none';
+  const states = { type: 'mamba', mode, blockSize } as const;
+  engine.kvGroups = rng.pick([
+    [states, { type: 'full' }],
+    [{ type: 'sliding', window: 5 }, states],
+    [states],
+  ]);
+  Object.assign(engine, {
+    ...{ blockSize, pipelineDepth: 1, maxModelLen: rng.between(20, 32), numBlocks: rng.between(6, 16) },
+    ...{ maxNumSeqs: rng.between(1, 2), numRows: 3, maxLoras: 0, longPrefillTokenThreshold: 0 },
+    ...{ maxNumBatchedTokens: blockSize + rng.pick([2, 2, 8, 28]), sessionSeats: 'running' },
+    // With align a rejected draft must leave a state to go on from.
+    numSpeculativeTokens: rng.below(mode === 'align' ? blockSize : 4),
+    deadlines: false,
+  });
+  Object.assign(workload, {
+    sessions: 0.8,
+    longestPrompt: rng.between(6, 20),
+    mostTokens: 4,
+    numAdapters: 0,
+  });
+  Object.assign(workload, { numIds: 3, grammars: 0, timeouts: 0 });
+  Object.assign(workload.weights, { submit: 10, chunk: 20, abort: 0, hold: 0, pause: 0, fence: 0 });
+}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type ConnectorWorld, connectorCases } from '../../../src/testing/index.js';
-import { isQuick, share, thinned } from '../../support/share.js';
+import { isQuick, thinned } from '../../support/share.js';
 import { makeFaulty } from './faulty.js';
 import { makeStore } from './made.js';
 import { FaultyServer } from './support/faulty-server.js';
@@ -19,7 +19,7 @@ function makeCounted(world: ConnectorWorld) {
 
 // `npm run test:long -- connectors` has more seeds.
 describe('a store with every fault conforms to the contract of connectors', () => {
-  const cases = connectorCases({ make: makeCounted, seeds: share([1], [1, 2]) });
+  const cases = connectorCases({ make: makeCounted, seeds: [1, 2] });
   for (const { name, run } of thinned(cases, 1, 2)) it(name, run, 120_000);
 
   it.skipIf(isQuick)('and every fault was there', () => {

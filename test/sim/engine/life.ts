@@ -4,6 +4,7 @@ import { type Sight, Violation } from '../audit/facts.js';
 import { EventDice } from '../shared/draws.js';
 import { Observer } from '../shared/observer.js';
 import type { Rng } from '../shared/rng.js';
+import type { Tally } from '../shared/run.js';
 import { threw } from '../shared/threw.js';
 import { EngineAudit } from './audit.js';
 import { Crowd } from './crowd.js';
@@ -96,7 +97,7 @@ export class EngineLife {
       if (!BESIDE.has(event)) this.look();
       if (rng.chance(0.7)) await settled();
     }
-    if (!this.isBroken) this.#tally();
+    if (!this.isBroken) this.#count();
     await this.#end();
     if (this.isBroken) await this.#endBroken();
     for (const client of this.#crowd.clients.values()) client.check();
@@ -111,6 +112,14 @@ export class EngineLife {
     } catch (error) {
       if (!this.isBroken || error instanceof Violation) throw error;
     }
+  }
+
+  get journal(): readonly string[] {
+    return this.stage.journal;
+  }
+
+  get tally(): Tally {
+    return this.stage.tally;
   }
 
   get setup(): EngineSetup {
@@ -359,7 +368,7 @@ export class EngineLife {
     stage.count('broken');
   }
 
-  #tally(): void {
+  #count(): void {
     const { anomalies, finished: _, outstanding: __, groups: ___, ...stats } = this.engine.stats().scheduler;
     for (const [what, count] of Object.entries({ ...stats, ...anomalies })) this.stage.count(what, count);
   }

@@ -11,6 +11,7 @@ import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
 import { numUsable } from '../audit/group-rules.js';
+import { Journal } from '../shared/journal.js';
 import { Observer } from '../shared/observer.js';
 import { keyOf, Text } from '../shared/text.js';
 import { threw } from '../shared/threw.js';
@@ -34,7 +35,6 @@ export interface WorldOptions {
 }
 
 const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
-const KEPT = 60;
 
 /**
  * A scheduler with a simulated device, fabric and clock around it. An auditor is told of every input and answer, and looks at the
@@ -55,7 +55,7 @@ export class World {
   now = 0;
   timing: Timing = () => ({ startAt: this.now, endAt: this.now, bad: new Set(), fails: false });
   readonly #observer: Observer;
-  readonly #journal: string[] = [];
+  readonly #journal = new Journal(60);
   readonly #lastEmpty: { plan: Plan | null } = { plan: null };
   readonly #transfers: Transfers;
   /** Grammars of unfinished requests, by handle. */
@@ -117,12 +117,11 @@ export class World {
 
   /** The last events, oldest first. */
   get journal(): readonly string[] {
-    return this.#journal;
+    return this.#journal.lines;
   }
 
   note(event: string): void {
-    this.#journal.push(`${this.now} ${event}`);
-    if (this.#journal.length > 2 * KEPT) this.#journal.splice(0, KEPT);
+    this.#journal.note(this.now, event);
   }
 
   text(handle: number): Text {

@@ -130,7 +130,7 @@ export class EngineLife {
   look(): Sight | null {
     this.stage.check();
     if (this.isBroken || this.stage.isOver) return null;
-    const sight = this.#guarded(() => this.#observer.sight(this.stage.now, this.#connector?.pins));
+    const sight = this.#guarded(() => this.#observer.sight(this.stage.now, this.#connector?.pins.counts));
     if (sight === undefined) return null;
     this.#audit.check(sight, this.#crowd.clients);
     if (this.#report !== null) this.#audit.ghosts(sight, this.#crowd.clients);
@@ -211,7 +211,7 @@ export class EngineLife {
   }
 
   #progress(): void {
-    this.#connector?.sweep();
+    this.#connector?.pins.sweep();
     for (const worker of this.#workers) worker.advance();
   }
 
@@ -257,7 +257,7 @@ export class EngineLife {
   #isWedged(): boolean {
     const { requests, draining } = this.engine.scheduler.inspect();
     const isUsed = requests.some(({ outstanding }) => (outstanding?.size ?? 0) > 0);
-    const pinned = this.#connector?.pins.size ?? 0;
+    const pinned = this.#connector?.pins.counts.size ?? 0;
     const asksLater = this.setup.tier !== null && this.setup.tier.asksLater > 0 && !this.stage.isCalm;
     if (this.#operator.isPaused || isUsed || draining.length > 0 || pinned > 0 || asksLater) return false;
     return requests.some(({ status, load }) => NOT_WAITING.has(status) || load !== null);

@@ -1,8 +1,9 @@
 import type { Engine } from '../../../src/engine/engine.js';
 import { type GroupLimits, keepsTokens } from '../audit/group-rules.js';
+import { groupsOf } from '../shared/groups-of.js';
 import { SeededRun } from '../shared/seeded-run.js';
 import { Kv } from './kv.js';
-import { draftPlaces, groupsOf } from './layers.js';
+import { draftPlaces } from './layers.js';
 import type { EngineFault, EngineSetup } from './setup.js';
 import type { Transcript } from './text.js';
 
@@ -27,8 +28,9 @@ export class Stage extends SeededRun<EngineSetup, EngineFault> {
 
   constructor(setup: EngineSetup) {
     super(setup, 'engine ');
-    const { numBlocks, maxModelLen = 0, maxNumBatchedTokens = 0 } = setup.engine;
-    const groups = groupsOf(setup.engine);
+    const { numBlocks, blockSize = 16, maxModelLen = 0, maxNumBatchedTokens = 0 } = setup.engine;
+    const { numSpeculativeTokens: spare = 0 } = setup.engine;
+    const groups = groupsOf(setup.engine.kvGroups, { blockSize, maxModelLen, spare });
     const drafts = draftPlaces(setup.engine);
     this.limits = { groups, numBlocks, maxModelLen, maxNumBatchedTokens, drafts };
     this.kv = new Kv(numBlocks, groups, setup.tier?.numRanks ?? 1);

@@ -1,3 +1,4 @@
+import type { Protection } from '../../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 
 /** Kinds of faults, each on or off for a whole run, with a rate of its own: so that some runs are free of most. */
@@ -24,7 +25,7 @@ export type Fault = (typeof FAULTS)[number];
 
 /** The shape of a simulated connector. */
 export interface ConnectorShape {
-  protection: 'own' | 'pin' | 'fence';
+  protection: Protection;
   /** Ranks that report, by child. */
   reporters: number[][];
 }

@@ -101,7 +101,7 @@ export class World {
       isStamped: hooks?.isStamped ?? false,
       wrong,
       ended: ({ pinned }) => {
-        if (pinned !== null) this.connector?.release(pinned);
+        if (pinned !== null) this.connector?.pins.release(pinned);
       },
     });
     this.#transfers = new Transfers(this, numRanks, hooks?.isStamped ?? false);
@@ -278,7 +278,7 @@ export class World {
     }
     if (options.resetRunning === true) this.auditor.voided(preempted);
     const { free } = this.look();
-    const pinned = this.connector?.pins.size ?? 0;
+    const pinned = this.connector?.pins.counts.size ?? 0;
     if (local !== (free.length === numUsable(this.auditor.ledger.rules))) {
       throw new Violation('I17', `reset answered ${local} with ${free.length} free blocks`);
     }
@@ -439,7 +439,7 @@ export class World {
   }
 
   #sight(): ReturnType<Observer['sight']> {
-    return this.#observer.sight(this.now, this.connector?.pins, this.connector?.hasPendingWork());
+    return this.#observer.sight(this.now, this.connector?.pins.counts, this.connector?.hasPendingWork());
   }
 
   /** Everything must be over. */

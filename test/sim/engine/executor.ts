@@ -1,7 +1,7 @@
 import type { StepTables } from '../../../src/core/tables.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { keepsTokens } from '../audit/group-rules.js';
-import { GARBAGE } from '../shared/kv-places.js';
+import { GARBAGE } from '../shared/kv/kv-places.js';
 import { mix } from '../shared/text.js';
 import type { SimGrammar } from './grammar.js';
 import type { Rows } from './kv.js';

@@ -1,5 +1,5 @@
 import type { GroupRule } from '../audit/group-rules.js';
-import { GARBAGE, KvPlaces } from '../shared/kv-places.js';
+import { GARBAGE, KvPlaces } from '../shared/kv/kv-places.js';
 
 /** Block ids of a request, by group; a place that holds nothing is 0. */
 export type Rows = readonly (readonly number[])[];

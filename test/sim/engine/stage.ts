@@ -1,6 +1,6 @@
 import type { Engine } from '../../../src/engine/engine.js';
 import { type GroupLimits, keepsTokens } from '../audit/group-rules.js';
-import { groupsOf } from '../shared/groups-of.js';
+import { groupsOf } from '../shared/kv/groups-of.js';
 import { SeededRun } from '../shared/seeded-run.js';
 import { Kv } from './kv.js';
 import { draftPlaces } from './layers.js';

@@ -11,7 +11,7 @@ import type { Request } from '../../../src/scheduler/request/request.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 import type { MatchFacts, Reason } from '../audit/facts.js';
 import type { TransferAudit } from '../audit/transfer-audit.js';
-import { Pins } from '../shared/pins.js';
+import { Pins } from '../shared/kv/pins.js';
 
 /** What a connector of the simulation decides. Throws `Refusal` where the connector is to throw. */
 export interface Decisions {

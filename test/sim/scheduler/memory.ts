@@ -1,5 +1,5 @@
 import { firstNeeded, type GroupRule, keepsTokens } from '../audit/group-rules.js';
-import { GARBAGE, KvPlaces } from '../shared/kv-places.js';
+import { GARBAGE, KvPlaces } from '../shared/kv/kv-places.js';
 import { mix, type Text } from '../shared/text.js';
 import type { Target } from './targets.js';
 

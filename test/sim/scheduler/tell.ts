@@ -1,7 +1,7 @@
 import type { SchedulerConfig } from '../../../src/scheduler/options/options.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import type { PlanFacts, RowFacts, Rules, TransferFacts, VersionFacts } from '../audit/facts.js';
-import { groupsOf } from '../shared/groups-of.js';
+import { groupsOf } from '../shared/kv/groups-of.js';
 
 /** How events read in a failure. */
 interface Names {

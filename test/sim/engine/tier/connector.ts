@@ -9,7 +9,7 @@ import type { BlockLists, HandOver, KvView } from '../../../../src/scheduler/con
 import type { Plan } from '../../../../src/scheduler/plan/plan.js';
 import type { Request } from '../../../../src/scheduler/request/request.js';
 import type { FinishReason } from '../../../../src/scheduler/request/status.js';
-import { Pins } from '../../shared/pins.js';
+import { Pins } from '../../shared/kv/pins.js';
 import { mix } from '../../shared/text.js';
 import type { TierShape } from '../setup.js';
 import type { Stage } from '../stage.js';

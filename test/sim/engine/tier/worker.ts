@@ -5,7 +5,7 @@ import type {
   WorkerConnector,
   WorkerStep,
 } from '../../../../src/scheduler/connector/connector.js';
-import { GARBAGE } from '../../shared/kv-places.js';
+import { GARBAGE } from '../../shared/kv/kv-places.js';
 import type { Rng } from '../../shared/rng.js';
 import type { SimExecutor } from '../executor.js';
 import type { Stage } from '../stage.js';

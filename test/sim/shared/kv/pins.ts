@@ -1,4 +1,4 @@
-import type { BlockPins } from '../../../src/scheduler/connector/connector.js';
+import type { BlockPins } from '../../../../src/scheduler/connector/connector.js';
 
 /** The pins of a connector, counted by block. */
 export class Pins {

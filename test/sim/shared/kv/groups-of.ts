@@ -1,4 +1,4 @@
-import type { GroupRule } from '../audit/group-rules.js';
+import type { GroupRule } from '../../audit/group-rules.js';
 
 /** A KV cache group as its options say it, or as they were resolved. */
 interface Group {

@@ -1,4 +1,4 @@
-import { type GroupRule, keepsTokens } from '../audit/group-rules.js';
+import { type GroupRule, keepsTokens } from '../../audit/group-rules.js';
 
 /** What no text leaves anywhere. */
 export const GARBAGE = -1;

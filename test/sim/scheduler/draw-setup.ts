@@ -1,3 +1,4 @@
+import { drawBorrower } from '../shared/borrow/draw-borrower.js';
 import { drawGroups } from '../shared/draw-groups.js';
 import { drawRules } from '../shared/draw-rules.js';
 import { drawClients, drawDeadlines, drawReclaim, drawScheduler } from '../shared/draw-scheduler.js';
@@ -13,7 +14,10 @@ export function drawSetup(seed: number): Setup {
   const connector = rng.chance(0.85) ? drawConnector(rng) : null;
   const faults = drawRates(new Rng(seed, 'faults'));
   const workload = drawWorkload(new Rng(seed, 'workload'), faults);
-  const setup: Setup = { seed, scheduler, connector, faults, workload };
+  const borrower = drawBorrower(new Rng(seed, 'borrower'));
+  if (borrower !== null)
+    Object.assign(workload.weights, { abortAll: 0.2, zombie: borrower.errs > 0 ? 1 : 0 });
+  const setup: Setup = { seed, scheduler, connector, borrower, faults, workload };
   const hasFocus = drawFocus(setup, new Rng(seed, 'focus'));
   drawTimeouts(scheduler, workload, [30, 250], new Rng(seed, 'timeouts'));
   const groups = new Rng(seed, 'groups');
@@ -73,6 +77,7 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     ...{ chunk: rng.pick([0, 5, 20]), endSession: rng.pick([1, 4]) },
     ...{ hold: rng.pick([0, 0, 1, 4]), complete: 4, reset: rng.pick([0, 0, 1, 2]) },
     ...{ pause: rng.pick([0, 0, 1]), resume: 2, fence: faults.fence > 0 ? 1 : 0 },
+    ...{ abortAll: 0, zombie: 0 },
   };
   const isStamped = rng.chance(0.5);
   // Unless it says so, a report of an earlier load of the same incarnation cannot be told from one of the present load.

@@ -1,5 +1,6 @@
 import type { Protection } from '../../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { BorrowerShape } from '../shared/borrow/draw-borrower.js';
 
 /** Kinds of faults, each on or off for a whole run, with a rate of its own: so that some runs are free of most. */
 export const FAULTS = [
@@ -35,6 +36,7 @@ export interface Setup {
   seed: number;
   scheduler: Omit<SchedulerOptions, 'now' | 'connector'>;
   connector: ConnectorShape | null;
+  borrower: BorrowerShape | null;
   /** Probability of each fault where it can happen. */
   faults: Record<Fault, number>;
   workload: Workload;
@@ -87,5 +89,8 @@ export const EVENTS = [
   'pause',
   'resume',
   'fence',
+  /** Where there is a borrowing adapter. */
+  'abortAll',
+  'zombie',
 ] as const;
 export type Event = (typeof EVENTS)[number];

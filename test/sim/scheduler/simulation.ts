@@ -34,11 +34,15 @@ export class Simulation {
   constructor(setup: Setup) {
     this.setup = setup;
     this.#chance = new Dice(setup, '');
-    const { scheduler, connector, workload } = setup;
+    const { scheduler, connector, borrower, workload } = setup;
     this.#events = new EventDice(EVENTS, workload.weights);
     const isNamed = () => !this.#chance.strikes('blockUnnamed', this.#chance.rng('fabric'));
     const hooks = { delay: () => this.#delay(), isNamed, isStamped: workload.isStamped };
-    this.world = new World({ scheduler, connector, decisions: this.#decisions(), hooks });
+    const chance = { rng: this.#chance.rng('borrowing'), isCalm: () => this.#chance.isCalm };
+    this.world = new World({
+      ...{ scheduler, connector, decisions: this.#decisions(), hooks },
+      borrower: borrower === null ? null : { shape: borrower, ...chance },
+    });
     this.world.timing = ({ numBlocks, direction }) => {
       const rng = this.#chance.rng('fabric');
       const startAt = this.world.now + rng.below(workload.slowest);
@@ -136,6 +140,12 @@ export class Simulation {
         break;
       case 'fence':
         this.#fence();
+        break;
+      case 'abortAll':
+        world.abortAll();
+        break;
+      case 'zombie':
+        world.sweep(rng);
         break;
     }
   }

@@ -7,14 +7,17 @@ import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
 import type { RequestInput } from '../../../src/scheduler/request/request.js';
 import { Scheduler } from '../../../src/scheduler/scheduler.js';
+import type { Account } from '../audit/account.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
 import { numUsable } from '../audit/group-rules.js';
 import { Journal } from '../shared/journal.js';
 import { Observer } from '../shared/observer.js';
+import type { Rng } from '../shared/rng.js';
 import { keyOf, Text } from '../shared/text.js';
 import { threw } from '../shared/threw.js';
+import { Borrowing, type BorrowingOptions } from './borrowing.js';
 import { cachedBlocks } from './cached-blocks.js';
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
@@ -32,6 +35,7 @@ export interface WorldOptions {
   connector: ConnectorShape | null;
   decisions?: Decisions;
   hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
+  borrower?: BorrowingOptions | null;
 }
 
 const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
@@ -47,6 +51,7 @@ export class World {
   readonly fabric: Fabric;
   readonly connector: SimConnector | null;
   readonly memory: Memory;
+  readonly borrowing: Borrowing | null;
   /** Reads the events of the prefix cache. */
   readonly index: IndexReader;
   readonly texts = new Map<number, Text>();
@@ -67,7 +72,7 @@ export class World {
   readonly #views = new PlanViews();
   #notBefore = -1;
 
-  constructor({ scheduler, connector, decisions, hooks }: WorldOptions) {
+  constructor({ scheduler, connector, decisions, hooks, borrower = null }: WorldOptions) {
     this.connector =
       connector === null || decisions === undefined
         ? null
@@ -77,7 +82,9 @@ export class World {
       this.#wrong ??= what;
     });
     const kvEvents = this.index.sink;
-    this.scheduler = new Scheduler({ ...scheduler, ...extra, kvEvents, now: () => this.now });
+    this.borrowing = borrower === null ? null : new Borrowing(this, borrower);
+    const lends = this.borrowing === null ? {} : { borrower: this.borrowing.adapter };
+    this.scheduler = new Scheduler({ ...scheduler, ...extra, ...lends, kvEvents, now: () => this.now });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const rules = rulesOf(this.scheduler, connector);
     this.memory = new Memory(rules.numBlocks, rules.groups, numRanks, (block, turn, over) => {
@@ -158,7 +165,7 @@ export class World {
     };
     if (this.connector !== null) this.connector.opened = opened;
     try {
-      outcome = this.scheduler.add(input);
+      outcome = this.borrowing?.add(input) ?? this.scheduler.add(input);
       if (this.connector === null) opened(outcome);
     } catch (error) {
       const { code } = error as { code?: string };
@@ -194,7 +201,11 @@ export class World {
 
   endSession(key: string | number): void {
     this.#begin(false);
-    const outcome = this.#call('endSession', () => this.scheduler.endSession(key));
+    const { ledger } = this.auditor;
+    const account = typeof key === 'string' ? ledger.live.get(key) : ledger.accounts.get(key);
+    const ends = account?.isLive && account.conversation?.isIdle && !account.conversation.hasEnded;
+    const targets = new Set(ends ? [account] : []);
+    const outcome = this.#endFromOutside('endSession', targets, () => this.scheduler.endSession(key));
     this.note(`end of ${this.#keyed(key)}: ${outcome}`);
     this.auditor.sessions.ended(key, outcome);
     this.look();
@@ -218,11 +229,34 @@ export class World {
     const targets = this.auditor.clients.aborting(keys);
     const [target] = targets;
     const rows = targets.size === 1 ? this.auditor.sights.turns.of(target.handle).rows : [];
-    const ended = this.#call('abort', () => this.scheduler.abort(keys));
+    const ended = this.#endFromOutside('abort', targets, () => this.scheduler.abort(keys));
     this.note(`abort ${keys.map((key) => (typeof key === 'string' ? key : this.name(key)))}: [${ended}]`);
     this.auditor.clients.aborted(targets, ended);
     const sight = this.look();
     if (rows.length > 0 && this.connector === null) this.auditor.groups.freed(target.name, rows, sight);
+  }
+
+  abortAll(): void {
+    this.#begin(false);
+    const targets = this.auditor.clients.aborting([...this.auditor.ledger.live.keys()]);
+    const ended = this.#endFromOutside('abortAll', targets, () => this.scheduler.abortAll());
+    this.note(`abort all: [${ended}]`);
+    this.auditor.clients.aborted(targets, ended);
+    this.look();
+  }
+
+  /** Puts a request that has ended among the running, and aborts somebody: it is swept out. */
+  sweep(rng: Rng): void {
+    const live = [...this.auditor.ledger.live.values()];
+    if (live.length === 0 || this.borrowing?.plantZombie() !== true) return;
+    this.note('a request that has ended stands among the running');
+    this.abort([rng.pick(live).handle]);
+  }
+
+  /** Requests that somebody ends from outside: a borrowing adapter is told before. */
+  #endFromOutside<T>(name: string, targets: ReadonlySet<Account>, act: () => T): T {
+    const { borrowing } = this;
+    return this.#call(name, () => borrowing?.endsFromOutside(targets, act) ?? act());
   }
 
   /** From inside a callback of the connector. */
@@ -300,6 +334,7 @@ export class World {
   schedule(fails: (entry: number) => boolean = () => false): Plan {
     this.auditor.began(this.now, true, true);
     const plan = this.#call('schedule', () => this.scheduler.schedule());
+    this.borrowing?.planned();
     const facts = this.#observer.plan(plan);
     this.note(`schedule: step ${plan.step}, ${describePlan(facts, (handle) => this.name(handle))}`);
     this.index.check(this.scheduler);
@@ -439,12 +474,19 @@ export class World {
   }
 
   #sight(): ReturnType<Observer['sight']> {
-    return this.#observer.sight(this.now, this.connector?.pins.counts, this.connector?.hasPendingWork());
+    const sight = this.#observer.sight(
+      this.now,
+      this.connector?.pins.counts,
+      this.connector?.hasPendingWork(),
+    );
+    this.borrowing?.saw(sight);
+    return sight;
   }
 
   /** Everything must be over. */
   end(): void {
     this.auditor.empty(this.look());
+    this.borrowing?.end();
     this.#call('verify', () => this.scheduler.verify());
     if (!this.fabric.isIdle) throw new Violation('I19', 'the fabric has jobs or reports left');
   }
@@ -458,6 +500,7 @@ export class World {
   }
 
   #check(): void {
+    this.borrowing?.check();
     const { connector } = this;
     if (connector !== null && connector.violation !== null) throw threw('a callback', connector.violation);
     for (const [handle, { violation }] of this.#grammars) {

@@ -1,3 +1,4 @@
+import { drawBorrower } from '../shared/borrow/draw-borrower.js';
 import { drawGroups } from '../shared/draw-groups.js';
 import { drawRules } from '../shared/draw-rules.js';
 import { drawClients, drawDeadlines, drawReclaim, drawScheduler } from '../shared/draw-scheduler.js';
@@ -34,7 +35,9 @@ export function drawEngineSetup(seed: number): EngineSetup {
     'dispose',
     'shutdown',
   ] as const);
-  const setup: EngineSetup = { seed, engine, tier, faults, workload, scene, end };
+  const mayLend = scene === 'none' && faults.logFails === 0;
+  const borrower = mayLend ? drawBorrower(new Rng(seed, 'engine borrower')) : null;
+  const setup: EngineSetup = { seed, engine, tier, borrower, faults, workload, scene, end };
   if (tier !== null) setTheScene(setup, tier);
   // Without a prefix cache blocks have no hashes, and so the tier has no keys.
   if (tier !== null && engine.enablePrefixCaching === false)

@@ -1,6 +1,8 @@
 import { Engine } from '../../../src/engine/engine.js';
 import type { StepReport } from '../../../src/engine/loop/step-loop.js';
 import { type Sight, Violation } from '../audit/facts.js';
+import { SimBorrower } from '../shared/borrow/borrower.js';
+import { type BorrowerShape, CAUSED_BY_BORROWERS } from '../shared/borrow/draw-borrower.js';
 import { EventDice } from '../shared/draws.js';
 import { Observer } from '../shared/observer.js';
 import type { Rng } from '../shared/rng.js';
@@ -33,6 +35,7 @@ export class EngineLife {
   readonly #executor: SimExecutor;
   readonly #connector: SimConnector | null;
   readonly #workers: SimWorker[];
+  readonly #borrower: SimBorrower | null;
   readonly #observer: Observer;
   readonly #audit: EngineAudit;
   readonly #crowd: Crowd;
@@ -61,11 +64,13 @@ export class EngineLife {
     this.#recordsLeft =
       setup.faults.logFails > 0 ? stage.rng('log').between(5, 4000) : Number.POSITIVE_INFINITY;
     const log = { write: () => this.#write() };
+    this.#borrower = setup.borrower === null ? null : this.#lend(setup.borrower);
     this.engine = new Engine({
       ...setup.engine,
       executor: this.#executor,
       connector: this.#connector,
       workers: this.#workers as never,
+      borrower: this.#borrower,
       now: () => stage.now,
       ...(setup.faults.logFails > 0 ? { log } : {}),
     });
@@ -78,6 +83,18 @@ export class EngineLife {
     this.#dice = new EventDice(ENGINE_EVENTS, setup.workload.weights);
     this.#executor.inside = () => this.#insideExecute();
     if (this.#connector !== null) this.#connector.inside = () => this.#crowd.abort('connector');
+  }
+
+  #lend(shape: BorrowerShape): SimBorrower {
+    const { stage } = this;
+    for (const reason of CAUSED_BY_BORROWERS) stage.excused.add(reason);
+    return new SimBorrower(shape, {
+      rng: stage.rng('borrowing'),
+      isCalm: () => stage.isCalm,
+      broke: (invariant, message) => stage.broke(invariant, `the borrowing adapter: ${message}`),
+      failed: (handle) => stage.blame(handle, 'borrower'),
+      endNow: null,
+    });
   }
 
   get isBroken(): boolean {
@@ -259,6 +276,7 @@ export class EngineLife {
     const isUsed = requests.some(({ outstanding }) => (outstanding?.size ?? 0) > 0);
     const pinned = this.#connector?.pins.counts.size ?? 0;
     const asksLater = this.setup.tier !== null && this.setup.tier.asksLater > 0 && !this.stage.isCalm;
+    if ((this.#borrower?.heldUp.size ?? 0) > 0) return false;
     if (this.#operator.isPaused || isUsed || draining.length > 0 || pinned > 0 || asksLater) return false;
     return requests.some(({ status, load }) => NOT_WAITING.has(status) || load !== null);
   }
@@ -317,6 +335,10 @@ export class EngineLife {
     if (sight !== null) this.#audit.empty(sight);
     engine.verify();
     this.#checkPeers();
+    for (const handle of this.#borrower === null ? [] : this.#audit.lived) {
+      if (this.#borrower?.hasForgotten(handle)) continue;
+      throw new Violation('I5', `the borrowing adapter was never told to forget ${this.stage.name(handle)}`);
+    }
   }
 
   #isDone(): boolean {

@@ -8,7 +8,7 @@ import type { EngineFault, EngineSetup } from './setup.js';
 import type { Transcript } from './text.js';
 
 /** What the simulation did that may have ended a request. */
-export type Cause = 'row' | 'step' | 'load' | 'connector' | 'grammar' | 'wait' | 'broken';
+export type Cause = 'row' | 'step' | 'load' | 'connector' | 'grammar' | 'wait' | 'borrower' | 'broken';
 
 /** What all parts of one run share: clock, memory, dice, and what the audit has to know. */
 export class Stage extends SeededRun<EngineSetup, EngineFault> {

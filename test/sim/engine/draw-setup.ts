@@ -36,7 +36,7 @@ export function drawEngineSetup(seed: number): EngineSetup {
     'shutdown',
   ] as const);
   const mayLend = scene === 'none' && faults.logFails === 0;
-  const borrower = mayLend ? drawBorrower(new Rng(seed, 'engine borrower')) : null;
+  const borrower = mayLend ? drawBorrower(new Rng(seed, 'engine borrower'), 1 / 4) : null;
   const setup: EngineSetup = { seed, engine, tier, borrower, faults, workload, scene, end };
   if (tier !== null) setTheScene(setup, tier);
   // Without a prefix cache blocks have no hashes, and so the tier has no keys.

@@ -76,6 +76,7 @@ export class Borrowing {
     if (this.#state === null || zombie === undefined) return false;
     this.#state.queues.running.push(zombie);
     zombie.container = 'running';
+    this.#world.note(`${this.#world.name(zombie.handle)}, which has ended, stands among the running`);
     return true;
   }
 

@@ -14,7 +14,7 @@ export function drawSetup(seed: number): Setup {
   const connector = rng.chance(0.85) ? drawConnector(rng) : null;
   const faults = drawRates(new Rng(seed, 'faults'));
   const workload = drawWorkload(new Rng(seed, 'workload'), faults);
-  const borrower = drawBorrower(new Rng(seed, 'borrower'));
+  const borrower = drawBorrower(new Rng(seed, 'borrower'), 1 / 8);
   if (borrower !== null)
     Object.assign(workload.weights, { abortAll: 0.2, zombie: borrower.errs > 0 ? 1 : 0 });
   const setup: Setup = { seed, scheduler, connector, borrower, faults, workload };

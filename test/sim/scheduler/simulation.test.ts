@@ -29,6 +29,7 @@ const WANTED = [
   ...['chunk-unknown', 'chunk-not-resumable', 'chunk-after-end', 'duplicate-end', 'grammar-failed'],
   ...['stop', 'length', 'abort', 'error'],
   ...['stale-handle', 'duplicate-completion', 'live-completion', 'wrong-owner', 'invalid-block'],
+  ...['borrower-failed', 'misplaced-request', 'purged-untracked', 'realigned-status'],
   ...['connector-failed', 'abort-unknown', 'abort-finished', 'duplicate-hold'],
 ];
 

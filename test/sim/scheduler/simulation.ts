@@ -142,10 +142,10 @@ export class Simulation {
         this.#fence();
         break;
       case 'abortAll':
-        world.abortAll();
+        world.abort('all');
         break;
       case 'zombie':
-        world.sweep(rng);
+        this.#sweep(rng);
         break;
     }
   }
@@ -307,6 +307,13 @@ export class Simulation {
       if (rng.chance(0.5)) return `r${rng.below(this.setup.workload.numIds)}`;
       return this.#anyHandle(rng) ?? 5;
     });
+  }
+
+  /** A request that has ended stands among the running, and somebody is aborted: it is swept out. */
+  #sweep(rng: Rng): void {
+    const live = [...this.world.auditor.ledger.live.values()];
+    if (live.length === 0 || this.world.borrowing?.plantZombie() !== true) return;
+    this.world.abort([rng.pick(live).handle]);
   }
 
   #hold(): void {

@@ -1,7 +1,4 @@
 import { PlanViews } from '../../../src/engine/executor/plan-view.js';
-import type { WorkerMethods } from '../../../src/engine/workers/worker-methods.js';
-import { Workers } from '../../../src/engine/workers/workers.js';
-import type { WorkerStep } from '../../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
@@ -11,10 +8,8 @@ import type { Account } from '../audit/account.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
-import { numUsable } from '../audit/group-rules.js';
 import { Journal } from '../shared/journal.js';
 import { Observer } from '../shared/observer.js';
-import type { Rng } from '../shared/rng.js';
 import { keyOf, Text } from '../shared/text.js';
 import { threw } from '../shared/threw.js';
 import { Borrowing, type BorrowingOptions } from './borrowing.js';
@@ -67,10 +62,7 @@ export class World {
   readonly #grammars = new Map<number, SimGrammar>();
   #wrong: string | null = null;
   #isFencing = false;
-  /** The engine's calls of its workers: they say behind which step a load may write. */
-  readonly #workers: Workers;
   readonly #views = new PlanViews();
-  #notBefore = -1;
 
   constructor({ scheduler, connector, decisions, hooks, borrower = null }: WorldOptions) {
     this.connector =
@@ -78,9 +70,10 @@ export class World {
         ? null
         : new SimConnector(connector.protection, connector.reporters, decisions);
     const extra = this.connector === null ? {} : { connector: this.connector };
-    this.index = new IndexReader((what) => {
+    const wrong = (what: string) => {
       this.#wrong ??= what;
-    });
+    };
+    this.index = new IndexReader(wrong);
     const kvEvents = this.index.sink;
     this.borrowing = borrower === null ? null : new Borrowing(this, borrower);
     const lends = this.borrowing === null ? {} : { borrower: this.borrowing.adapter };
@@ -91,9 +84,6 @@ export class World {
       const { turns } = this.auditor.sights;
       return turns.isHeld(block, turn) || turns.isShared(over, turn);
     });
-    const wrong = (what: string) => {
-      this.#wrong ??= what;
-    };
     this.executor = new Executor(this.memory, wrong);
     this.auditor = new Auditor(rules, (handle, position) => this.text(handle).token(position));
     if (this.connector !== null) {
@@ -113,13 +103,6 @@ export class World {
     });
     this.#transfers = new Transfers(this, numRanks, hooks?.isStamped ?? false);
     this.#observer = new Observer(this.scheduler);
-    const startLoads = (_metadata: unknown, { notBefore }: WorkerStep): void => {
-      this.#notBefore = notBefore;
-    };
-    const worker = { startLoads, getFinished: () => null } as unknown as WorkerMethods;
-    this.#workers = new Workers(this.scheduler, [worker], (_rank, method, error) => {
-      throw new Error(`the world's worker failed in ${method}`, { cause: error });
-    });
   }
 
   /** The last events, oldest first. */
@@ -205,7 +188,7 @@ export class World {
     const account = typeof key === 'string' ? ledger.live.get(key) : ledger.accounts.get(key);
     const ends = account?.isLive && account.conversation?.isIdle && !account.conversation.hasEnded;
     const targets = new Set(ends ? [account] : []);
-    const outcome = this.#endFromOutside('endSession', targets, () => this.scheduler.endSession(key));
+    const outcome = this.#endFromOutside(targets, () => this.scheduler.endSession(key));
     this.note(`end of ${this.#keyed(key)}: ${outcome}`);
     this.auditor.sessions.ended(key, outcome);
     this.look();
@@ -224,39 +207,25 @@ export class World {
     started.length = 0;
   }
 
-  abort(keys: (string | number)[]): void {
+  abort(who: (string | number)[] | 'all'): void {
     this.#begin(false);
+    const keys = who === 'all' ? [...this.auditor.ledger.live.keys()] : who;
     const targets = this.auditor.clients.aborting(keys);
     const [target] = targets;
     const rows = targets.size === 1 ? this.auditor.sights.turns.of(target.handle).rows : [];
-    const ended = this.#endFromOutside('abort', targets, () => this.scheduler.abort(keys));
-    this.note(`abort ${keys.map((key) => (typeof key === 'string' ? key : this.name(key)))}: [${ended}]`);
+    const ended = this.#endFromOutside(targets, () =>
+      who === 'all' ? this.scheduler.abortAll() : this.scheduler.abort(who),
+    );
+    this.note(`abort ${keys.map((key) => this.#keyed(key))}: [${ended}]`);
     this.auditor.clients.aborted(targets, ended);
     const sight = this.look();
     if (rows.length > 0 && this.connector === null) this.auditor.groups.freed(target.name, rows, sight);
   }
 
-  abortAll(): void {
-    this.#begin(false);
-    const targets = this.auditor.clients.aborting([...this.auditor.ledger.live.keys()]);
-    const ended = this.#endFromOutside('abortAll', targets, () => this.scheduler.abortAll());
-    this.note(`abort all: [${ended}]`);
-    this.auditor.clients.aborted(targets, ended);
-    this.look();
-  }
-
-  /** Puts a request that has ended among the running, and aborts somebody: it is swept out. */
-  sweep(rng: Rng): void {
-    const live = [...this.auditor.ledger.live.values()];
-    if (live.length === 0 || this.borrowing?.plantZombie() !== true) return;
-    this.note('a request that has ended stands among the running');
-    this.abort([rng.pick(live).handle]);
-  }
-
   /** Requests that somebody ends from outside: a borrowing adapter is told before. */
-  #endFromOutside<T>(name: string, targets: ReadonlySet<Account>, act: () => T): T {
+  #endFromOutside<T>(targets: ReadonlySet<Account>, act: () => T): T {
     const { borrowing } = this;
-    return this.#call(name, () => borrowing?.endsFromOutside(targets, act) ?? act());
+    return this.#call('an end', () => (borrowing === null ? act() : borrowing.endsFromOutside(targets, act)));
   }
 
   /** From inside a callback of the connector. */
@@ -311,19 +280,10 @@ export class World {
       if (account !== undefined) steps.resets(account);
     }
     if (options.resetRunning === true) this.auditor.voided(preempted);
-    const { free } = this.look();
-    const pinned = this.connector?.pins.counts.size ?? 0;
-    if (local !== (free.length === numUsable(this.auditor.ledger.rules))) {
-      throw new Violation('I17', `reset answered ${local} with ${free.length} free blocks`);
-    }
-    if (local !== (blockers.length === 0 && pinned === 0)) {
-      throw new Violation('I17', `reset answered ${local} with blockers [${blockers}]`);
-    }
-    const asked = local && options.resetConnector === true && this.connector !== null;
-    const tier = asked ? (this.connector?.resetAnswer ?? null) : null;
-    if (connector !== tier || ok !== (local && tier !== false)) {
-      throw new Violation('I17', `reset answered ${ok} and ${connector} for a tier that says ${tier}`);
-    }
+    this.auditor.reset({ ok, local, connector, blockers }, this.look(), {
+      pinned: this.connector?.pins.counts.size ?? 0,
+      tier: options.resetConnector === true ? (this.connector?.resetAnswer ?? null) : null,
+    });
     // A reset is for new weights, which come between steps: steps that were dispatched run before the memory is forgotten.
     while (local && this.executor.execute());
     if (local) this.memory.forget();
@@ -344,8 +304,7 @@ export class World {
     this.auditor.saw(sight);
     this.#lastEmpty.plan = plan.totalTokens === 0 ? plan : null;
     const { turns } = this.auditor.sights;
-    this.#workers.begin(plan, true);
-    const syncLoads = this.#transfers.dispatchLoads(plan.step, this.#notBefore);
+    const syncLoads = this.#transfers.dispatchLoads(plan);
     if (plan.totalTokens > 0) {
       this.plans.set(plan.step, plan);
       const holdings = facts.entries.map(({ handle }) => turns.of(handle));

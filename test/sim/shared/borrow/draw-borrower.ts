@@ -8,9 +8,9 @@ export interface BorrowerShape {
   errs: number;
 }
 
-/** One run in eight has a borrowing adapter. */
-export function drawBorrower(rng: Rng): BorrowerShape | null {
-  if (!rng.chance(1 / 8)) return null;
+/** @param share of the runs that have a borrowing adapter */
+export function drawBorrower(rng: Rng, share: number): BorrowerShape | null {
+  if (!rng.chance(share)) return null;
   return { holds: rng.pick([0.05, 0.2, 0.5]), errs: rng.pick([0, 0.01, 0.05]) };
 }
 

@@ -2,8 +2,11 @@ import { describe, expect, it } from 'vitest';
 import {
   type BorrowQueues,
   EntryKind,
+  type Finished,
+  type Match,
   type Request,
   type RequestStatus,
+  type SchedulerConnector,
   type SchedulerOptions,
 } from '../../src/index.js';
 import { ScriptedBorrower } from '../scheduler/lend/scripted-borrower.js';
@@ -13,6 +16,26 @@ function bench(options: Partial<SchedulerOptions> = {}) {
   const borrower = new ScriptedBorrower();
   const driver = new Driver({ borrower, ...options });
   return { borrower, driver, add: (id: string, more: object = {}) => add(driver, id, more) };
+}
+
+/** Answers what it can load as it was told to; in the beginning: later. */
+class LateConnector implements SchedulerConnector {
+  readonly protection = 'own';
+  answer: Match = { numTokens: null, async: false };
+
+  getNumNewMatchedTokens(): Match {
+    return this.answer;
+  }
+
+  updateStateAfterAlloc(): void {}
+
+  buildMetadata(): null {
+    return null;
+  }
+
+  requestFinished(): Finished {
+    return { delayFree: false };
+  }
 }
 
 let prompts = 0;
@@ -241,6 +264,41 @@ describe('F48 a borrowing adapter loses, doubles or misplaces requests', () => {
       expectAllEnd(driver, [a]);
     },
   );
+
+  it('leaves a new session in line as PREEMPTED: it is admitted as a new one', () => {
+    const { borrower, driver, add } = bench();
+    const a = add('a', { resumable: true });
+    borrower.onProcess = () => void Object.assign(a, { status: 'PREEMPTED' satisfies RequestStatus });
+    const plan = driver.schedule();
+    expect([plan.numRequests, plan.kinds[0]]).toEqual([1, EntryKind.new]);
+    expect(anomalies(driver)).toEqual({ 'realigned-status': 1 });
+  });
+
+  it('leaves as finished, when it restores, what the step has passed over: it waits on', () => {
+    const { borrower, driver, add } = bench({ maxLoras: 1 });
+    const [a, b] = [add('a', { adapter: 'x' }), add('b', { adapter: 'y' })];
+    borrower.onRestore = () => {
+      b.status = 'FINISHED';
+      borrower.onRestore = () => {};
+    };
+    driver.step();
+    expect([b.container, b.status]).toEqual(['skipped', 'WAITING']);
+    expect(anomalies(driver)).toEqual({ 'realigned-status': 1 });
+    expectAllEnd(driver, [a, b]);
+  });
+
+  it('knows nothing of a load that begins in the step, of a request that was passed over before', () => {
+    const connector = new LateConnector();
+    const { driver, add } = bench({ connector });
+    const a = add('a', { prompt: prompt(9) });
+    driver.step();
+    expect([a.container, a.status]).toEqual(['skipped', 'WAITING']);
+    connector.answer = { numTokens: 4, async: true };
+    driver.step();
+    expect(a.status).toBe('WAITING_FOR_REMOTE_KVS');
+    driver.scheduler.verify();
+    expect(anomalies(driver)).toEqual({});
+  });
 
   it('puts back a request that has ended', () => {
     const { borrower, driver, add } = bench();

@@ -2,21 +2,17 @@ import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { loadAddon } from '../../src/core/loader.js';
-import { runEngineSeed } from './engine/run.js';
-import { ENGINE_FAULTS, type EngineFault } from './engine/setup.js';
+import { ENGINE_LOOP } from './engine/run.js';
 import { NativeCopy } from './native-planted.js';
 import { NATIVE_PLANTS } from './native-plants.js';
-import { runPipelineSeed } from './pipeline/run.js';
-import { PIPELINE_FAULTS, type PipelineFault } from './pipeline/setup.js';
+import { PIPELINE_LOOP } from './pipeline/run.js';
 import { ALL_PLANTS, findPlant, loopOf, runPlanted } from './planted.js';
-import { runSeed } from './scheduler/run.js';
-import { FAULTS, type Fault } from './scheduler/setup.js';
-import { describe, shrink } from './shared/failure.js';
+import { SCHEDULER_LOOP } from './scheduler/run.js';
 import type { Plant } from './shared/plant.js';
 
-const LOOPS = ['scheduler', 'engine', 'pipeline', 'both'] as const;
-type Loop = (typeof LOOPS)[number];
-const ALL_FAULTS: readonly string[] = [...new Set<string>([...FAULTS, ...ENGINE_FAULTS, ...PIPELINE_FAULTS])];
+const SIMULATORS = [SCHEDULER_LOOP, ENGINE_LOOP, PIPELINE_LOOP] as const;
+const LOOPS: readonly string[] = [...SIMULATORS.map(({ name }) => name), 'both'];
+const ALL_FAULTS = [...new Set(SIMULATORS.flatMap(({ faults }) => faults))];
 
 const USAGE = `npm run sim -- [options]
 Simulates the scheduler, an engine with its own loop, or pipelines, with everything around them, seed by seed, and stops at
@@ -89,11 +85,13 @@ const steps = count('steps', 1);
 const numJobs = Math.min(count('jobs', 1), numSeeds);
 const without = values.without === '' ? [] : values.without.split(',');
 for (const each of without) if (!ALL_FAULTS.includes(each)) fail(`--without knows no fault ${each}`);
-const loop = (values.loop ?? 'both') as Loop;
+const loop = values.loop ?? 'both';
 if (!LOOPS.includes(loop)) fail(`--loop must be one of ${LOOPS.join(', ')}, got ${loop}`);
 const passedOn = ['--seeds', `${numSeeds}`, '--first', `${first}`, '--steps', `${steps}`];
 if (without.length > 0) passedOn.push('--without', without.join());
 if (values.shrink) passedOn.push('--shrink');
+/** What the command that shows a failure again needs beside the loop and the seed. */
+const flags = values.planted === undefined ? [] : ['--plant', values.planted];
 
 if (values.plants) process.exit(await runAllPlants());
 else if (values['native-plants']) process.exit(await runNativePlants());
@@ -104,12 +102,7 @@ else process.exit(numJobs > 1 ? await share() : await runSeeds());
 async function runSeeds(): Promise<number> {
   const begin = performance.now();
   for (let seed = first; seed < first + numSeeds; seed++) {
-    const isEngine = loop === 'engine' || (loop === 'both' && seed % 2 === 1);
-    const told = await (loop === 'pipeline'
-      ? runPipeline(seed)
-      : isEngine
-        ? runEngine(seed)
-        : runScheduler(seed));
+    const told = await simulator(seed).tell(seed, { steps, without }, values.shrink, flags);
     if (told === null) continue;
     console.log(told);
     console.log(`found after ${seed - first + 1} seeds`);
@@ -120,34 +113,10 @@ async function runSeeds(): Promise<number> {
   return 0;
 }
 
-/** @returns what broke, null if nothing did */
-async function runScheduler(seed: number): Promise<string | null> {
-  const known = without.filter((fault): fault is Fault => FAULTS.includes(fault as Fault));
-  const { failure } = runSeed(seed, { steps, without: known });
-  if (failure === null) return null;
-  return describe(values.shrink ? await shrink(failure, runSeed) : failure, flags('scheduler'));
-}
-
-async function runEngine(seed: number): Promise<string | null> {
-  const known = without.filter((fault): fault is EngineFault => ENGINE_FAULTS.includes(fault as EngineFault));
-  const { failure } = await runEngineSeed(seed, { steps, without: known });
-  if (failure === null) return null;
-  return describe(values.shrink ? await shrink(failure, runEngineSeed) : failure, flags('engine'));
-}
-
-async function runPipeline(seed: number): Promise<string | null> {
-  const known = without.filter((fault): fault is PipelineFault =>
-    PIPELINE_FAULTS.includes(fault as PipelineFault),
-  );
-  const { failure } = await runPipelineSeed(seed, { steps, without: known });
-  if (failure === null) return null;
-  return describe(values.shrink ? await shrink(failure, runPipelineSeed) : failure, flags('pipeline'));
-}
-
-/** What the command that shows a failure again needs beside the seed. */
-function flags(name: Loop): string[] {
-  const plant = values.planted === undefined ? [] : ['--plant', values.planted];
-  return ['--loop', name, ...plant];
+/** Both: even seeds the scheduler, odd ones the engine. */
+function simulator(seed: number): (typeof SIMULATORS)[number] {
+  const chosen = SIMULATORS.find(({ name }) => name === loop);
+  return chosen ?? SIMULATORS[seed % 2];
 }
 
 /** The same in several processes, each with a range of seeds of its own. */

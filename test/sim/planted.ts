@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { packageRoot } from '../../src/core/package-root.js';
 import { addonInUse } from '../support/addon.js';
 import { compileInto } from '../support/compiled/script-compiler.js';
+import { BORROW_PLANTS } from './borrow-plants.js';
 import { ENGINE_PLANTS } from './engine/plants.js';
 import { GROUP_PLANTS } from './group-plants.js';
 import { PIPELINE_PLANTS } from './pipeline/plants.js';
@@ -20,6 +21,7 @@ export const ALL_PLANTS: readonly Plant[] = [
   ...PLANTS,
   ...GROUP_PLANTS,
   ...RULE_PLANTS,
+  ...BORROW_PLANTS,
   ...ENGINE_PLANTS,
   ...PIPELINE_PLANTS,
 ];

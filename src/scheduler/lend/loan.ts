@@ -19,7 +19,7 @@ export class Loan implements BorrowQueues {
   readonly #borrower: AskedBorrower;
   /** Requests that wait for a chunk, and that the scheduler kept back because the adapter threw. */
   readonly #keptBack = new Set<Request>();
-  /** Requests of `skipped` that wait for nothing of the scheduler's own, as they were when the loan began. */
+  /** Requests of `skipped` that wait for nothing of the scheduler's own, as they were before the adapter was asked. */
   #skipped: readonly Request[] = [];
   #phase: 'taking' | 'planning' | 'returning' | 'over' = 'planning';
 
@@ -37,7 +37,7 @@ export class Loan implements BorrowQueues {
   /** Has the adapter take its requests, before the step is planned. */
   take(): void {
     boundaryGuards.purgeAtProcess(this.#s);
-    this.#skipped = this.#s.queues.skipped.toArray().filter(({ status }) => !isBlocked(status));
+    this.#skipped = this.#skippedNow();
     this.#phase = 'taking';
     const isDone = this.#borrower.askProcess(this);
     this.#phase = 'planning';
@@ -50,6 +50,8 @@ export class Loan implements BorrowQueues {
     const { queues, anomalies } = this.#s;
     for (const request of this.#keptBack) queues.takeBack(request, false);
     boundaryGuards.purgeAtRestore(this.#s);
+    // Planning has passed over some, and some wait for a load by now.
+    this.#skipped = [...this.#skippedNow(), ...queues.lent.keys()];
     this.#phase = 'returning';
     this.#borrower.askRestore(this);
     this.#phase = 'over';
@@ -108,6 +110,10 @@ export class Loan implements BorrowQueues {
 
   #waitingNow(): Request[] {
     return [...this.#s.queues.line()].filter(({ status }) => !isBlocked(status));
+  }
+
+  #skippedNow(): Request[] {
+    return this.#s.queues.skipped.toArray().filter(({ status }) => !isBlocked(status));
   }
 
   /** Keeps back in this step what waits for a chunk, because the adapter threw before it may have come to it. */
@@ -186,8 +192,8 @@ class LoanQueue implements BorrowQueue {
 
 /** The status of a request that waits to be admitted. A session may wait with a new chunk after a preemption. */
 function waitingStatus({ session, status, numPreemptions }: Request): 'WAITING' | 'PREEMPTED' {
-  if (session !== null && (status === 'WAITING' || status === 'PREEMPTED')) return status;
-  return numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
+  if (numPreemptions === 0 || (session !== null && status === 'WAITING')) return 'WAITING';
+  return 'PREEMPTED';
 }
 
 function nameOf(request: unknown): string {

@@ -16,6 +16,8 @@ export class AdmissionAudit {
   saw(sight: Sight, plan: PlanFacts | null): void {
     if (plan !== null) {
       const still = sight.requests.filter(({ handle, container }) => {
+        // Who is held up in this step gives no blocks.
+        if (this.#ledger.patient.has(handle)) return false;
         return container === 'running' && this.#before.get(handle)?.container === 'running';
       });
       this.#victims(sight, still);
@@ -80,7 +82,7 @@ export class AdmissionAudit {
       status.startsWith('WAITING_FOR_') || patient.has(handle);
     if (!requests.every((seen) => seen.container !== 'skipped' || isPassedOver(seen))) return;
     const first = requests.find(({ id }) => id === sight.waiting[0]);
-    if (first === undefined || first.numTokens >= rules.maxModelLen) return;
+    if (first === undefined || patient.has(first.handle) || first.numTokens >= rules.maxModelLen) return;
     // A state may have to wait for the step that makes it, and then everybody behind it waits.
     if (rules.groups.some(({ type }) => type === 'mamba')) return;
     const needed = rules.groups.reduce(

@@ -115,6 +115,25 @@ export class Auditor {
     this.versions.reset(preempted);
   }
 
+  /**
+   * I17: the prefix cache was reset.
+   * @param tier what the connector's store answers; null: it is not asked, or says nothing
+   */
+  reset(
+    said: { ok: boolean; local: boolean; connector: boolean | null; blockers: readonly string[] },
+    { free }: Sight,
+    { pinned, tier }: { pinned: number; tier: boolean | null },
+  ): void {
+    const { ok, local, connector, blockers } = said;
+    if (local !== (free.length === numUsable(this.ledger.rules)))
+      throw new Violation('I17', `reset answered ${local} with ${free.length} free blocks`);
+    if (local !== (blockers.length === 0 && pinned === 0))
+      throw new Violation('I17', `reset answered ${local} with blockers [${blockers}]`);
+    const asked = local ? tier : null;
+    if (connector !== asked || ok !== (local && asked !== false))
+      throw new Violation('I17', `reset answered ${ok} and ${connector} for a tier that says ${asked}`);
+  }
+
   /** What the steps in flight bring for a request that was preempted. */
   #preempted(account: Account): void {
     const { preemptedOutputs } = this.ledger.rules.version;

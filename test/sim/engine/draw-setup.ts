@@ -1,5 +1,7 @@
+import { drawBorrower } from '../shared/borrow/draw-borrower.js';
 import { drawGroups } from '../shared/draw-groups.js';
 import { drawRules } from '../shared/draw-rules.js';
+import { drawClients, drawDeadlines, drawReclaim, drawScheduler } from '../shared/draw-scheduler.js';
 import { drawFaults, drawTimeouts } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
 import { drawTightStates, SCENES, setTheScene } from './scene.js';
@@ -33,7 +35,9 @@ export function drawEngineSetup(seed: number): EngineSetup {
     'dispose',
     'shutdown',
   ] as const);
-  const setup: EngineSetup = { seed, engine, tier, faults, workload, scene, end };
+  const mayLend = scene === 'none' && faults.logFails === 0;
+  const borrower = mayLend ? drawBorrower(new Rng(seed, 'engine borrower'), 1 / 4) : null;
+  const setup: EngineSetup = { seed, engine, tier, borrower, faults, workload, scene, end };
   if (tier !== null) setTheScene(setup, tier);
   // Without a prefix cache blocks have no hashes, and so the tier has no keys.
   if (tier !== null && engine.enablePrefixCaching === false)
@@ -48,41 +52,28 @@ export function drawEngineSetup(seed: number): EngineSetup {
 }
 
 function drawEngine(rng: Rng, scene: Scene, { numAdapters }: EngineWorkload): EngineSetup['engine'] {
-  const blockSize = rng.pick([1, 2, 3, 4, 4, 8]);
-  const maxModelLen = rng.between(20, 60);
   const isDeep = ['resets', 'hand-overs', 'fences', 'freed'].includes(scene);
-  const pipelineDepth = rng.between(isDeep ? 2 : 1, 3) as 1 | 2 | 3;
-  const needed = Math.ceil(maxModelLen / blockSize);
   const isTight = ['pressure', 'hand-overs', 'stuck sessions', 'freed'].includes(scene);
-  const maxNumSeqs = rng.between(isTight ? 3 : 1, 6);
-  const room = isTight ? 0.8 + 0.1 * rng.below(5) : 0.6 + 0.2 * rng.below(12);
-  return {
-    blockSize,
-    maxModelLen,
-    pipelineDepth,
-    maxNumSeqs,
-    numBlocks: Math.max(3, 1 + Math.floor(needed * room)),
-    maxNumBatchedTokens: rng.between(4, 40),
-    numRows: maxNumSeqs + (scene === 'quarantine' ? 0 : rng.below(6)),
-    policy: isTight || rng.chance(0.5) ? 'priority' : 'fcfs',
-    enablePrefixCaching: !rng.chance(0.1),
-    longPrefillTokenThreshold: rng.chance(0.3) ? rng.between(1, 8) : 0,
-    reserveFullIsl: rng.chance(0.5),
-    numSpeculativeTokens: rng.chance(0.35) ? rng.between(1, 3) : 0,
-    speculativeMethod: rng.pick(['ngram', 'eagle', 'draft_model'] as const),
-    maxLoras: numAdapters > 0 ? rng.below(3) : 0,
-    hashSeed: 7,
-    loadFailurePolicy: rng.pick(['fail', 'recompute'] as const),
-    reclaim: rng.pick(['on-report', 'on-confirmation'] as const),
-    deadlines: {
-      load: rng.chance(0.6) ? rng.between(30, 300) : 0,
-      reclaim: scene === 'quarantine' || rng.chance(0.4) ? rng.between(50, 600) : 0,
-      grammar: rng.chance(0.6) ? rng.between(30, 300) : 0,
-      streamingInput: rng.chance(0.6) ? rng.between(30, 300) : 0,
-    },
-    executorTimeoutMs: 0,
-    stallSteps: rng.between(5, 40),
-  };
+  const options = drawScheduler(rng, {
+    blockSizes: [1, 2, 3, 4, 4, 8],
+    leastDepth: isDeep ? 2 : 1,
+    leastSeqs: isTight ? 3 : 1,
+    room: () => (isTight ? 0.8 + 0.1 * rng.below(5) : 0.6 + 0.2 * rng.below(12)),
+    spareRows: () => (scene === 'quarantine' ? 0 : rng.below(6)),
+    policy: () => (isTight || rng.chance(0.5) ? 'priority' : 'fcfs'),
+    drafts: () => ({
+      numSpeculativeTokens: rng.chance(0.35) ? rng.between(1, 3) : 0,
+      speculativeMethod: rng.pick(['ngram', 'eagle', 'draft_model'] as const),
+    }),
+    maxLoras: () => (numAdapters > 0 ? rng.below(3) : 0),
+  });
+  const reclaim = drawReclaim(rng);
+  const reclaims = scene === 'quarantine' ? 1 : 0.4;
+  const deadlines = drawDeadlines(rng, {
+    ...{ load: [0.6, 30, 300], reclaim: [reclaims, 50, 600] },
+    ...{ grammar: [0.6, 30, 300], streamingInput: [0.6, 30, 300] },
+  });
+  return { ...options, reclaim, deadlines, executorTimeoutMs: 0, stallSteps: rng.between(5, 40) };
 }
 
 function drawTier(seed: number): TierShape {
@@ -130,10 +121,7 @@ function drawWorkload(rng: Rng, scene: Scene, faults: EngineSetup['faults']): En
   };
   return {
     weights,
-    longestPrompt: rng.between(4, 50),
-    mostTokens: rng.between(1, 20),
-    numIds: rng.pick([3, 6, 12, 40]),
-    numFamilies: rng.between(1, 4),
+    ...drawClients(rng, 50, 20),
     sessions: isTalk ? 0.7 : rng.pick([0, 0, 0.2]),
     grammars: rng.pick([0, 0, 0.3]),
     numAdapters: rng.pick([0, 0, 3]),

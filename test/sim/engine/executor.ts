@@ -1,9 +1,10 @@
 import type { StepTables } from '../../../src/core/tables.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { keepsTokens } from '../audit/group-rules.js';
+import { GARBAGE } from '../shared/kv/kv-places.js';
 import { mix } from '../shared/text.js';
 import type { SimGrammar } from './grammar.js';
-import { GARBAGE, type Rows } from './kv.js';
+import type { Rows } from './kv.js';
 import { Reading } from './layers.js';
 import type { Stage } from './stage.js';
 import { allowedKind, follow, nextToken } from './text.js';

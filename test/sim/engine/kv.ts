@@ -1,22 +1,16 @@
-import { type GroupRule, keepsTokens } from '../audit/group-rules.js';
-
-/** What no text leaves anywhere. */
-export const GARBAGE = -1;
+import type { GroupRule } from '../audit/group-rules.js';
+import { GARBAGE, KvPlaces } from '../shared/kv/kv-places.js';
 
 /** Block ids of a request, by group; a place that holds nothing is 0. */
 export type Rows = readonly (readonly number[])[];
 
-/** The simulated KV memory, one plane a rank. A group of states keeps one state in a block. */
-export class Kv {
-  readonly groups: readonly GroupRule[];
+/** The simulated KV memory, one plane a rank. */
+export class Kv extends KvPlaces {
   readonly planes: Int32Array[];
-  /** Values of a block, in the group with the most. */
-  readonly #span: number;
 
   constructor(numBlocks: number, groups: readonly GroupRule[], numRanks: number) {
-    this.groups = groups;
-    this.#span = Math.max(...groups.map((group) => (keepsTokens(group) ? group.size : 1)));
-    const size = numBlocks * this.#span;
+    super(groups);
+    const size = numBlocks * this.span;
     this.planes = Array.from({ length: numRanks }, () => new Int32Array(size).fill(GARBAGE));
   }
 
@@ -27,25 +21,22 @@ export class Kv {
 
   /** Where the KV of a position stands in a plane; of a group of states: the state behind it, if it is the last one in its block. */
   at(g: number, rows: Rows, position: number): number {
-    const group = this.groups[g];
-    const offset = keepsTokens(group) ? position % group.size : 0;
-    return this.block(g, rows, position) * this.#span + offset;
+    return this.within(g, this.block(g, rows, position), position);
   }
 
   /** A copy of the first values of a block on one rank. */
   read(rank: number, block: number, count: number): Int32Array {
-    const from = block * this.#span;
+    const from = block * this.span;
     return this.planes[rank].slice(from, from + count);
   }
 
   write(rank: number, block: number, contents: Int32Array): void {
-    this.planes[rank].set(contents, block * this.#span);
+    this.planes[rank].set(contents, block * this.span);
   }
 
   /** Zeroes blocks, as a plan asks for it: whatever stands there is gone. */
   zero(blocks: Iterable<number>): void {
-    for (const block of blocks)
-      for (const plane of this.planes) plane.fill(GARBAGE, block * this.#span, (block + 1) * this.#span);
+    for (const block of blocks) for (const plane of this.planes) this.fill(plane, block, GARBAGE);
   }
 
   forget(): void {

@@ -2,52 +2,6 @@ import { firstNeeded, type GroupRule, keepsTokens } from '../audit/group-rules.j
 import { mix } from '../shared/text.js';
 import type { EngineSetup } from './setup.js';
 
-/** What a run's KV cache groups follow from. */
-export type GroupSizes = Pick<
-  EngineSetup['engine'],
-  'kvGroups' | 'blockSize' | 'maxModelLen' | 'numSpeculativeTokens'
->;
-
-/** The KV cache groups of a run; without any: one of full attention. */
-export function groupsOf({
-  kvGroups,
-  blockSize = 16,
-  maxModelLen = 0,
-  numSpeculativeTokens = 0,
-}: GroupSizes): readonly GroupRule[] {
-  const plain = {
-    type: 'full',
-    size: blockSize,
-    window: 0,
-    chunk: 0,
-    mode: null,
-    sinks: 0,
-    spare: 0,
-  } as const;
-  if (kvGroups === undefined || kvGroups === null) return [plain];
-  return kvGroups.map((group): GroupRule => {
-    const { type, blockSize: size = type === 'mamba' ? maxModelLen : blockSize } = group;
-    const {
-      window = 0,
-      chunk = 0,
-      mode = null,
-      sinkTokens = 0,
-    } = group as Partial<GroupRule> & {
-      sinkTokens?: number;
-    };
-    const known = type === 'mla' ? 'full' : type;
-    return {
-      type: known,
-      size,
-      window,
-      chunk,
-      mode,
-      sinks: sinkTokens / size,
-      spare: type === 'mamba' ? numSpeculativeTokens : 0,
-    };
-  });
-}
-
 /** Tokens for which a window keeps more places: drafts that a step asks places for, and those in flight that may be rejected, with a last token. */
 export function draftPlaces({
   numSpeculativeTokens = 0,

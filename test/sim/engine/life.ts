@@ -1,9 +1,12 @@
 import { Engine } from '../../../src/engine/engine.js';
 import type { StepReport } from '../../../src/engine/loop/step-loop.js';
 import { type Sight, Violation } from '../audit/facts.js';
+import { SimBorrower } from '../shared/borrow/borrower.js';
+import { type BorrowerShape, CAUSED_BY_BORROWERS } from '../shared/borrow/draw-borrower.js';
 import { EventDice } from '../shared/draws.js';
 import { Observer } from '../shared/observer.js';
 import type { Rng } from '../shared/rng.js';
+import type { Tally } from '../shared/run.js';
 import { threw } from '../shared/threw.js';
 import { EngineAudit } from './audit.js';
 import { Crowd } from './crowd.js';
@@ -32,6 +35,7 @@ export class EngineLife {
   readonly #executor: SimExecutor;
   readonly #connector: SimConnector | null;
   readonly #workers: SimWorker[];
+  readonly #borrower: SimBorrower | null;
   readonly #observer: Observer;
   readonly #audit: EngineAudit;
   readonly #crowd: Crowd;
@@ -60,11 +64,13 @@ export class EngineLife {
     this.#recordsLeft =
       setup.faults.logFails > 0 ? stage.rng('log').between(5, 4000) : Number.POSITIVE_INFINITY;
     const log = { write: () => this.#write() };
+    this.#borrower = setup.borrower === null ? null : this.#lend(setup.borrower);
     this.engine = new Engine({
       ...setup.engine,
       executor: this.#executor,
       connector: this.#connector,
       workers: this.#workers as never,
+      borrower: this.#borrower,
       now: () => stage.now,
       ...(setup.faults.logFails > 0 ? { log } : {}),
     });
@@ -77,6 +83,18 @@ export class EngineLife {
     this.#dice = new EventDice(ENGINE_EVENTS, setup.workload.weights);
     this.#executor.inside = () => this.#insideExecute();
     if (this.#connector !== null) this.#connector.inside = () => this.#crowd.abort('connector');
+  }
+
+  #lend(shape: BorrowerShape): SimBorrower {
+    const { stage } = this;
+    for (const reason of CAUSED_BY_BORROWERS) stage.excused.add(reason);
+    return new SimBorrower(shape, {
+      rng: stage.rng('borrowing'),
+      isCalm: () => stage.isCalm,
+      broke: (invariant, message) => stage.broke(invariant, `the borrowing adapter: ${message}`),
+      failed: (handle) => stage.blame(handle, 'borrower'),
+      endNow: null,
+    });
   }
 
   get isBroken(): boolean {
@@ -96,7 +114,7 @@ export class EngineLife {
       if (!BESIDE.has(event)) this.look();
       if (rng.chance(0.7)) await settled();
     }
-    if (!this.isBroken) this.#tally();
+    if (!this.isBroken) this.#count();
     await this.#end();
     if (this.isBroken) await this.#endBroken();
     for (const client of this.#crowd.clients.values()) client.check();
@@ -113,6 +131,14 @@ export class EngineLife {
     }
   }
 
+  get journal(): readonly string[] {
+    return this.stage.journal;
+  }
+
+  get tally(): Tally {
+    return this.stage.tally;
+  }
+
   get setup(): EngineSetup {
     return this.stage.setup;
   }
@@ -121,7 +147,7 @@ export class EngineLife {
   look(): Sight | null {
     this.stage.check();
     if (this.isBroken || this.stage.isOver) return null;
-    const sight = this.#guarded(() => this.#observer.sight(this.stage.now, this.#connector?.pins));
+    const sight = this.#guarded(() => this.#observer.sight(this.stage.now, this.#connector?.pins.counts));
     if (sight === undefined) return null;
     this.#audit.check(sight, this.#crowd.clients);
     if (this.#report !== null) this.#audit.ghosts(sight, this.#crowd.clients);
@@ -202,7 +228,7 @@ export class EngineLife {
   }
 
   #progress(): void {
-    this.#connector?.sweep();
+    this.#connector?.pins.sweep();
     for (const worker of this.#workers) worker.advance();
   }
 
@@ -248,8 +274,9 @@ export class EngineLife {
   #isWedged(): boolean {
     const { requests, draining } = this.engine.scheduler.inspect();
     const isUsed = requests.some(({ outstanding }) => (outstanding?.size ?? 0) > 0);
-    const pinned = this.#connector?.pins.size ?? 0;
+    const pinned = this.#connector?.pins.counts.size ?? 0;
     const asksLater = this.setup.tier !== null && this.setup.tier.asksLater > 0 && !this.stage.isCalm;
+    if ((this.#borrower?.heldUp.size ?? 0) > 0) return false;
     if (this.#operator.isPaused || isUsed || draining.length > 0 || pinned > 0 || asksLater) return false;
     // Sessions that wait for their clients may take all seats.
     const { sessionSeats, maxNumSeqs } = this.engine.scheduler.config;
@@ -312,6 +339,10 @@ export class EngineLife {
     if (sight !== null) this.#audit.empty(sight);
     engine.verify();
     this.#checkPeers();
+    for (const handle of this.#borrower === null ? [] : this.#audit.lived) {
+      if (this.#borrower?.hasForgotten(handle)) continue;
+      throw new Violation('I5', `the borrowing adapter was never told to forget ${this.stage.name(handle)}`);
+    }
   }
 
   #isDone(): boolean {
@@ -363,7 +394,7 @@ export class EngineLife {
     stage.count('broken');
   }
 
-  #tally(): void {
+  #count(): void {
     const { anomalies, finished: _, outstanding: __, groups: ___, ...stats } = this.engine.stats().scheduler;
     for (const [what, count] of Object.entries({ ...stats, ...anomalies })) this.stage.count(what, count);
   }

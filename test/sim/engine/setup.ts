@@ -1,5 +1,6 @@
 import type { EngineOptions } from '../../../src/engine/state/options.js';
 import type { Protection } from '../../../src/scheduler/connector/connector.js';
+import type { BorrowerShape } from '../shared/borrow/draw-borrower.js';
 
 /** Kinds of faults, each on or off for a whole run, with a rate of its own. */
 export const ENGINE_FAULTS = [
@@ -104,8 +105,9 @@ export type Scene =
 /** Everything about a run but its length, from its seed alone. */
 export interface EngineSetup {
   seed: number;
-  engine: Omit<EngineOptions, 'executor' | 'now' | 'connector' | 'workers' | 'log'>;
+  engine: Omit<EngineOptions, 'executor' | 'now' | 'connector' | 'workers' | 'log' | 'borrower'>;
   tier: TierShape | null;
+  borrower: BorrowerShape | null;
   faults: Record<EngineFault, number>;
   workload: EngineWorkload;
   scene: Scene;

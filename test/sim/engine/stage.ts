@@ -1,87 +1,39 @@
 import type { Engine } from '../../../src/engine/engine.js';
-import { Violation } from '../audit/facts.js';
 import { type GroupLimits, keepsTokens } from '../audit/group-rules.js';
-import { Rng } from '../shared/rng.js';
-import type { Tally } from '../shared/run.js';
+import { groupsOf } from '../shared/kv/groups-of.js';
+import { SeededRun } from '../shared/seeded-run.js';
 import { Kv } from './kv.js';
-import { draftPlaces, groupsOf } from './layers.js';
+import { draftPlaces } from './layers.js';
 import type { EngineFault, EngineSetup } from './setup.js';
 import type { Transcript } from './text.js';
 
-/** Lines of the journal that are kept. */
-const KEPT_LINES = 400;
-
 /** What the simulation did that may have ended a request. */
-export type Cause = 'row' | 'step' | 'load' | 'connector' | 'grammar' | 'wait' | 'broken';
+export type Cause = 'row' | 'step' | 'load' | 'connector' | 'grammar' | 'wait' | 'borrower' | 'broken';
 
 /** What all parts of one run share: clock, memory, dice, and what the audit has to know. */
-export class Stage {
-  readonly setup: EngineSetup;
+export class Stage extends SeededRun<EngineSetup, EngineFault> {
   readonly kv: Kv;
   /** What its KV cache groups depend on. */
   readonly limits: GroupLimits;
   engine!: Engine;
-  /** The simulated clock, in milliseconds. */
-  now = 1000;
-  /** No faults any more, and no new work. */
-  isCalm = false;
   /** The engine was ended or broken on purpose. What comes later is ignored. */
   isOver = false;
-  readonly journal: string[] = [];
   /** The text of every request, by handle. */
   readonly transcripts = new Map<number, Transcript>();
   /** Anomalies that something in this run may have caused. */
   readonly excused = new Set<string>();
-  readonly tally: Tally = {};
   readonly #causes = new Map<number, Set<Cause>>();
   readonly #aborted = new Set<number>();
   readonly #names = new Map<number, string>();
-  readonly #streams = new Map<string, Rng>();
-  #violation: Violation | null = null;
 
   constructor(setup: EngineSetup) {
-    this.setup = setup;
-    const { numBlocks, maxModelLen = 0, maxNumBatchedTokens = 0 } = setup.engine;
-    const groups = groupsOf(setup.engine);
+    super(setup, 'engine ');
+    const { numBlocks, blockSize = 16, maxModelLen = 0, maxNumBatchedTokens = 0 } = setup.engine;
+    const { numSpeculativeTokens: spare = 0 } = setup.engine;
+    const groups = groupsOf(setup.engine.kvGroups, { blockSize, maxModelLen, spare });
     const drafts = draftPlaces(setup.engine);
     this.limits = { groups, numBlocks, maxModelLen, maxNumBatchedTokens, drafts };
     this.kv = new Kv(numBlocks, groups, setup.tier?.numRanks ?? 1);
-  }
-
-  /** The dice of one part; the same in every run of the seed. */
-  rng(name: string): Rng {
-    const known = this.#streams.get(name);
-    if (known !== undefined) return known;
-    const made = new Rng(this.setup.seed, `engine ${name}`);
-    this.#streams.set(name, made);
-    return made;
-  }
-
-  strikes(fault: EngineFault, rng: Rng): boolean {
-    const struck = !this.isCalm && rng.chance(this.setup.faults[fault]);
-    if (struck) this.count(`fault ${fault}`);
-    return struck;
-  }
-
-  note(line: string): void {
-    this.journal.push(`${this.now}: ${line}`);
-    if (this.journal.length > 2 * KEPT_LINES) this.journal.splice(0, KEPT_LINES);
-  }
-
-  count(what: string, times = 1): void {
-    this.tally[what] = (this.tally[what] ?? 0) + times;
-  }
-
-  /** Something happened that must not. The first violation is kept and thrown by `check`, since the engine would swallow what a callback throws. */
-  broke(invariant: string, message: string): void {
-    if (this.#violation !== null) return;
-    this.note(`${invariant}: ${message}`);
-    this.#violation = new Violation(invariant, message);
-  }
-
-  /** @throws Violation the first that was found */
-  check(): void {
-    if (this.#violation !== null) throw this.#violation;
   }
 
   /** The simulation did something that may end this request with an error. */

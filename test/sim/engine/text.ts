@@ -1,5 +1,5 @@
 import type { GroupRule } from '../audit/group-rules.js';
-import { END_TOKEN, mix } from '../shared/text.js';
+import { END_TOKEN, mix, tokenOf } from '../shared/text.js';
 import { Reading } from './layers.js';
 
 /** Kinds of tokens that a grammar tells apart. */
@@ -16,9 +16,8 @@ export function rootOf(salt: string, adapter: string): number {
 
 /** The token that follows what was read; `kind` is what a grammar allows, -1 = anything. */
 export function nextToken(read: number, kind: number): number {
-  if (read % 11 === 0) return END_TOKEN;
-  const token = 1000 + (read % 100_000);
-  return kind < 0 ? token : token - (token % KINDS) + kind;
+  const token = tokenOf(read);
+  return kind < 0 || token === END_TOKEN ? token : token - (token % KINDS) + kind;
 }
 
 /** What a grammar in this state allows next, and the state that a token leads to. */

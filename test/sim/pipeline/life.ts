@@ -1,5 +1,6 @@
 import { Pipeline } from '../../../src/pipeline/pipeline.js';
 import { wordy } from '../../support/unpaged-text.js';
+import type { Tally } from '../shared/run.js';
 import { Client, type Wish } from './client.js';
 import { MAX_MODEL_LEN, type PipelineSetup } from './setup.js';
 import { Station } from './station.js';
@@ -36,6 +37,14 @@ export class PipelineLife {
     this.#transport = new HostileTransport(this.world);
     this.#stations = setup.stages.map((stage) => new Station(this.world, this.#transport, stage));
     for (let i = 0; i < 1 + (setup.seed % 2); i++) this.#parties.push(this.#newParty());
+  }
+
+  get journal(): readonly string[] {
+    return this.world.journal;
+  }
+
+  get tally(): Tally {
+    return this.world.tally;
   }
 
   dispose(): void {

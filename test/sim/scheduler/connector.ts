@@ -2,6 +2,7 @@ import type {
   BlockPins,
   Finished,
   Match,
+  Protection,
   SchedulerConnector,
 } from '../../../src/scheduler/connector/connector.js';
 import type { BlockLists, HandOver } from '../../../src/scheduler/connector/kv-view.js';
@@ -10,6 +11,7 @@ import type { Request } from '../../../src/scheduler/request/request.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 import type { MatchFacts, Reason } from '../audit/facts.js';
 import type { TransferAudit } from '../audit/transfer-audit.js';
+import { Pins } from '../shared/kv/pins.js';
 
 /** What a connector of the simulation decides. Throws `Refusal` where the connector is to throw. */
 export interface Decisions {
@@ -47,9 +49,9 @@ export interface BegunStore {
 
 /** The scheduler's side of the simulated fabric: asks for decisions, tells the auditor, keeps what was begun. */
 export class SimConnector implements SchedulerConnector<number> {
-  readonly protection: 'own' | 'pin' | 'fence';
+  readonly protection: Protection;
   readonly reporters: readonly (readonly number[])[];
-  readonly pins = new Map<number, number>();
+  readonly pins = new Pins();
   loads: BegunLoad[] = [];
   stores: BegunStore[] = [];
   pendingWork = false;
@@ -65,22 +67,16 @@ export class SimConnector implements SchedulerConnector<number> {
   audit: TransferAudit | null = null;
   readonly #decisions: Decisions;
   readonly #offers = new Map<number, { local: number; match: Match }>();
-  #blockPins: BlockPins | null = null;
-  #unpin: Int32Array[] = [];
   step = 0;
 
-  constructor(
-    protection: 'own' | 'pin' | 'fence',
-    reporters: readonly (readonly number[])[],
-    decisions: Decisions,
-  ) {
+  constructor(protection: Protection, reporters: readonly (readonly number[])[], decisions: Decisions) {
     this.protection = protection;
     this.reporters = reporters;
     this.#decisions = decisions;
   }
 
   bindPins(pins: BlockPins): void {
-    this.#blockPins = pins;
+    this.pins.bind(pins);
   }
 
   #guard<T>(act: () => T): T {
@@ -149,7 +145,7 @@ export class SimConnector implements SchedulerConnector<number> {
   buildMetadata(plan: Plan): number {
     return this.#guard(() => {
       this.step = plan.step + 1;
-      this.#takePins();
+      this.pins.sweep();
       this.#call('buildMetadata', () => {
         this.audit?.metadata(plan.step, true);
         this.loads = [];
@@ -162,7 +158,7 @@ export class SimConnector implements SchedulerConnector<number> {
   requestFinished(request: Request, named: FinishReason, handOver: HandOver): Finished {
     const { handle, failure, numTokens } = request;
     const rows = copied(handOver.blocks);
-    const blocks = Int32Array.from(rows.flatMap((row) => row.filter((block) => block !== 0)));
+    const blocks = rows.flatMap((row) => row.filter((block) => block !== 0));
     return this.#guard(() => {
       this.note(`  ends ${handle} ${named} ${failure ?? ''}`);
       this.#offers.delete(handle);
@@ -174,21 +170,9 @@ export class SimConnector implements SchedulerConnector<number> {
       if (children !== null) this.stores.push({ handle, children, rows });
       const delayFree = children !== null && this.protection === 'own';
       this.audit?.finished(handle, named, delayFree ? children : null);
-      if (children !== null && this.protection === 'pin') {
-        this.#blockPins?.pin(blocks);
-        for (const block of blocks) this.#count(block, 1);
-      }
+      if (children !== null && this.protection === 'pin') this.pins.pin(blocks);
       return delayFree ? { delayFree, children: children as readonly number[] } : { delayFree };
     });
-  }
-
-  /** Pins of stores that are over. */
-  #takePins(): void {
-    for (const blocks of this.#unpin) {
-      this.#blockPins?.unpin(blocks);
-      for (const block of blocks) this.#count(block, -1);
-    }
-    this.#unpin = [];
   }
 
   requiresKvDelivery({ handle }: Request): boolean {
@@ -201,22 +185,11 @@ export class SimConnector implements SchedulerConnector<number> {
   }
 
   hasPendingWork(): boolean {
-    return this.pendingWork || this.#unpin.length > 0;
+    return this.pendingWork || this.pins.owesSweep;
   }
 
   resetCache(): boolean | undefined {
     return this.resetAnswer;
-  }
-
-  /** The store of these blocks is over: their pins go with the next plan. */
-  release(blocks: Int32Array): void {
-    this.#unpin.push(blocks);
-  }
-
-  #count(block: number, by: number): void {
-    const pins = (this.pins.get(block) ?? 0) + by;
-    if (pins === 0) this.pins.delete(block);
-    else this.pins.set(block, pins);
   }
 }
 

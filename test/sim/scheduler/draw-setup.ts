@@ -1,5 +1,7 @@
+import { drawBorrower } from '../shared/borrow/draw-borrower.js';
 import { drawGroups } from '../shared/draw-groups.js';
 import { drawRules } from '../shared/draw-rules.js';
+import { drawClients, drawDeadlines, drawReclaim, drawScheduler } from '../shared/draw-scheduler.js';
 import { drawFaults, drawTimeouts } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
 import { drawDroppedTails, drawFocus } from './focus.js';
@@ -8,11 +10,14 @@ import { type ConnectorShape, type Event, FAULTS, type Fault, type Setup, type W
 /** Everything about a run, from its seed alone. */
 export function drawSetup(seed: number): Setup {
   const rng = new Rng(seed, 'setup');
-  const scheduler = drawScheduler(rng);
+  const scheduler = drawOptions(rng);
   const connector = rng.chance(0.85) ? drawConnector(rng) : null;
   const faults = drawRates(new Rng(seed, 'faults'));
   const workload = drawWorkload(new Rng(seed, 'workload'), faults);
-  const setup: Setup = { seed, scheduler, connector, faults, workload };
+  const borrower = drawBorrower(new Rng(seed, 'borrower'), 1 / 8);
+  if (borrower !== null)
+    Object.assign(workload.weights, { abortAll: 0.2, zombie: borrower.errs > 0 ? 1 : 0 });
+  const setup: Setup = { seed, scheduler, connector, borrower, faults, workload };
   const hasFocus = drawFocus(setup, new Rng(seed, 'focus'));
   drawTimeouts(scheduler, workload, [30, 250], new Rng(seed, 'timeouts'));
   const groups = new Rng(seed, 'groups');
@@ -24,38 +29,24 @@ export function drawSetup(seed: number): Setup {
   return setup;
 }
 
-function drawScheduler(rng: Rng): Setup['scheduler'] {
-  const blockSize = rng.pick([1, 2, 3, 4, 4, 8, 16]);
-  const maxModelLen = rng.between(20, 60);
-  const pipelineDepth = (1 + rng.below(3)) as 1 | 2 | 3;
-  const needed = Math.ceil(maxModelLen / blockSize);
-  const maxNumSeqs = rng.between(1, 6);
-  return {
-    blockSize,
-    maxModelLen,
-    pipelineDepth,
-    maxNumSeqs,
+function drawOptions(rng: Rng): Setup['scheduler'] {
+  const options = drawScheduler(rng, {
+    blockSizes: [1, 2, 3, 4, 4, 8, 16],
+    leastDepth: 1,
+    leastSeqs: 1,
     // From less than one request to a few: what does not fit is preempted, refused or ended.
-    numBlocks: Math.max(3, 1 + Math.floor(needed * (0.6 + 0.15 * rng.below(12)))),
-    maxNumBatchedTokens: rng.between(4, 40),
+    room: () => 0.6 + 0.15 * rng.below(12),
     // Often no more rows than requests that run: then one that waits with blocks keeps another from running.
-    numRows: maxNumSeqs + Math.max(0, rng.below(6) - 2),
-    policy: rng.pick(['fcfs', 'priority'] as const),
-    enablePrefixCaching: !rng.chance(0.1),
-    longPrefillTokenThreshold: rng.chance(0.3) ? rng.between(1, 8) : 0,
-    reserveFullIsl: rng.chance(0.5),
-    numSpeculativeTokens: pipelineDepth === 1 && rng.chance(0.3) ? rng.between(1, 3) : 0,
-    hashSeed: 7,
-    maxLoras: rng.pick([0, 1, 2]),
-    loadFailurePolicy: rng.pick(['fail', 'recompute'] as const),
-    deadlines: {
-      load: rng.chance(0.6) ? rng.between(15, 250) : 0,
-      reclaim: rng.chance(0.5) ? rng.between(50, 600) : 0,
-      grammar: rng.chance(0.5) ? rng.between(25, 200) : 0,
-      streamingInput: rng.chance(0.5) ? rng.between(20, 120) : 0,
-    },
-    reclaim: rng.pick(['on-report', 'on-confirmation'] as const),
-  };
+    spareRows: () => Math.max(0, rng.below(6) - 2),
+    policy: () => rng.pick(['fcfs', 'priority'] as const),
+    drafts: (depth) => ({ numSpeculativeTokens: depth === 1 && rng.chance(0.3) ? rng.between(1, 3) : 0 }),
+    maxLoras: () => rng.pick([0, 1, 2]),
+  });
+  const deadlines = drawDeadlines(rng, {
+    ...{ load: [0.6, 15, 250], reclaim: [0.5, 50, 600] },
+    ...{ grammar: [0.5, 25, 200], streamingInput: [0.5, 20, 120] },
+  });
+  return { ...options, deadlines, reclaim: drawReclaim(rng) };
 }
 
 function drawConnector(rng: Rng): ConnectorShape {
@@ -86,16 +77,14 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     ...{ chunk: rng.pick([0, 5, 20]), endSession: rng.pick([1, 4]) },
     ...{ hold: rng.pick([0, 0, 1, 4]), complete: 4, reset: rng.pick([0, 0, 1, 2]) },
     ...{ pause: rng.pick([0, 0, 1]), resume: 2, fence: faults.fence > 0 ? 1 : 0 },
+    ...{ abortAll: 0, zombie: 0 },
   };
   const isStamped = rng.chance(0.5);
   // Unless it says so, a report of an earlier load of the same incarnation cannot be told from one of the present load.
   const ambiguous = faults.duplicate + faults.wrongOwner + faults.stale + faults.fence > 0;
   return {
     weights,
-    longestPrompt: rng.between(4, 60),
-    mostTokens: rng.between(1, 16),
-    numIds: rng.pick([3, 6, 12, 40]),
-    numFamilies: rng.between(1, 4),
+    ...drawClients(rng, 60, 16),
     loads: rng.pick([0.3, 0.6, 1]),
     syncLoads: rng.pick([0, 0.3, 1]),
     asksLater: rng.pick([0, 0, 0.3]),

@@ -1,9 +1,7 @@
 import { firstNeeded, type GroupRule, keepsTokens } from '../audit/group-rules.js';
+import { GARBAGE, KvPlaces } from '../shared/kv/kv-places.js';
 import { mix, type Text } from '../shared/text.js';
 import type { Target } from './targets.js';
-
-/** What no text leaves anywhere. */
-const GARBAGE = -1;
 
 /** Who writes: the blocks of a request as they were handed to it, and when each was. */
 export interface Holding {
@@ -19,10 +17,7 @@ export interface Holding {
  * written. Wrong bookkeeping shows here as wrong data. A write in an older turn over one in a newer turn is a write into a
  * block that belongs to somebody else by now. Layers of a group of states keep in a block the state behind some tokens.
  */
-export class Memory {
-  readonly #groups: readonly GroupRule[];
-  /** Positions of a block, in the group with the most; a state takes one. */
-  readonly #span: number;
+export class Memory extends KvPlaces {
   readonly #content: Int32Array;
   readonly #turns: Int32Array;
   /** Ranks on which the content stands, as bits. */
@@ -41,12 +36,11 @@ export class Memory {
     numRanks: number,
     mayWrite: (block: number, turn: number, over: number) => boolean,
   ) {
+    super(groups);
     this.#mayWrite = mayWrite;
-    this.#groups = groups;
-    this.#span = Math.max(...groups.map((group) => (keepsTokens(group) ? group.size : 1)));
-    this.#content = new Int32Array(numBlocks * this.#span).fill(GARBAGE);
-    this.#turns = new Int32Array(numBlocks * this.#span);
-    this.#ranks = new Uint8Array(numBlocks * this.#span);
+    this.#content = new Int32Array(numBlocks * this.span).fill(GARBAGE);
+    this.#turns = new Int32Array(numBlocks * this.span);
+    this.#ranks = new Uint8Array(numBlocks * this.span);
     this.#allRanks = 2 ** numRanks - 1;
   }
 
@@ -57,7 +51,7 @@ export class Memory {
 
   /** Zeroes blocks, as a plan asks for it: whatever stands there is gone. */
   zero(blocks: readonly number[]): void {
-    for (const block of blocks) this.#content.fill(GARBAGE, block * this.#span, (block + 1) * this.#span);
+    for (const block of blocks) this.fill(this.#content, block, GARBAGE);
   }
 
   /** The first position that a token behind `end` others needs and that does not hold the text on every rank, or -1. */
@@ -72,7 +66,7 @@ export class Memory {
 
   #firstWrong(text: Text, { rows }: Holding, end: number, which: (group: GroupRule) => boolean): number {
     let wrong = -1;
-    for (const [g, group] of this.#groups.entries()) {
+    for (const [g, group] of this.groups.entries()) {
       if (!which(group)) continue;
       for (let p = firstNeeded(group, end); p < end && (wrong < 0 || p < wrong); p++)
         if (!this.#isRight(text, g, rows[g][Math.floor(p / group.size)] ?? 0, p)) wrong = p;
@@ -81,7 +75,7 @@ export class Memory {
   }
 
   #isRight(text: Text, g: number, block: number, position: number): boolean {
-    const at = this.#at(g, block, position);
+    const at = this.within(g, block, position);
     return (
       block !== 0 &&
       this.#content[at] === this.#print(text, g, position) &&
@@ -91,9 +85,9 @@ export class Memory {
 
   /** What identifies the text up to the end of a full block, from what stands in it; null if something there is of no text. */
   lastPrint(block: number, g: number): number | null {
-    const { size } = this.#groups[g];
-    const from = block * this.#span;
-    const count = keepsTokens(this.#groups[g]) ? size : 1;
+    const { size } = this.groups[g];
+    const from = block * this.span;
+    const count = keepsTokens(this.groups[g]) ? size : 1;
     const all = this.#content.subarray(from, from + count);
     const whole = all.every((print, i) => print !== GARBAGE && this.#ranks[from + i] === this.#allRanks);
     return whole ? all[count - 1] : null;
@@ -111,7 +105,7 @@ export class Memory {
     ranks = this.#allRanks,
   ): string | null {
     let wrong: string | null = null;
-    for (const [g, group] of this.#groups.entries()) {
+    for (const [g, group] of this.groups.entries()) {
       if (to <= from) continue;
       const write = (p: number): void => {
         wrong = this.#writeOne(text, holding, g, p, ranks) ?? wrong;
@@ -141,7 +135,7 @@ export class Memory {
     p: number,
     ranks: number,
   ): string | null {
-    const index = Math.floor(p / this.#groups[group].size);
+    const index = Math.floor(p / this.groups[group].size);
     const place = { group, block: rows[group][index] ?? 0, turn: rowTurns[group][index] };
     return this.#put(text, name, place, p, ranks);
   }
@@ -154,7 +148,7 @@ export class Memory {
     ranks: number,
   ): string | null {
     if (block === 0) return `${name} has no block for position ${p}${g === 0 ? '' : ` in group ${g}`}`;
-    const at = this.#at(g, block, p);
+    const at = this.within(g, block, p);
     const over = this.#turns[at];
     const content = text === null ? GARBAGE : this.#print(text, g, p);
     if (this.#content[at] === content) this.#ranks[at] |= ranks;
@@ -168,9 +162,5 @@ export class Memory {
   /** The layers of each group compute something else of the same text. */
   #print(text: Text, g: number, position: number): number {
     return g === 0 ? text.print(position) : mix(text.print(position), g);
-  }
-
-  #at(g: number, block: number, position: number): number {
-    return block * this.#span + (keepsTokens(this.#groups[g]) ? position % this.#groups[g].size : 0);
   }
 }

@@ -1,4 +1,6 @@
+import type { Protection } from '../../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { BorrowerShape } from '../shared/borrow/draw-borrower.js';
 
 /** Kinds of faults, each on or off for a whole run, with a rate of its own: so that some runs are free of most. */
 export const FAULTS = [
@@ -24,7 +26,7 @@ export type Fault = (typeof FAULTS)[number];
 
 /** The shape of a simulated connector. */
 export interface ConnectorShape {
-  protection: 'own' | 'pin' | 'fence';
+  protection: Protection;
   /** Ranks that report, by child. */
   reporters: number[][];
 }
@@ -34,6 +36,7 @@ export interface Setup {
   seed: number;
   scheduler: Omit<SchedulerOptions, 'now' | 'connector'>;
   connector: ConnectorShape | null;
+  borrower: BorrowerShape | null;
   /** Probability of each fault where it can happen. */
   faults: Record<Fault, number>;
   workload: Workload;
@@ -86,5 +89,8 @@ export const EVENTS = [
   'pause',
   'resume',
   'fence',
+  /** Where there is a borrowing adapter. */
+  'abortAll',
+  'zombie',
 ] as const;
 export type Event = (typeof EVENTS)[number];

@@ -5,15 +5,14 @@ import { ALL_PLANTS, loopOf } from '../planted.js';
 import { REQUIRED } from '../plants.js';
 import { expectFoundAgain, expectGuarded, sim } from '../shared/command.js';
 import { shrink } from '../shared/failure.js';
+import { describeLives } from '../shared/lives.js';
 import { plantInto } from '../shared/plant.js';
-import type { Tally } from '../shared/run.js';
+import type { Failure, Outcome, RunOptions } from '../shared/run.js';
 import { drawSetup } from './draw-setup.js';
-import { runSeed, type SchedulerFailure } from './run.js';
-import { FAULTS, type Fault } from './setup.js';
-import { Simulation } from './simulation.js';
+import { SCHEDULER_LOOP } from './run.js';
+import { FAULTS, type Fault, type Setup } from './setup.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(12, 24, 60));
-const STEPS = 2000;
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [
   ...[
@@ -30,36 +29,11 @@ const WANTED = [
   ...['chunk-unknown', 'chunk-not-resumable', 'chunk-after-end', 'duplicate-end', 'grammar-failed'],
   ...['stop', 'length', 'abort', 'error'],
   ...['stale-handle', 'duplicate-completion', 'live-completion', 'wrong-owner', 'invalid-block'],
+  ...['borrower-failed', 'misplaced-request', 'purged-untracked', 'realigned-status'],
   ...['connector-failed', 'abort-unknown', 'abort-finished', 'duplicate-hold'],
 ];
 
-describe('simulated lives of the scheduler', () => {
-  const total: Tally = {};
-
-  for (let seed = 0; seed < SEEDS; seed++) {
-    it(`seed ${seed}: what must hold holds after every event, and nothing is left when the faults are over`, () => {
-      const { failure, tally } = runSeed(seed, { steps: STEPS, without: [] });
-      expect(failure?.message).toBeUndefined();
-      for (const [what, count] of Object.entries(tally)) total[what] = (total[what] ?? 0) + count;
-    });
-  }
-
-  it.skipIf(isQuick)('do everything that they are for', () => {
-    for (const what of WANTED) expect(total[what], what).toBeGreaterThan(4);
-  });
-
-  it('are the same again from the same seed, to the last word', () => {
-    const journals = [0, 1].map(() => {
-      const simulation = new Simulation(drawSetup(12));
-      simulation.run(500);
-      const { journal } = simulation.world;
-      simulation.world.dispose();
-      return journal;
-    });
-    expect(journals[0].length).toBeGreaterThan(50);
-    expect(journals[1]).toEqual(journals[0]);
-  });
-});
+describeLives(SCHEDULER_LOOP, { numSeeds: SEEDS, steps: 2000, wanted: WANTED, often: 5, again: [12, 500] });
 
 describe('planted bugs', () => {
   it('are those that the design names, and more', () => {
@@ -109,7 +83,7 @@ describe('shrinking', () => {
   it('keeps what broke, with fewer events and fewer kinds of faults', async () => {
     const setup = drawSetup(3);
     for (const fault of FAULTS) setup.faults[fault] = 0.1;
-    const fails = (steps: number, without: readonly Fault[], invariant: string): SchedulerFailure => {
+    const fails = (steps: number, without: readonly Fault[], invariant: string): Failure<Setup, Fault> => {
       const left = { ...setup.faults };
       for (const fault of without) left[fault] = 0;
       return {
@@ -118,7 +92,7 @@ describe('shrinking', () => {
       };
     };
     // It needs late reports; without duplicates something else breaks.
-    const run: typeof runSeed = (_, { steps, without }) => {
+    const run = (_: number, { steps, without }: RunOptions<Fault>): Outcome<Setup, Fault> => {
       if (without.includes('late')) return { failure: null, tally: {} };
       return { failure: fails(steps, without, without.includes('duplicate') ? 'I1' : 'I7'), tally: {} };
     };

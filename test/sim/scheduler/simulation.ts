@@ -1,8 +1,9 @@
 import type { Match } from '../../../src/scheduler/connector/connector.js';
 import type { Account } from '../audit/account.js';
 import { type Asked, type ReportFacts, type TransferFacts, Violation } from '../audit/facts.js';
+import { Dice } from '../shared/dice.js';
 import { drawHold, drawPrompt, EventDice, type Hold } from '../shared/draws.js';
-import { Rng } from '../shared/rng.js';
+import type { Rng } from '../shared/rng.js';
 import type { Tally } from '../shared/run.js';
 import { END_TOKEN } from '../shared/text.js';
 import { type Decisions, Refusal } from './connector.js';
@@ -21,48 +22,38 @@ export class Simulation {
   readonly setup: Setup;
   /** Events so far. */
   step = 0;
-  readonly #rng: Record<
-    'events' | 'clients' | 'executor' | 'connector' | 'fabric' | 'verdicts' | 'timeouts' | 'holds',
-    Rng
-  >;
-  readonly #dice: EventDice<Event>;
+  readonly #events: EventDice<Event>;
   readonly #holds: Hold[] = [];
   /** Reports that were delivered, to be repeated. */
   readonly #past: { kind: 'received' | 'sent' | 'failed'; report: ReportFacts }[] = [];
   /** Incarnations that were offered a load, and how often each was asked about. */
   readonly #offered = new Set<number>();
   readonly #asked = new Map<number, number>();
-  #isCalm = false;
+  readonly #chance: Dice<Setup, Fault>;
 
   constructor(setup: Setup) {
     this.setup = setup;
-    const { seed, scheduler, connector, workload } = setup;
-    const stream = (name: string) => new Rng(seed, name);
-    this.#rng = {
-      events: stream('events'),
-      clients: stream('clients'),
-      executor: stream('executor'),
-      connector: stream('connector'),
-      fabric: stream('fabric'),
-      verdicts: stream('verdicts on loads'),
-      timeouts: stream('timeouts of requests'),
-      holds: stream('holds of loads that are done'),
-    };
-    this.#dice = new EventDice(EVENTS, workload.weights);
-    const isNamed = () => !this.#strikes('blockUnnamed', this.#rng.fabric);
+    this.#chance = new Dice(setup, '');
+    const { scheduler, connector, borrower, workload } = setup;
+    this.#events = new EventDice(EVENTS, workload.weights);
+    const isNamed = () => !this.#chance.strikes('blockUnnamed', this.#chance.rng('fabric'));
     const hooks = { delay: () => this.#delay(), isNamed, isStamped: workload.isStamped };
-    this.world = new World({ scheduler, connector, decisions: this.#decisions(), hooks });
+    const chance = { rng: this.#chance.rng('borrowing'), isCalm: () => this.#chance.isCalm };
+    this.world = new World({
+      ...{ scheduler, connector, decisions: this.#decisions(), hooks },
+      borrower: borrower === null ? null : { shape: borrower, ...chance },
+    });
     this.world.timing = ({ numBlocks, direction }) => {
-      const rng = this.#rng.fabric;
+      const rng = this.#chance.rng('fabric');
       const startAt = this.world.now + rng.below(workload.slowest);
       const bad = new Set<number>();
-      if (direction === 'load' && this.#strikes('loadFails', rng)) {
+      if (direction === 'load' && this.#chance.strikes('loadFails', rng)) {
         for (let index = 0; index < numBlocks; index++) if (rng.chance(0.4)) bad.add(index);
       }
-      const fails = direction === 'load' && this.#strikes('wholeLoadFails', rng);
-      const { verdicts } = this.#rng;
-      const isEarly = !this.#isCalm && verdicts.chance(0.3);
-      const verdict = { isEarly, isNamed: !this.#strikes('blockUnnamed', verdicts) };
+      const fails = direction === 'load' && this.#chance.strikes('wholeLoadFails', rng);
+      const verdicts = this.#chance.rng('verdicts on loads');
+      const isEarly = !this.#chance.isCalm && verdicts.chance(0.3);
+      const verdict = { isEarly, isNamed: !this.#chance.strikes('blockUnnamed', verdicts) };
       return { startAt, endAt: startAt + rng.below(workload.slowest), bad, fails, verdict };
     };
   }
@@ -76,30 +67,34 @@ export class Simulation {
     this.#drain();
   }
 
-  tally(): Tally {
+  get journal(): readonly string[] {
+    return this.world.journal;
+  }
+
+  dispose(): void {
+    this.world.dispose();
+  }
+
+  get tally(): Tally {
     const { anomalies, finished, ...stats } = this.world.scheduler.stats();
-    const all: Tally = {};
+    const all: Tally = { ...this.#chance.tally };
     for (const [name, value] of Object.entries({ ...stats, ...anomalies, ...finished })) {
       if (typeof value === 'number') all[name] = value;
     }
     return all;
   }
 
-  #strikes(fault: Fault, rng: Rng): boolean {
-    return !this.#isCalm && rng.chance(this.setup.faults[fault]);
-  }
-
   #event(): void {
     const { world } = this;
-    const rng = this.#rng.events;
+    const rng = this.#chance.rng('events');
     world.now += rng.below(6);
     world.progress();
-    this.#doEvent(this.#dice.draw(rng));
+    this.#doEvent(this.#events.draw(rng));
   }
 
   #doEvent(event: Event): void {
     const { world } = this;
-    const rng = this.#rng.events;
+    const rng = this.#chance.rng('events');
     switch (event) {
       case 'add':
         this.#add();
@@ -149,11 +144,17 @@ export class Simulation {
       case 'fence':
         this.#fence();
         break;
+      case 'abortAll':
+        world.abort('all');
+        break;
+      case 'zombie':
+        this.#sweep(rng);
+        break;
     }
   }
 
   #add(): void {
-    const rng = this.#rng.clients;
+    const rng = this.#chance.rng('clients');
     const { workload } = this.setup;
     const { mostTokens, numIds, sessions, adapters, grammars } = workload;
     const prompt = drawPrompt(workload, rng);
@@ -170,7 +171,7 @@ export class Simulation {
       eosTokenId: rng.chance(0.5) ? END_TOKEN : -1,
       stopTokenIds: rng.chance(0.2) ? [END_TOKEN] : [],
     };
-    const { timeouts } = this.#rng;
+    const timeouts = this.#chance.rng('timeouts of requests');
     if (timeouts.chance(workload.timeouts)) asked.timeoutMs = timeouts.between(20, 300);
     // No draw of its own, so that every seed has the life that it had.
     if (asked.isSession && !asked.hasGrammar && maxTokens % 3 === 0) asked.prompt = new Int32Array(0);
@@ -178,7 +179,7 @@ export class Simulation {
   }
 
   #grammar(): SimGrammar {
-    const rng = this.#rng.clients;
+    const rng = this.#chance.rng('clients');
     return new SimGrammar({
       notReady: rng.below(5),
       takes: rng.chance(0.2) ? rng.below(8) : Number.MAX_SAFE_INTEGER,
@@ -188,7 +189,7 @@ export class Simulation {
   }
 
   #chunk(): void {
-    const rng = this.#rng.clients;
+    const rng = this.#chance.rng('clients');
     const key = this.#someSession();
     const length = rng.between(1, 6);
     const from = 700 + 10 * rng.below(3);
@@ -202,7 +203,7 @@ export class Simulation {
 
   /** Mostly a session that lives, by id or handle. */
   #someSession(): string | number {
-    const rng = this.#rng.clients;
+    const rng = this.#chance.rng('clients');
     const live = [...this.world.auditor.ledger.live.values()];
     const sessions = live.filter(({ conversation }) => conversation !== null);
     if (sessions.length === 0 || rng.chance(0.1)) return this.#someKeys()[0];
@@ -216,9 +217,9 @@ export class Simulation {
       this.#update();
       return;
     }
-    const rng = this.#rng.executor;
-    const whole = this.#strikes('stepFails', rng);
-    world.schedule(() => whole || this.#strikes('rowFails', rng));
+    const rng = this.#chance.rng('executor');
+    const whole = this.#chance.strikes('stepFails', rng);
+    world.schedule(() => whole || this.#chance.strikes('rowFails', rng));
   }
 
   #update(): void {
@@ -234,14 +235,14 @@ export class Simulation {
 
   /** Reports that have arrived, in any order. */
   #collect(most: number): TransferFacts {
-    const rng = this.#rng.fabric;
+    const rng = this.#chance.rng('fabric');
     const { world } = this;
     const facts = world.fabric.collect(world.now, rng.below(most + 1), (due) => rng.shuffle(due));
     for (const kind of ['received', 'sent', 'failed'] as const) {
       for (const report of facts[kind]) {
         this.#past.push({ kind, report });
         if (this.#past.length > KEPT_REPORTS) this.#past.shift();
-        if (this.#strikes('duplicate', rng))
+        if (this.#chance.strikes('duplicate', rng))
           world.fabric.post(kind, world.now + rng.below(60), report, 0, false, true);
       }
     }
@@ -252,7 +253,7 @@ export class Simulation {
   #foreign(): void {
     const { fabric, now, connector, auditor, scheduler } = this.world;
     if (connector === null) return;
-    const rng = this.#rng.fabric;
+    const rng = this.#chance.rng('fabric');
     const { reporters } = connector;
     const kinds = ['received', 'sent'] as const;
     const anyone = (): ReportFacts => ({
@@ -260,17 +261,17 @@ export class Simulation {
       child: rng.below(reporters.length + (rng.chance(0.2) ? 1 : 0)),
       rank: rng.below(rng.chance(0.2) ? 4 : reporters[0].length),
     });
-    if (this.#past.length > 0 && this.#strikes('stale', rng)) {
+    if (this.#past.length > 0 && this.#chance.strikes('stale', rng)) {
       const { kind, report } = rng.pick(this.#past);
       fabric.post(kind, now, report, 0, false, true);
     }
-    if (this.#strikes('unknown', rng)) {
+    if (this.#chance.strikes('unknown', rng)) {
       fabric.post(rng.pick(kinds), now, {
         ...anyone(),
         handle: rng.below(2 ** 30) * 2 ** 20 + rng.below(40),
       });
     }
-    if (this.#strikes('wrongOwner', rng)) {
+    if (this.#chance.strikes('wrongOwner', rng)) {
       const report = anyone();
       const uses = auditor.ledger.accounts.get(report.handle)?.uses ?? new Set();
       const key = `${report.child}:${report.rank}`;
@@ -278,10 +279,10 @@ export class Simulation {
       if (!uses.has(`load:${key}`) && !uses.has(`store:${key}`))
         fabric.post(rng.pick(kinds), now, report, 0, false, true);
     }
-    if (this.#strikes('foreignFailure', rng)) {
+    if (this.#chance.strikes('foreignFailure', rng)) {
       fabric.post('failed', now, anyone(), 0, false, true);
     }
-    if (this.#strikes('foreignBlock', rng)) {
+    if (this.#chance.strikes('foreignBlock', rng)) {
       const block = rng.pick([
         0,
         -1,
@@ -304,18 +305,27 @@ export class Simulation {
   }
 
   #someKeys(): (string | number)[] {
-    const rng = this.#rng.clients;
+    const rng = this.#chance.rng('clients');
     return Array.from({ length: 1 + rng.below(2) }, () => {
       if (rng.chance(0.5)) return `r${rng.below(this.setup.workload.numIds)}`;
       return this.#anyHandle(rng) ?? 5;
     });
   }
 
+  /** A request that has ended stands among the running, and somebody is aborted: it is swept out. */
+  #sweep(rng: Rng): void {
+    const live = [...this.world.auditor.ledger.live.values()];
+    if (live.length === 0 || this.world.borrowing?.plantZombie() !== true) return;
+    this.world.abort([rng.pick(live).handle]);
+  }
+
   #hold(): void {
-    const rng = this.#rng.clients;
+    const rng = this.#chance.rng('clients');
     const handle = this.#anyHandle(rng);
     if (handle === undefined) return;
-    const loaded = this.#rng.holds.chance(0.3) ? this.#anyLoaded() : undefined;
+    const loaded = this.#chance.rng('holds of loads that are done').chance(0.3)
+      ? this.#anyLoaded()
+      : undefined;
     const hold: Hold =
       loaded === undefined ? drawHold(handle, rng) : { handle: loaded, kind: 'load', owner: 'once more' };
     if (this.world.hold(hold.handle, hold.kind, hold.owner)) this.#holds.push(hold);
@@ -326,11 +336,13 @@ export class Simulation {
     const loaded = this.world.scheduler
       .inspect()
       .requests.filter(({ load, outstanding }) => load !== null && outstanding?.hasAny('load') !== true);
-    return loaded.length === 0 ? undefined : this.#rng.holds.pick(loaded).handle;
+    return loaded.length === 0
+      ? undefined
+      : this.#chance.rng('holds of loads that are done').pick(loaded).handle;
   }
 
   #complete(): void {
-    const rng = this.#rng.clients;
+    const rng = this.#chance.rng('clients');
     if (this.#holds.length === 0) return;
     const at = rng.below(this.#holds.length);
     const { handle, kind, owner } = this.#holds[at];
@@ -340,19 +352,19 @@ export class Simulation {
 
   #fence(): void {
     const { connector } = this.world;
-    const rng = this.#rng.fabric;
-    if (connector === null || !this.#strikes('fence', rng)) return;
+    const rng = this.#chance.rng('fabric');
+    if (connector === null || !this.#chance.strikes('fence', rng)) return;
     this.world.fence(rng.chance(0.5) ? undefined : rng.below(connector.reporters.length));
   }
 
   #delay(): number {
-    const rng = this.#rng.fabric;
-    if (this.#strikes('lost', rng)) return Number.MAX_SAFE_INTEGER / 4;
-    return this.#strikes('late', rng) ? rng.below(400) : rng.below(8);
+    const rng = this.#chance.rng('fabric');
+    if (this.#chance.strikes('lost', rng)) return Number.MAX_SAFE_INTEGER / 4;
+    return this.#chance.strikes('late', rng) ? rng.below(400) : rng.below(8);
   }
 
   #decisions(): Decisions {
-    const rng = this.#rng.connector;
+    const rng = this.#chance.rng('connector');
     const { workload, connector } = this.setup;
     const numChildren = connector?.reporters.length ?? 0;
     return {
@@ -369,17 +381,17 @@ export class Simulation {
       delivers: () => rng.chance(workload.delivers),
       mustDeliver: workload.delivers === 1 && this.setup.faults.connectorThrows === 0,
       called: (method) => {
-        if (this.#strikes('abortInside', rng)) this.world.abortInside(this.#someKeys());
-        if (this.#strikes('connectorThrows', rng)) throw new Refusal(`planted in ${method}`);
+        if (this.#chance.strikes('abortInside', rng)) this.world.abortInside(this.#someKeys());
+        if (this.#chance.strikes('connectorThrows', rng)) throw new Refusal(`planted in ${method}`);
       },
     };
   }
 
   #match(handle: number, numTokens: number, numLocal: number, numChildren: number): Match {
-    const rng = this.#rng.connector;
+    const rng = this.#chance.rng('connector');
     const { workload } = this.setup;
     const room = numTokens - numLocal;
-    if (this.#strikes('connectorNonsense', rng))
+    if (this.#chance.strikes('connectorNonsense', rng))
       return { numTokens: room + 1 + rng.below(9), async: rng.chance(0.5) };
     const times = this.#asked.get(handle) ?? 0;
     this.#asked.set(handle, times + 1);
@@ -399,7 +411,7 @@ export class Simulation {
   /** No faults and no new work from here on. */
   #drain(): void {
     const { world } = this;
-    this.#isCalm = true;
+    this.#chance.isCalm = true;
     const { live, held } = world.auditor.ledger;
     let tokens = 0;
     for (const { numTokens, stops, conversation } of live.values()) {

@@ -1,6 +1,7 @@
 import type { SchedulerConfig } from '../../../src/scheduler/options/options.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import type { PlanFacts, RowFacts, Rules, TransferFacts, VersionFacts } from '../audit/facts.js';
+import { groupsOf } from '../shared/kv/groups-of.js';
 
 /** How events read in a failure. */
 interface Names {
@@ -61,24 +62,12 @@ export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][]
   const { config } = scheduler;
   const { numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth } =
     config;
-  const groups = config.kvGroups?.list.map(({ type, blockSize: size, window, chunk, mode, sinkTokens }) => {
-    const known = type === 'mla' ? 'full' : type;
-    return { type: known, size, window, chunk, mode, sinks: sinkTokens / size, spare: 0 } as const;
-  });
-  const plain = {
-    type: 'full',
-    size: blockSize,
-    window: 0,
-    chunk: 0,
-    mode: null,
-    sinks: 0,
-    spare: 0,
-  } as const;
+  // One step at a time verifies drafts here: no states of drafts are kept.
+  const groups = groupsOf(config.kvGroups?.list, { blockSize, maxModelLen, spare: 0 });
   return {
-    groups: groups ?? [plain],
-    // One step at a time verifies them here.
+    groups,
     drafts: config.speculativeMethod === 'ngram' ? 0 : config.numSpeculativeTokens,
-    blockSize: groups?.[0].size ?? blockSize,
+    blockSize: groups[0].size,
     ...{ numBlocks, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth },
     maxDrafts: config.numSpeculativeTokens,
     reporters: connector?.reporters ?? null,

@@ -1,4 +1,7 @@
-import type { ConnectorOutput } from '../../../src/scheduler/connector/connector.js';
+import type { WorkerMethods } from '../../../src/engine/workers/worker-methods.js';
+import { Workers } from '../../../src/engine/workers/workers.js';
+import type { ConnectorOutput, WorkerStep } from '../../../src/scheduler/connector/connector.js';
+import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import type { Auditor } from '../audit/auditor.js';
 import type { ReportFacts, TransferFacts } from '../audit/facts.js';
@@ -53,19 +56,31 @@ export class Transfers {
   /** Whether reports of loads say which step began them. */
   readonly #stamps: boolean;
   readonly #numRanks: number;
+  /** The engine's calls of its workers: they say behind which step a load may write. */
+  readonly #workers: Workers;
+  #notBefore = -1;
 
   constructor(world: Surroundings, numRanks: number, stamps: boolean) {
     this.#world = world;
     this.#numRanks = numRanks;
     this.#stamps = stamps;
+    const startLoads = (_metadata: unknown, { notBefore }: WorkerStep): void => {
+      this.#notBefore = notBefore;
+    };
+    const worker = { startLoads, getFinished: () => null } as unknown as WorkerMethods;
+    this.#workers = new Workers(world.scheduler, [worker], (_rank, method, error) => {
+      throw new Error(`the world's worker failed in ${method}`, { cause: error });
+    });
   }
 
   /**
    * Submits the loads that a plan began.
-   * @param notBefore the step behind which they may write
    * @returns the loads that the step waits for, to be called before it runs
    */
-  dispatchLoads(step: number, notBefore: number): (() => void)[] {
+  dispatchLoads(plan: Plan): (() => void)[] {
+    this.#workers.begin(plan, true);
+    const { step } = plan;
+    const notBefore = this.#notBefore;
     if (this.#world.connector === null) return [];
     const loads = this.#world.connector.loads;
     this.#world.connector.loads = [];

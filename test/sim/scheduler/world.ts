@@ -1,19 +1,18 @@
 import { PlanViews } from '../../../src/engine/executor/plan-view.js';
-import type { WorkerMethods } from '../../../src/engine/workers/worker-methods.js';
-import { Workers } from '../../../src/engine/workers/workers.js';
-import type { WorkerStep } from '../../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
 import type { RequestInput } from '../../../src/scheduler/request/request.js';
 import { Scheduler } from '../../../src/scheduler/scheduler.js';
+import type { Account } from '../audit/account.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
-import { numUsable } from '../audit/group-rules.js';
+import { Journal } from '../shared/journal.js';
 import { Observer } from '../shared/observer.js';
 import { keyOf, Text } from '../shared/text.js';
 import { threw } from '../shared/threw.js';
+import { Borrowing, type BorrowingOptions } from './borrowing.js';
 import { cachedBlocks } from './cached-blocks.js';
 import { type Decisions, SimConnector } from './connector.js';
 import { type Dispatched, draft, Executor } from './executor.js';
@@ -31,10 +30,10 @@ export interface WorldOptions {
   connector: ConnectorShape | null;
   decisions?: Decisions;
   hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
+  borrower?: BorrowingOptions | null;
 }
 
 const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
-const KEPT = 60;
 
 /**
  * A scheduler with a simulated device, fabric and clock around it. An auditor is told of every input and answer, and looks at the
@@ -47,6 +46,7 @@ export class World {
   readonly fabric: Fabric;
   readonly connector: SimConnector | null;
   readonly memory: Memory;
+  readonly borrowing: Borrowing | null;
   /** Reads the events of the prefix cache. */
   readonly index: IndexReader;
   readonly texts = new Map<number, Text>();
@@ -55,38 +55,35 @@ export class World {
   now = 0;
   timing: Timing = () => ({ startAt: this.now, endAt: this.now, bad: new Set(), fails: false });
   readonly #observer: Observer;
-  readonly #journal: string[] = [];
+  readonly #journal = new Journal(60);
   readonly #lastEmpty: { plan: Plan | null } = { plan: null };
   readonly #transfers: Transfers;
   /** Grammars of unfinished requests, by handle. */
   readonly #grammars = new Map<number, SimGrammar>();
   #wrong: string | null = null;
   #isFencing = false;
-  /** The engine's calls of its workers: they say behind which step a load may write. */
-  readonly #workers: Workers;
   readonly #views = new PlanViews();
-  #notBefore = -1;
 
-  constructor({ scheduler, connector, decisions, hooks }: WorldOptions) {
+  constructor({ scheduler, connector, decisions, hooks, borrower = null }: WorldOptions) {
     this.connector =
       connector === null || decisions === undefined
         ? null
         : new SimConnector(connector.protection, connector.reporters, decisions);
     const extra = this.connector === null ? {} : { connector: this.connector };
-    this.index = new IndexReader((what) => {
+    const wrong = (what: string) => {
       this.#wrong ??= what;
-    });
+    };
+    this.index = new IndexReader(wrong);
     const kvEvents = this.index.sink;
-    this.scheduler = new Scheduler({ ...scheduler, ...extra, kvEvents, now: () => this.now });
+    this.borrowing = borrower === null ? null : new Borrowing(this, borrower);
+    const lends = this.borrowing === null ? {} : { borrower: this.borrowing.adapter };
+    this.scheduler = new Scheduler({ ...scheduler, ...extra, ...lends, kvEvents, now: () => this.now });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const rules = rulesOf(this.scheduler, connector);
     this.memory = new Memory(rules.numBlocks, rules.groups, numRanks, (block, turn, over) => {
       const { turns } = this.auditor.sights;
       return turns.isHeld(block, turn) || turns.isShared(over, turn);
     });
-    const wrong = (what: string) => {
-      this.#wrong ??= what;
-    };
     this.executor = new Executor(this.memory, wrong);
     this.auditor = new Auditor(rules, (handle, position) => this.text(handle).token(position));
     if (this.connector !== null) {
@@ -101,28 +98,20 @@ export class World {
       isStamped: hooks?.isStamped ?? false,
       wrong,
       ended: ({ pinned }) => {
-        if (pinned !== null) this.connector?.release(pinned);
+        if (pinned !== null) this.connector?.pins.release(pinned);
       },
     });
     this.#transfers = new Transfers(this, numRanks, hooks?.isStamped ?? false);
     this.#observer = new Observer(this.scheduler);
-    const startLoads = (_metadata: unknown, { notBefore }: WorkerStep): void => {
-      this.#notBefore = notBefore;
-    };
-    const worker = { startLoads, getFinished: () => null } as unknown as WorkerMethods;
-    this.#workers = new Workers(this.scheduler, [worker], (_rank, method, error) => {
-      throw new Error(`the world's worker failed in ${method}`, { cause: error });
-    });
   }
 
   /** The last events, oldest first. */
   get journal(): readonly string[] {
-    return this.#journal;
+    return this.#journal.lines;
   }
 
   note(event: string): void {
-    this.#journal.push(`${this.now} ${event}`);
-    if (this.#journal.length > 2 * KEPT) this.#journal.splice(0, KEPT);
+    this.#journal.note(this.now, event);
   }
 
   text(handle: number): Text {
@@ -159,7 +148,7 @@ export class World {
     };
     if (this.connector !== null) this.connector.opened = opened;
     try {
-      outcome = this.scheduler.add(input);
+      outcome = this.borrowing?.add(input) ?? this.scheduler.add(input);
       if (this.connector === null) opened(outcome);
     } catch (error) {
       const { code } = error as { code?: string };
@@ -195,7 +184,11 @@ export class World {
 
   endSession(key: string | number): void {
     this.#begin(false);
-    const outcome = this.#call('endSession', () => this.scheduler.endSession(key));
+    const { ledger } = this.auditor;
+    const account = typeof key === 'string' ? ledger.live.get(key) : ledger.accounts.get(key);
+    const ends = account?.isLive && account.conversation?.isIdle && !account.conversation.hasEnded;
+    const targets = new Set(ends ? [account] : []);
+    const outcome = this.#endFromOutside(targets, () => this.scheduler.endSession(key));
     this.note(`end of ${this.#keyed(key)}: ${outcome}`);
     this.auditor.sessions.ended(key, outcome);
     this.look();
@@ -214,16 +207,25 @@ export class World {
     started.length = 0;
   }
 
-  abort(keys: (string | number)[]): void {
+  abort(who: (string | number)[] | 'all'): void {
     this.#begin(false);
+    const keys = who === 'all' ? [...this.auditor.ledger.live.keys()] : who;
     const targets = this.auditor.clients.aborting(keys);
     const [target] = targets;
     const rows = targets.size === 1 ? this.auditor.sights.turns.of(target.handle).rows : [];
-    const ended = this.#call('abort', () => this.scheduler.abort(keys));
-    this.note(`abort ${keys.map((key) => (typeof key === 'string' ? key : this.name(key)))}: [${ended}]`);
+    const ended = this.#endFromOutside(targets, () =>
+      who === 'all' ? this.scheduler.abortAll() : this.scheduler.abort(who),
+    );
+    this.note(`abort ${keys.map((key) => this.#keyed(key))}: [${ended}]`);
     this.auditor.clients.aborted(targets, ended);
     const sight = this.look();
     if (rows.length > 0 && this.connector === null) this.auditor.groups.freed(target.name, rows, sight);
+  }
+
+  /** Requests that somebody ends from outside: a borrowing adapter is told before. */
+  #endFromOutside<T>(targets: ReadonlySet<Account>, act: () => T): T {
+    const { borrowing } = this;
+    return this.#call('an end', () => (borrowing === null ? act() : borrowing.endsFromOutside(targets, act)));
   }
 
   /** From inside a callback of the connector. */
@@ -278,19 +280,10 @@ export class World {
       if (account !== undefined) steps.resets(account);
     }
     if (options.resetRunning === true) this.auditor.voided(preempted);
-    const { free } = this.look();
-    const pinned = this.connector?.pins.size ?? 0;
-    if (local !== (free.length === numUsable(this.auditor.ledger.rules))) {
-      throw new Violation('I17', `reset answered ${local} with ${free.length} free blocks`);
-    }
-    if (local !== (blockers.length === 0 && pinned === 0)) {
-      throw new Violation('I17', `reset answered ${local} with blockers [${blockers}]`);
-    }
-    const asked = local && options.resetConnector === true && this.connector !== null;
-    const tier = asked ? (this.connector?.resetAnswer ?? null) : null;
-    if (connector !== tier || ok !== (local && tier !== false)) {
-      throw new Violation('I17', `reset answered ${ok} and ${connector} for a tier that says ${tier}`);
-    }
+    this.auditor.reset({ ok, local, connector, blockers }, this.look(), {
+      pinned: this.connector?.pins.counts.size ?? 0,
+      tier: options.resetConnector === true ? (this.connector?.resetAnswer ?? null) : null,
+    });
     // A reset is for new weights, which come between steps: steps that were dispatched run before the memory is forgotten.
     while (local && this.executor.execute());
     if (local) this.memory.forget();
@@ -301,6 +294,7 @@ export class World {
   schedule(fails: (entry: number) => boolean = () => false): Plan {
     this.auditor.began(this.now, true, true);
     const plan = this.#call('schedule', () => this.scheduler.schedule());
+    this.borrowing?.planned();
     const facts = this.#observer.plan(plan);
     this.note(`schedule: step ${plan.step}, ${describePlan(facts, (handle) => this.name(handle))}`);
     this.index.check(this.scheduler);
@@ -310,8 +304,7 @@ export class World {
     this.auditor.saw(sight);
     this.#lastEmpty.plan = plan.totalTokens === 0 ? plan : null;
     const { turns } = this.auditor.sights;
-    this.#workers.begin(plan, true);
-    const syncLoads = this.#transfers.dispatchLoads(plan.step, this.#notBefore);
+    const syncLoads = this.#transfers.dispatchLoads(plan);
     if (plan.totalTokens > 0) {
       this.plans.set(plan.step, plan);
       const holdings = facts.entries.map(({ handle }) => turns.of(handle));
@@ -441,12 +434,19 @@ export class World {
   }
 
   #sight(): ReturnType<Observer['sight']> {
-    return this.#observer.sight(this.now, this.connector?.pins, this.connector?.hasPendingWork());
+    const sight = this.#observer.sight(
+      this.now,
+      this.connector?.pins.counts,
+      this.connector?.hasPendingWork(),
+    );
+    this.borrowing?.saw(sight);
+    return sight;
   }
 
   /** Everything must be over. */
   end(): void {
     this.auditor.empty(this.look());
+    this.borrowing?.end();
     this.#call('verify', () => this.scheduler.verify());
     if (!this.fabric.isIdle) throw new Violation('I19', 'the fabric has jobs or reports left');
   }
@@ -460,6 +460,7 @@ export class World {
   }
 
   #check(): void {
+    this.borrowing?.check();
     const { connector } = this;
     if (connector !== null && connector.violation !== null) throw threw('a callback', connector.violation);
     for (const [handle, { violation }] of this.#grammars) {

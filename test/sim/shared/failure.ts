@@ -1,10 +1,5 @@
+import type { Faulty } from './dice.js';
 import type { Failure, Outcome, RunOptions } from './run.js';
-
-/** A setup with the probability of each fault. */
-interface Faulty<F extends string> {
-  seed: number;
-  faults: Record<F, number>;
-}
 
 /**
  * Makes a failure smaller: fewer events, then fewer kinds of faults, as long as the same invariant breaks in what `run` makes

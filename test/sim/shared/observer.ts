@@ -53,7 +53,7 @@ export class Observer {
   }
 
   #seen(request: Request): Seen {
-    const { handle, id, status, container, numTokens, slot } = request;
+    const { handle, id, container, numTokens, slot } = request;
     const { native, numGroups } = this.#scheduler.core;
     const rows = Array.from({ length: numGroups }, (_, group) => {
       const count = native.readBlocks(slot, 0, this.#blocks, group);
@@ -62,7 +62,7 @@ export class Observer {
     return {
       handle,
       id,
-      status,
+      status: statusOf(request),
       container,
       finished: request.isFinished,
       numTokens,
@@ -116,4 +116,11 @@ export class Observer {
       };
     });
   }
+}
+
+/** The word of a borrowing adapter for a request that it holds up means no more than that it may be held up again. */
+function statusOf({ status, container, numPreemptions }: Request): string {
+  if (status !== 'WAITING_FOR_CHUNK') return status;
+  if (container === 'running') return 'RUNNING';
+  return numPreemptions > 0 ? 'PREEMPTED' : 'WAITING';
 }

@@ -1,5 +1,3 @@
-import { Violation } from '../audit/facts.js';
-
 /** How one seed is run. */
 export interface RunOptions<F extends string> {
   /** Events with faults. */
@@ -31,24 +29,4 @@ export interface Outcome<S, F extends string> {
   failure: Failure<S, F> | null;
   /** Empty if something broke. */
   tally: Tally;
-}
-
-/** A run that broke: where it stood (null if it broke before it began), and what was thrown. */
-export function broken<S extends { seed: number }, F extends string>(
-  setup: S,
-  without: readonly F[],
-  run: { step: number; journal: readonly string[] } | null,
-  error: unknown,
-): Outcome<S, F> {
-  const isViolation = error instanceof Violation;
-  const failure: Failure<S, F> = {
-    seed: setup.seed,
-    step: run?.step ?? 0,
-    invariant: isViolation ? error.invariant : 'simulator',
-    message: isViolation ? error.message : String((error as Error).stack),
-    journal: run?.journal ?? [],
-    setup,
-    without,
-  };
-  return { failure, tally: {} };
 }

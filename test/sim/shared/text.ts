@@ -8,6 +8,11 @@ export function mix(a: number, b: number): number {
 /** Ends texts now and then, for requests that take it for the end. */
 export const END_TOKEN = 7;
 
+/** The token that follows what has this hash. */
+export function tokenOf(hash: number): number {
+  return hash % 11 === 0 ? END_TOKEN : 1000 + (hash % 100_000);
+}
+
 /** What keeps prefixes apart: a salt and an adapter. */
 export function keyOf(salt: number, adapter: string): number {
   let key = salt;
@@ -41,8 +46,7 @@ export class Text {
 
   token(position: number): number {
     if (position < this.#prompt.length) return this.#prompt[position];
-    const token = mix(this.#root, position);
-    return token % 11 === 0 ? END_TOKEN : 1000 + (token % 100_000);
+    return tokenOf(mix(this.#root, position));
   }
 
   /** What stands in the KV cache at a position: of all tokens up to there, this one included. Never negative. */

@@ -9,6 +9,7 @@ import type { BlockLists, HandOver, KvView } from '../../../../src/scheduler/con
 import type { Plan } from '../../../../src/scheduler/plan/plan.js';
 import type { Request } from '../../../../src/scheduler/request/request.js';
 import type { FinishReason } from '../../../../src/scheduler/request/status.js';
+import { Pins } from '../../shared/kv/pins.js';
 import { mix } from '../../shared/text.js';
 import type { TierShape } from '../setup.js';
 import type { Stage } from '../stage.js';
@@ -52,16 +53,13 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   readonly #ended = new Set<number>();
   /** Stores that some rank has not ended. */
   readonly open = new Set<StorePlan>();
-  /** Pins of each block. */
-  readonly pins = new Map<number, number>();
+  readonly pins = new Pins();
   /** Times that a request was given blocks, by handle. */
   readonly allocations = new Map<number, number>();
   numAllocations = 0;
   /** Requests for which it could not answer yet what it can load, and since when. */
   readonly asking = new Map<number, number>();
-  #pinner: BlockPins | null = null;
   #view!: KvView;
-  #unpinned: number[] = [];
   #loads: Omit<LoadPlan, 'step'>[] = [];
   readonly #recent = new RecentLoads();
   /** Making the metadata of the last plan failed: what that plan told is still to be told. */
@@ -87,7 +85,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   }
 
   bindPins(pins: BlockPins): void {
-    this.#pinner = pins;
+    this.pins.bind(pins);
   }
 
   onNewRequest(request: Request): void {
@@ -165,7 +163,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     const { step } = plan;
     const loads = this.#loads;
     this.#loads = [];
-    this.sweep();
+    this.pins.sweep();
     this.#checkSettled();
     try {
       this.#fault('buildMetadata', 0);
@@ -248,14 +246,6 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     return this.open.size > 0;
   }
 
-  /** Unpins the blocks of stores that are over. To be called in a method of the connector, or between calls of the engine. */
-  sweep(): void {
-    if (this.#unpinned.length === 0) return;
-    this.#pinner?.unpin(Int32Array.from(this.#unpinned));
-    for (const block of this.#unpinned) this.#count(block, -1);
-    this.#unpinned = [];
-  }
-
   /** Drops a store: nothing of it comes into the tier. */
   drop(store: StorePlan): void {
     store.isDropped = true;
@@ -265,7 +255,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   ended(store: StorePlan): void {
     if (--store.ranksLeft > 0) return;
     this.open.delete(store);
-    if (this.protection === 'pin') this.#unpinned.push(...store.blocks);
+    if (this.protection === 'pin') this.pins.release(store.blocks);
     const { entries, reserved } = this.#tiers[store.child];
     store.keys.forEach((key, i) => {
       reserved.delete(key);
@@ -278,7 +268,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   get isIdle(): boolean {
     const reserved = this.#tiers.reduce((sum, tier) => sum + tier.reserved.size, 0);
     const next = this.#loads.length + this.#handOvers.length + this.#known.size;
-    return this.open.size + reserved + this.pins.size + next === 0;
+    return this.open.size + reserved + this.pins.counts.size + next === 0;
   }
 
   /** The blocks of an entry that are full of known tokens when the step was executed, and were not stored before. */
@@ -366,7 +356,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       for (const key of keys) reserved.add(key);
       known.children.add(child);
       this.open.add(store);
-      this.#pin(blocks);
+      if (this.protection === 'pin') this.pins.pin(blocks);
       return [store];
     });
   }
@@ -407,18 +397,6 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       ...{ stored: [], stores: false, handsOver: false, settles: false },
       ...{ children: new Set(), match: null },
     };
-  }
-
-  #pin(blocks: readonly number[]): void {
-    if (this.protection !== 'pin') return;
-    this.#pinner?.pin(Int32Array.from(blocks));
-    for (const block of blocks) this.#count(block, 1);
-  }
-
-  #count(block: number, by: number): void {
-    const count = (this.pins.get(block) ?? 0) + by;
-    if (count === 0) this.pins.delete(block);
-    else this.pins.set(block, count);
   }
 
   /** Aborts somebody, or throws. */

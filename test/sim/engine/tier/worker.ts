@@ -5,9 +5,9 @@ import type {
   WorkerConnector,
   WorkerStep,
 } from '../../../../src/scheduler/connector/connector.js';
+import { GARBAGE } from '../../shared/kv/kv-places.js';
 import type { Rng } from '../../shared/rng.js';
 import type { SimExecutor } from '../executor.js';
-import { GARBAGE } from '../kv.js';
 import type { Stage } from '../stage.js';
 import type { SimConnector } from './connector.js';
 import { Reports } from './reports.js';

@@ -1,0 +1,20 @@
+import { SchedulerState } from '../../../../src/scheduler/state/scheduler-state.js';
+
+/**
+ * What an adapter of vLLM that parks and restores requests has in its hands: the scheduler's own state. It is private, so it is caught while a
+ * request is added.
+ */
+export function seizeState(add: () => void): SchedulerState | null {
+  const { track } = SchedulerState.prototype;
+  const caught: SchedulerState[] = [];
+  SchedulerState.prototype.track = function (this: SchedulerState, ...args) {
+    caught.push(this);
+    track.apply(this, args);
+  };
+  try {
+    add();
+  } finally {
+    SchedulerState.prototype.track = track;
+  }
+  return caught[0] ?? null;
+}

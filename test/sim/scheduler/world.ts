@@ -8,6 +8,7 @@ import type { Account } from '../audit/account.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
+import { inputOf } from '../shared/asked.js';
 import { Journal } from '../shared/journal.js';
 import { Observer } from '../shared/observer.js';
 import { keyOf, Text } from '../shared/text.js';
@@ -124,16 +125,9 @@ export class World {
 
   /** @returns the handle, or the code of the refusal */
   add(asked: Asked, more: Partial<RequestInput> = {}, grammar: SimGrammar | null = null): number | string {
-    const { id, prompt, maxTokens, minTokens, eosTokenId, stopTokenIds, salt, adapter, isSession } = asked;
-    const input: RequestInput = { id, prompt, maxTokens, minTokens, stopTokenIds, ...more };
-    if (eosTokenId >= 0) input.eosTokenId = eosTokenId;
-    if (salt !== 0) input.cacheSalt = `salt${salt}`;
-    if (adapter !== '') input.adapter = adapter;
-    if (isSession) {
-      input.resumable = true;
-      this.index.audit.hasSessions = true;
-    }
-    if (asked.timeoutMs !== undefined) input.timeoutMs = asked.timeoutMs;
+    const { id, prompt, maxTokens, salt, adapter } = asked;
+    const input: RequestInput = { ...inputOf(asked), ...more };
+    if (asked.isSession) this.index.audit.hasSessions = true;
     if (grammar !== null) input.grammar = grammar;
     this.#begin(false);
     let outcome: number | string;

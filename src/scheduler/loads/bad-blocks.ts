@@ -101,7 +101,7 @@ export function recomputeSharers(
 /**
  * These blocks, and those that were computed from them. A request that hit a block of a window need not hold what that block was computed from.
  */
-function withBuilt(
+export function withBuilt(
   s: SchedulerState,
   bad: ReadonlySet<number>,
   spared: ReadonlySet<Request>,

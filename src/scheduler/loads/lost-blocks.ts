@@ -3,7 +3,14 @@ import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { forgetFrom, forgetSince, leftSince, recomputeSharers, spoilEntries } from './bad-blocks.js';
+import {
+  forgetFrom,
+  forgetSince,
+  leftSince,
+  recomputeSharers,
+  spoilEntries,
+  withBuilt,
+} from './bad-blocks.js';
 import { firstTokenIn, takenFrom, tokensKept } from './lost-places.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();
@@ -12,8 +19,8 @@ const NO_IDS: ReadonlySet<number> = new Set();
 
 /**
  * Takes the report that the KV of these blocks is gone, whichever request wrote it. The blocks leave the prefix cache.
- * Each request that holds one is computed again from its first lost block on, or is to end with `error`, as
- * `loadFailurePolicy` says. Outputs of the plan being updated and of steps in flight are dropped for it, since they
+ * Each request that holds one, or what was computed from one, is computed again from there on, or is to end with
+ * `error`, as `loadFailurePolicy` says. Outputs of the plan being updated and of steps in flight are dropped for it, since they
  * were computed without that KV.
  *
  * Blocks that a plan behind the one being updated took from the pool are left out: they hold newer KV. Only who has let go of such a block
@@ -44,12 +51,15 @@ export function loseBlocks(
   const oldest = plan ?? s.inFlight.at(0) ?? null;
   // Any of these requests may have held a lost block.
   const left = oldest === null ? NONE : leftSince(s, oldest);
-  const holders = [...s.requests.values()].filter((request) => firstTokenIn(s, request, bad) >= 0);
-  const ends = s.config.loadFailurePolicy === 'fail';
-  if (ends) for (const request of holders) giveUp(s, oldest, request, firstTokenIn(s, request, bad));
-  else recomputeSharers(s, oldest, bad, NOBODY);
+  let ends = NONE;
+  if (s.config.loadFailurePolicy === 'recompute') recomputeSharers(s, oldest, bad, NOBODY);
+  else {
+    const all = withBuilt(s, bad, NOBODY);
+    ends = [...s.requests.values()].filter((request) => firstTokenIn(s, request, all) >= 0);
+    for (const request of ends) giveUp(s, oldest, request, firstTokenIn(s, request, all));
+  }
   if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
-  return ends ? holders : NONE;
+  return ends;
 }
 
 /**

@@ -152,24 +152,33 @@ it.each(Object.entries(SHAPES).filter(([name]) => name !== 'a window of one toke
 );
 
 describe('a request that hit a block of a window', () => {
-  it('is computed again if what that block was computed from is lost, although it does not hold it', () => {
-    const scheduler = makeScheduler({ kvGroups: [...WINDOW], strict: true, loadFailurePolicy: 'recompute' });
+  /** `b` resumes behind 12 tokens with places 1 and 2 of `a`; place 0 is `a`'s alone, and is lost. */
+  function afterLoss(loadFailurePolicy: 'recompute' | 'fail') {
+    const scheduler = makeScheduler({ kvGroups: [...WINDOW], strict: true, loadFailurePolicy });
     scheduler.add({ id: 'a', prompt: prompt(16), maxTokens: 9 });
     scheduler.add({ id: 'b', prompt: prompt(15), maxTokens: 9 });
     const plan = scheduler.schedule();
-    const [a, b] = plan.requests;
-    const [rowOfA, rowOfB] = [a, b].map((request) => [...scheduler.core.blocks(request?.slot ?? 0)]);
-    // b resumes behind 12 tokens with places 1 and 2; place 0 is a's alone.
-    expect(b?.numCachedTokens).toBe(12);
-    expect(rowOfB).not.toContain(rowOfA?.[0]);
-    scheduler.update(
-      plan,
-      { tokens: Int32Array.of(7, 7), counts: Int32Array.of(1, 1) },
-      {
-        lostBlocks: [rowOfA?.[0] ?? 0],
-      },
-    );
+    const [a, b] = plan.requests as Request[];
+    const [rowOfA, rowOfB] = [a, b].map((request) => [...scheduler.core.blocks(request.slot)]);
+    expect(b.numCachedTokens).toBe(12);
+    expect(rowOfB).not.toContain(rowOfA[0]);
+    const tokens = { tokens: Int32Array.of(7, 7), counts: Int32Array.of(1, 1) };
+    scheduler.update(plan, tokens, { lostBlocks: [rowOfA[0]] });
+    return { scheduler, requests: [a, b] };
+  }
+
+  it('is computed again if what that block was computed from is lost, although it does not hold it', () => {
+    const { scheduler } = afterLoss('recompute');
     expect(scheduler.stats().numPreemptions).toBe(2);
+    scheduler.dispose();
+  });
+
+  it('ends under the policy fail, and its client is given nothing that was computed from it', () => {
+    const { scheduler, requests } = afterLoss('fail');
+    expect(requests.map(({ finishReason, numOutputTokens }) => [finishReason, numOutputTokens])).toEqual([
+      ['error', 0],
+      ['error', 0],
+    ]);
     scheduler.dispose();
   });
 

@@ -106,24 +106,18 @@ function takeInvalid(
   let known = false;
   let reassigned = false;
   let foreign = false;
-  for (const request of s.withLoad) {
-    const { load } = request;
-    if (load === null || (handle !== undefined && request.handle !== handle)) continue;
-    const at = load.blocks.indexOf(block);
-    if (at < 0) continue;
-    if (load.child !== child) {
-      foreign = true;
-      continue;
-    }
+  // Nobody else loads into it: an asynchronous load fills blocks that its request took for it and that it keeps.
+  const isNamed = (request: Request): boolean => handle === undefined || request.handle === handle;
+  const loading = [...s.withLoad].find((each) => isNamed(each) && each.load?.blocks.includes(block));
+  if (loading?.load?.child === child) {
     known = true;
-    failed.add(request);
-    truncateLoad(s, request, firstTokenIn(s, request, new Set([block])));
-    if (wasFound(s, request, block)) found.add(block);
-  }
+    failed.add(loading);
+    truncateLoad(s, loading, firstTokenIn(s, loading, new Set([block])));
+    if (wasFound(s, loading, block)) found.add(block);
+  } else foreign = loading !== undefined;
   for (const plan of plans) {
     for (const load of plan.syncLoads) {
-      const isNamed = handle === undefined || load.request.handle === handle;
-      const at = isNamed ? load.blocks.indexOf(block) : -1;
+      const at = isNamed(load.request) ? load.blocks.indexOf(block) : -1;
       if (at < 0) continue;
       if (load.child !== child) {
         foreign = true;
@@ -200,7 +194,8 @@ function failSyncLoads(
 ): void {
   const { missing } = plan;
   const { deviations, loadFailurePolicy } = s.config;
-  const evicts = deviations.evictFailedLoads || loadFailurePolicy === 'fail';
+  const ends = loadFailurePolicy === 'fail';
+  const evicts = deviations.evictFailedLoads || ends;
   if (!deviations.sharersWait) failPrefixes(s, missing, failed);
   const bad = new Set(missing);
   const owners = new Set<Request>();
@@ -210,21 +205,23 @@ function failSyncLoads(
     if (deviations.sharersWait) marked.clear();
     const touched = findMissing(s, request, before, missing, marked);
     if (touched === null) continue;
-    const { firstOwn, first } = touched;
+    const { firstOwn, first, firstToken } = touched;
     if (deviations.sharersWait && !isOwnLoad(plan, request, first)) continue;
     failed.add(request);
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
     request.numDraftTokens = 0;
-    request.numComputedTokens = firstOwn < 0 ? before : tokensKept(s, request, firstOwn);
+    // Who ends hands over nothing from a missing block on, whoever has to compute it.
+    const from = ends ? firstToken : firstOwn;
+    request.numComputedTokens = from < 0 ? before : tokensKept(s, request, from);
+    if (ends && deviations.evictFailedLoads) evictRow(s, request, from, bad);
     if (firstOwn < 0) continue;
     request.numCachedTokens = Math.min(request.numCachedTokens, request.numComputedTokens);
     owners.add(request);
     if (evicts) evictRow(s, request, firstOwn, bad);
     // Of a request that computes everything again the rows may lack what its first tokens need.
     const lacks = firstOwn > 0 || plan.groups.length > 1 || droppedInFlight(s, request).length > 0;
-    if (lacks && request.numComputedTokens === 0 && loadFailurePolicy === 'recompute')
-      preemptByForce(s, request, plan);
+    if (lacks && request.numComputedTokens === 0 && !ends) preemptByForce(s, request, plan);
   }
   // Loads whose blocks have a new owner count too: tokens that were computed from their KV and published are wrong all
   // the same.
@@ -254,7 +251,9 @@ function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: S
     const touched = findMissing(s, request, Number.POSITIVE_INFINITY, missing, marked);
     if (touched === null) continue;
     markFailed(s, request, request.load);
-    if (touched.firstOwn >= 0) truncateLoad(s, request, touched.firstOwn);
+    const { firstOwn, firstToken } = touched;
+    const from = s.config.loadFailurePolicy === 'fail' ? firstToken : firstOwn;
+    if (from >= 0) truncateLoad(s, request, from);
     failed.add(request);
   }
 }
@@ -276,8 +275,8 @@ function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolea
 /**
  * Finds the missing blocks among those with KV of the first `numTokens` tokens of a request, and adds them to `marked`.
  * @param marked missing blocks that a request before this one has to compute
- * @returns `first`: id of the first missing block; `firstOwn`: first token with KV in a missing block that was not
- * marked, -1 if all were. Null if no block is missing
+ * @returns `first`: id of the first missing block; `firstToken`: first token with KV in a missing block; `firstOwn`: the same of a block
+ * that was not marked, -1 if all were. Null if no block is missing
  */
 function findMissing(
   s: SchedulerState,
@@ -285,14 +284,11 @@ function findMissing(
   numTokens: number,
   missing: ReadonlySet<number>,
   marked: Set<number>,
-): { firstOwn: number; first: number } | null {
-  let firstOwn = -1;
-  let first = -1;
-  for (const { id, firstToken } of placesOf(s, request, numTokens)) {
-    if (!missing.has(id)) continue;
-    if (first < 0) first = id;
-    if (!marked.has(id) && (firstOwn < 0 || firstToken < firstOwn)) firstOwn = firstToken;
-    marked.add(id);
-  }
-  return first < 0 ? null : { firstOwn, first };
+): { firstOwn: number; first: number; firstToken: number } | null {
+  const found = placesOf(s, request, numTokens).filter(({ id }) => missing.has(id));
+  if (found.length === 0) return null;
+  const own = found.filter(({ id }) => !marked.has(id));
+  for (const { id } of found) marked.add(id);
+  const firstOf = (places: typeof found): number => Math.min(...places.map((place) => place.firstToken));
+  return { first: found[0].id, firstToken: firstOf(found), firstOwn: own.length === 0 ? -1 : firstOf(own) };
 }

@@ -286,6 +286,44 @@ describe.each([1, 2, 3] as const)('what is settled of a request that ends otherw
   });
 });
 
+// Pinned by: `firstToken` in `failSyncLoads` and `failPrefixes` (load-failure.ts).
+describe('what is settled of who shares a block whose load failed, without `sharersWait`', () => {
+  const NOTHING: Match = { numTokens: 0, async: false };
+
+  /** `r` loads 12 tokens, of which the second block does not come; the others have found them in the same step. */
+  function shared(offers: readonly Match[], length: number) {
+    const options = { loadFailurePolicy: 'fail', deviations: { sharersWait: false } } as const;
+    const all = watched(options);
+    const { driver, connector } = all;
+    const answers = [{ numTokens: 12, async: false }, ...offers];
+    connector.onQuestion = () => {
+      connector.match = answers.shift() ?? NOTHING;
+    };
+    const r = driver.add({ id: 'r', prompt: prompt(13) });
+    for (const id of ['p', 'q']) driver.add({ id, prompt: prompt(length) });
+    driver.schedule();
+    const block = driver.scheduler.core.blocks(driver.request(r).slot)[1];
+    driver.report = { invalidBlocks: [{ block, handle: r }] };
+    driver.update();
+    return all;
+  }
+
+  it('of those that run: what stands in front of it, and nothing behind it is found', () => {
+    const { driver, told } = shared([], 18);
+    for (const id of ['r', 'p', 'q']) expect(told(id)).toEqual(['error', 4, 4, -1, [1]]);
+    expect(driver.scheduler.core.published()).toHaveLength(1);
+    drain(driver);
+  });
+
+  it('of those that load what comes behind: the same', () => {
+    const behind = { numTokens: 4, async: true };
+    const { driver, told } = shared([behind, behind], 18);
+    for (const id of ['r', 'p', 'q']) expect(told(id)).toEqual(['error', 4, 4, -1, [1]]);
+    driver.scheduler.fenceTransfers();
+    drain(driver);
+  });
+});
+
 describe('what is settled while a step is planned', () => {
   it.each([1, 2, 3] as const)('nothing that the step will compute, depth %i', (pipelineDepth) => {
     const { driver, connector } = watched({ pipelineDepth });

@@ -160,6 +160,22 @@ describe('the auditor', () => {
     ['I6', 'a live request that drains', (seen) => show([seen], [see(100, 'a', { blocks: [3] })])],
     ['I8', 'an anomaly that nobody caused', (seen) => show([seen], [], { anomalies: { 'stale-handle': 1 } })],
     ['I13', 'a gauge that is off', (seen) => show([seen], [], { gauges: { numRunning: 2 } })],
+    [
+      'I13',
+      'more tokens that were loaded than came',
+      (seen) => {
+        const sight = show([seen]);
+        return { ...sight, gauges: { ...sight.gauges, promptTokens: 9, promptTokensLoaded: 8, externalHits: 7 } };
+      },
+    ],
+    [
+      'I13',
+      'more tokens from caches than there are',
+      (seen) => {
+        const sight = show([seen]);
+        return { ...sight, gauges: { ...sight.gauges, promptTokens: 9, promptTokensCached: 10 } };
+      },
+    ],
     ['I18', 'a token that nobody sampled', (seen) => show([{ ...seen, numTokens: 6 }])],
     ['I18', 'more computed than there is', (seen) => show([{ ...seen, numComputed: 6 }])],
   ])('%s: sees %s', (invariant, _, broken) => {

@@ -69,6 +69,11 @@ function show(requests: Seen[], draining: Seen[] = [], more: Partial<Sight> = {}
   };
 }
 
+function counting(seen: Seen, counts: Sight['gauges']): Sight {
+  const sight = show([seen]);
+  return { ...sight, gauges: { ...sight.gauges, ...counts } };
+}
+
 function entry(handle: number, more: Partial<EntryFacts> = {}): EntryFacts {
   const counts = {
     scheduled: 5,
@@ -162,20 +167,10 @@ describe('the auditor', () => {
     ['I13', 'a gauge that is off', (seen) => show([seen], [], { gauges: { numRunning: 2 } })],
     [
       'I13',
-      'more tokens that were loaded than came',
-      (seen) => {
-        const sight = show([seen]);
-        return { ...sight, gauges: { ...sight.gauges, promptTokens: 9, promptTokensLoaded: 8, externalHits: 7 } };
-      },
+      'more tokens loaded than came',
+      (seen) => counting(seen, { promptTokens: 9, promptTokensLoaded: 1 }),
     ],
-    [
-      'I13',
-      'more tokens from caches than there are',
-      (seen) => {
-        const sight = show([seen]);
-        return { ...sight, gauges: { ...sight.gauges, promptTokens: 9, promptTokensCached: 10 } };
-      },
-    ],
+    ['I13', 'more tokens cached than there are', (seen) => counting(seen, { promptTokensCached: 1 })],
     ['I18', 'a token that nobody sampled', (seen) => show([{ ...seen, numTokens: 6 }])],
     ['I18', 'more computed than there is', (seen) => show([{ ...seen, numComputed: 6 }])],
   ])('%s: sees %s', (invariant, _, broken) => {

@@ -47,7 +47,9 @@ it('a fence ends every copy of a producer', async () => {
 });
 
 /** Lanes whose copies never begin, as long as nobody takes a job back. */
-const standing = { makeLane: (...parts: ConstructorParameters<typeof SteppedLane>) => new SteppedLane(...parts) };
+const standing = {
+  makeLane: (...parts: ConstructorParameters<typeof SteppedLane>) => new SteppedLane(...parts),
+};
 
 describe('a lane that stands still keeps no block for ever', () => {
   const prompt = PROMPT;

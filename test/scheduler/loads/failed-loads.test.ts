@@ -206,16 +206,19 @@ describe('the tokens that count as cached', () => {
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
 
-  it.each([1, 2] as const)('are none of a load that its request did not await (depth %i)', (pipelineDepth) => {
-    const driver = new RemoteDriver({ r: { ext: 8, async: true } }, { pipelineDepth });
-    const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 2 });
-    driver.scheduler.abort(r);
-    driver.land(r);
-    driver.say({ finishedReceiving: [{ handle: r }] });
-    driver.run();
-    expect(counted(driver)).toEqual([0, 0, 0, 0]);
-    expect(leftovers(driver.scheduler)).toEqual([]);
-  });
+  it.each([1, 2] as const)(
+    'are none of a load that its request did not await (depth %i)',
+    (pipelineDepth) => {
+      const driver = new RemoteDriver({ r: { ext: 8, async: true } }, { pipelineDepth });
+      const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+      driver.scheduler.abort(r);
+      driver.land(r);
+      driver.say({ finishedReceiving: [{ handle: r }] });
+      driver.run();
+      expect(counted(driver)).toEqual([0, 0, 0, 0]);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    },
+  );
 
   it.each(['well', 'failed'] as const)('are those of a step that went %s', (how) => {
     const driver = new RemoteDriver({ r: { ext: 8, oneshot: true } });

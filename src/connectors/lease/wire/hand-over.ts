@@ -101,11 +101,7 @@ export function settingsDigest(settings: Readonly<Record<string, string | number
  * What of the offered KV is that of a request's first tokens: the most of it that fits; null if none does.
  * @param tokens all known tokens of the request
  */
-export function usableExtent(
-  { extents }: HandOverParams,
-  tokens: Int32Array,
-  keys: Keys,
-): Extent | null {
+export function usableExtent({ extents }: HandOverParams, tokens: Int32Array, keys: Keys): Extent | null {
   const fits = ({ numTokens, digest }: Extent): boolean =>
     numTokens <= tokens.length && digestOf(tokens, numTokens, keys) === digest;
   return extents.toReversed().find(fits) ?? null;

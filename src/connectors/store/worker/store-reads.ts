@@ -60,7 +60,13 @@ export class StoreReads {
   }
 
   add(read: Read): void {
-    const begun: ReadState = { ...read, numBegun: 0, numParts: 0, jobs: new Set(), firstBad: read.keys.length };
+    const begun: ReadState = {
+      ...read,
+      numBegun: 0,
+      numParts: 0,
+      jobs: new Set(),
+      firstBad: read.keys.length,
+    };
     this.#reads.add(begun);
     this.#waiting.push(begun);
   }

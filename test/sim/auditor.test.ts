@@ -69,6 +69,11 @@ function show(requests: Seen[], draining: Seen[] = [], more: Partial<Sight> = {}
   };
 }
 
+function counting(seen: Seen, counts: Sight['gauges']): Sight {
+  const sight = show([seen]);
+  return { ...sight, gauges: { ...sight.gauges, ...counts } };
+}
+
 function entry(handle: number, more: Partial<EntryFacts> = {}): EntryFacts {
   const counts = {
     scheduled: 5,
@@ -160,6 +165,12 @@ describe('the auditor', () => {
     ['I6', 'a live request that drains', (seen) => show([seen], [see(100, 'a', { blocks: [3] })])],
     ['I8', 'an anomaly that nobody caused', (seen) => show([seen], [], { anomalies: { 'stale-handle': 1 } })],
     ['I13', 'a gauge that is off', (seen) => show([seen], [], { gauges: { numRunning: 2 } })],
+    [
+      'I13',
+      'more tokens loaded than came',
+      (seen) => counting(seen, { promptTokens: 9, promptTokensLoaded: 1 }),
+    ],
+    ['I13', 'more tokens cached than there are', (seen) => counting(seen, { promptTokensCached: 1 })],
     ['I18', 'a token that nobody sampled', (seen) => show([{ ...seen, numTokens: 6 }])],
     ['I18', 'more computed than there is', (seen) => show([{ ...seen, numComputed: 6 }])],
   ])('%s: sees %s', (invariant, _, broken) => {

@@ -23,6 +23,8 @@ interface Load<Details> {
 export interface EndedLoad<Details> {
   readonly keys: readonly bigint[];
   readonly details: Details;
+  /** Whether its request has not ended. One that has may have cut the load short. */
+  readonly isAwaited: boolean;
   /** The worst of all ranks. */
   readonly verdict: Verdict;
   /** Leading keys whose blocks came, on every rank. */
@@ -112,9 +114,10 @@ export class LoadsUnderWay<Details extends object> {
     if (load !== undefined && numGood !== undefined) load.numGood = Math.min(load.numGood, numGood);
     const over = this.#jobs.report(job, rank, verdict);
     if (over === null) return null;
+    const isAwaited = this.#awaited.has(over.payload);
     this.#leave(over.payload);
-    const { keys, details } = over.payload;
-    return { keys, details, verdict: over.verdict, numGood: over.payload.numGood };
+    const { keys, details, numGood: good } = over.payload;
+    return { keys, details, isAwaited, verdict: over.verdict, numGood: good };
   }
 
   /** A request has ended: it waits no more, and nobody waits for its loads any more. These go on. */

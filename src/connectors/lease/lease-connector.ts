@@ -70,7 +70,7 @@ export interface LeaseConnectorStats {
   readonly badParams: number;
   /** Of these, requests of an engine with other settings. */
   readonly otherSettings: number;
-  /** Of these, requests whose tokens are others than those whose KV is offered. */
+  /** Of these, requests whose tokens, adapter or salt are others than those whose KV is offered. */
   readonly otherTokens: number;
   /** Of these, requests that began to load. */
   readonly loads: number;

@@ -46,6 +46,8 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
   #saidSize = false;
   #stores: number[] = [];
   #loads: number[] = [];
+  /** By request: the copies of its load that have not ended. */
+  readonly #copying = new Map<number, number>();
   #received: TransferReport[] = [];
   #failedLoads: TransferReport[] = [];
   /** Orders for a disk that this worker has not. */
@@ -84,9 +86,16 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     for (const load of loads) {
       const { handle, blocks, places } = load;
       const end: JobEnd = (verdict) => this.#loaded(load, step, verdict);
-      this.#begin(wrong, end, () => this.#lanes.load(handle, places, blocks, notBefore, end));
+      this.#begin(wrong, end, () => {
+        this.#copying.set(handle, this.#lanes.load(handle, places, blocks, notBefore, end));
+      });
     }
     if (disk !== undefined) this.#beginDisk(disk);
+  }
+
+  #cancel(handle: number): void {
+    const job = this.#copying.get(handle);
+    if (job !== undefined) this.#lanes.cancel(job);
   }
 
   #beginDisk(disk: DiskOrders): void {
@@ -103,7 +112,9 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     this.#lanes.settle(step);
   }
 
-  getFinished(): WorkerOutput<OffloadReport> | null {
+  getFinished(finished: readonly number[]): WorkerOutput<OffloadReport> | null {
+    // Nobody waits for the load of a request that has ended, and its blocks are free when it ends.
+    if (this.#copying.size > 0) for (const handle of finished) this.#cancel(handle);
     this.#lanes.drain();
     const ended = this.#disk?.drain() ?? this.#takeDiskless();
     const numEnded = this.#stores.length + this.#loads.length + ended.length;
@@ -188,6 +199,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
   }
 
   #loaded({ job, handle }: LoadOrder, step: number, verdict: Verdict): void {
+    this.#copying.delete(handle);
     this.#loads.push(job, verdict);
     this.#received.push({ handle, step });
     if (verdict === Verdict.ok) return;

@@ -65,8 +65,12 @@ export interface SchedulerStats {
   evictions: number;
   /** Admissions put off because no row of the KV slot table was free. */
   rowStalls: number;
-  /** Prompt tokens of the requests that were admitted, each counted at its first admission. */
+  /** Prompt tokens, each request's counted with its first step, and each chunk's when the chunk begins. */
   promptTokens: number;
+  /** Of these tokens, those that the prefix cache had. */
+  promptTokensCached: number;
+  /** Of these tokens, those that a connector has brought. */
+  promptTokensLoaded: number;
   /** Generated tokens. */
   generationTokens: number;
   /** Entries of steps in flight whose output was dropped because the request had ended or was reset meanwhile. */
@@ -104,7 +108,7 @@ export interface SchedulerStats {
   quarantines: number;
   /** Tokens that a connector was asked for, at admissions. */
   externalQueries: number;
-  /** Of these tokens, those that the connector was to bring. */
+  /** Tokens that a connector has brought. */
   externalHits: number;
   /** Matches of a connector that were refused, because steps must end at the end of a block (`kvGroups` with Mamba in mode `align`). */
   refusedMatches: number;

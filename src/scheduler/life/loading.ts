@@ -26,6 +26,11 @@ export function loseLoad(s: SchedulerState, request: Request): void {
   request.numComputedTokens = Math.min(request.numComputedTokens, keepsAll ? load.localTokens : 0);
 }
 
+/** Tokens that a load which is over has brought. */
+export function tokensLoaded(request: Request, { localTokens, numTokens }: Load): number {
+  return Math.max(0, Math.min(request.numComputedTokens - localTokens, numTokens));
+}
+
 /** Marks a load as failed. It is counted once, however many reports say so. */
 export function markFailed(s: SchedulerState, request: Request, load: Load): void {
   if (load.failed) return;
@@ -42,6 +47,10 @@ export function markFailed(s: SchedulerState, request: Request, load: Load): voi
  */
 export function endLoading(s: SchedulerState, request: Request): boolean {
   if (isLoading(request)) return false;
+  if (request.load !== null) {
+    request.numLoadedTokens = tokensLoaded(request, request.load);
+    s.counters.externalHits += request.numLoadedTokens;
+  }
   if (request.numComputedTokens === 0) giveBlocksBack(s, request, false);
   else if (s.config.enablePrefixCaching) {
     s.core.push(PendingOp.publish, request.slot, request.numComputedTokens);

@@ -48,13 +48,16 @@ export function beginLoad(
     row.subarray(Math.floor(localTokens / sizes[g]), Math.ceil((localTokens + numExternal) / sizes[g])),
   );
   const blocks = Int32Array.from(loaded.flatMap((ids) => [...ids].filter((id) => id !== 0)));
-  const load: Load = { child: match.child, step: plan.step, localTokens, blocks, failed: false };
+  const load: Load = {
+    ...{ child: match.child, step: plan.step, localTokens, numTokens: numExternal, blocks, failed: false },
+  };
   if (match.async) {
     plan.loadedBlocks.push(blocks);
     startLoading(s, request, load);
   } else {
     const generations = Array.from(blocks, (id) => s.core.native.blockGeneration(id));
-    plan.syncLoads.push({ ...load, request, generations });
+    const isFirst = request.firstScheduledAt < 0;
+    plan.syncLoads.push({ ...load, request, isFirst, numLoaded: numExternal, generations });
   }
   return true;
 }

@@ -1,5 +1,5 @@
 import type { TakenInvalid, TakenOutput, TakenReport } from '../connector/connector-output.js';
-import { loseLoad, markFailed } from '../life/loading.js';
+import { loseLoad, markFailed, tokensLoaded } from '../life/loading.js';
 import { dropOutputs, preemptByForce } from '../life/preempt.js';
 import type { Plan } from '../plan/plan.js';
 import type { SyncLoad } from '../plan/sync-load.js';
@@ -226,7 +226,9 @@ function failSyncLoads(
   // Loads whose blocks have a new owner count too: tokens that were computed from their KV and published are wrong all
   // the same.
   const lost = plan.syncLoads.filter(({ failed: isLost }) => isLost);
-  for (const { request } of lost) {
+  for (const load of lost) {
+    const { request } = load;
+    load.numLoaded = owners.has(request) ? tokensLoaded(request, load) : 0;
     request.numFailedLoads++;
     // It may never be asked about again, and would wait in vain to be woken.
     s.queues.unparkDeferred(request);

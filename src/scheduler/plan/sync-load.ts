@@ -7,6 +7,10 @@ import type { Request } from '../request/request.js';
  */
 export interface SyncLoad extends Load {
   readonly request: Request;
+  /** Whether it is of the first step that reaches the request. */
+  readonly isFirst: boolean;
+  /** Tokens that the load has brought, as far as is known. */
+  numLoaded: number;
   /** Generation of each block, by which a block that belongs to another request by now is recognised. */
   readonly generations: readonly number[];
 }

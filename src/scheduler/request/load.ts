@@ -8,6 +8,8 @@ export interface Load {
   readonly step: number;
   /** Tokens in front of the load, found in the local prefix cache. */
   readonly localTokens: number;
+  /** Tokens that the load is to bring. */
+  readonly numTokens: number;
   /** Ids of the blocks that the load fills. The first one holds the token behind the local ones. */
   readonly blocks: Int32Array;
   /** True: the load failed, wholly or in part. `Request.numComputedTokens` then says up to where the KV is good. */

@@ -147,6 +147,8 @@ export class Request {
   lastAnomaly: AnomalyReason | null = null;
   /** Tokens that a connector was to bring at the last admission. */
   numExternalTokens = 0;
+  /** Tokens that an asynchronous load has brought since the last lookup. */
+  numLoadedTokens = 0;
   /**
    * The load that the request waits for, or that is done while no step has reached the request since. Null: none.
    */

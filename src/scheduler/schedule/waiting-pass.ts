@@ -198,14 +198,9 @@ export function enter(
  */
 function countLookup(s: SchedulerState, request: Request, hitTokens: number, externalTokens: number): void {
   const { counters } = s;
-  if (request.numCachedTokens < 0) {
-    request.numCachedTokens = hitTokens + externalTokens;
-    counters.promptTokens += request.numPromptTokens;
-  }
-  if (s.connector !== null) {
-    counters.externalQueries += request.numTokens - hitTokens;
-    counters.externalHits += externalTokens;
-  }
+  if (request.numCachedTokens < 0) request.numCachedTokens = hitTokens + externalTokens;
+  request.numLoadedTokens = 0;
+  if (s.connector !== null) counters.externalQueries += request.numTokens - hitTokens;
   if (!s.config.enablePrefixCaching) return;
   if (request.numPreemptions > 0) {
     counters.preemptedRequests++;
@@ -216,6 +211,17 @@ function countLookup(s: SchedulerState, request: Request, hitTokens: number, ext
     counters.prefixCacheQueries += request.numTokens;
     counters.prefixCacheHits += hitTokens;
   }
+}
+
+/** Counts a prompt when its first step is planned. What that step loads is counted when it is over. */
+function countPrompt(
+  { counters }: SchedulerState,
+  { numPromptTokens, numCachedTokens, numLoadedTokens, numExternalTokens }: Request,
+): void {
+  const loaded = Math.min(numLoadedTokens, numCachedTokens);
+  counters.promptTokens += numPromptTokens - numExternalTokens;
+  counters.promptTokensCached += numCachedTokens - numExternalTokens - loaded;
+  counters.promptTokensLoaded += loaded;
 }
 
 function enterPlan(
@@ -244,6 +250,7 @@ function enterPlan(
     request.firstScheduledAt = s.now;
     // A load that was counted when it began may have brought less, or nothing.
     request.numCachedTokens = plan.numComputedTokens[at];
+    countPrompt(s, request);
     s.backlog.leave(request, s.now, true);
   }
   if (channels.admit.hasSubscribers) {

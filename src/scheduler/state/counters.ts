@@ -11,6 +11,8 @@ export class Counters {
   numPreemptions = 0;
   rowStalls = 0;
   promptTokens = 0;
+  promptTokensCached = 0;
+  promptTokensLoaded = 0;
   generationTokens = 0;
   droppedOutputs = 0;
   specDrafts = 0;

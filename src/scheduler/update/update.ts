@@ -36,6 +36,7 @@ export function update(
   const loses = output !== null || plan.syncLoads.some((load) => load.failed);
   const lost = loses ? failLoads(s, plan, output, failed) : NOBODY;
   const without = loseBlocks(s, plan, output?.lostBlocks ?? NO_BLOCKS);
+  if (plan.syncLoads.length > 0) countLoads(s, plan, true);
   s.openPlan = null;
   updatePass(s, plan, result);
   endLost(s, lost);
@@ -51,11 +52,23 @@ export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | nu
   const failed = failEntries(s, plan, () => true);
   const lost = output === null ? NOBODY : failLoads(s, plan, output, failed);
   const without = output === null ? NOBODY : loseBlocks(s, plan, output.lostBlocks);
+  if (plan.syncLoads.length > 0) countLoads(s, plan, false);
   s.openPlan = null;
   endLost(s, lost);
   endLost(s, without);
   if (output !== null) takeTransfers(s, output);
   return s.outputs;
+}
+
+/** Counts what the synchronous loads of a plan have brought. @param isGood false: the step failed, so nobody knows */
+function countLoads({ counters }: SchedulerState, { syncLoads }: Plan, isGood: boolean): void {
+  for (const { isFirst, numTokens, numLoaded } of syncLoads) {
+    const loaded = isGood ? numLoaded : 0;
+    counters.externalHits += loaded;
+    if (!isFirst) continue;
+    counters.promptTokens += numTokens;
+    counters.promptTokensLoaded += loaded;
+  }
 }
 
 /** Takes reports of transfers outside a step: the transfer half of `update`. */

@@ -82,13 +82,13 @@ function exposeCounts(exposed: Exposed, read: Read): void {
   );
   count('prefix_cache_hits', 'Tokens that were found there.', (s) => s.prefixCacheHits);
   count('external_prefix_cache_queries', 'Tokens that a connector was asked for.', (s) => s.externalQueries);
-  count('external_prefix_cache_hits', 'Tokens that a connector had.', (s) => s.externalHits);
+  count('external_prefix_cache_hits', 'Tokens that a connector has brought.', (s) => s.externalHits);
   count('num_preemptions', 'Preemptions.', (s) => s.numPreemptions);
   count('prompt_tokens', 'Tokens of prompts.', (s) => s.promptTokens);
   count(
     'prompt_tokens_cached',
     'Tokens of prompts that were found in a cache.',
-    (s) => s.prefixCacheHits + s.externalHits,
+    (s) => s.promptTokensCached + s.promptTokensLoaded,
   );
   count('generation_tokens', 'Generated tokens.', (s) => s.generationTokens);
   count('spec_decode_num_drafts', 'Rounds of drafting.', (s) => s.specDrafts);
@@ -97,10 +97,10 @@ function exposeCounts(exposed: Exposed, read: Read): void {
   exposed.counter(
     'vllm:prompt_tokens_by_source',
     'Tokens of prompts, by where their KV came from.',
-    read(({ scheduler: { promptTokens, prefixCacheHits, externalHits } }): Sample[] => [
-      [{ source: 'local_compute' }, promptTokens - prefixCacheHits - externalHits],
-      [{ source: 'local_cache_hit' }, prefixCacheHits],
-      [{ source: 'external_kv_transfer' }, externalHits],
+    read(({ scheduler: { promptTokens, promptTokensCached, promptTokensLoaded } }): Sample[] => [
+      [{ source: 'local_compute' }, promptTokens - promptTokensCached - promptTokensLoaded],
+      [{ source: 'local_cache_hit' }, promptTokensCached],
+      [{ source: 'external_kv_transfer' }, promptTokensLoaded],
     ]),
   );
   exposed.counter(

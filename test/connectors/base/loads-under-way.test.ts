@@ -27,6 +27,7 @@ describe('loads under way', () => {
     expect(loads.report(1, 1, Verdict.ok, 2)).toBeNull(); // twice
     expect(loads.numJobs).toBe(2);
     expect(loads.report(1, 0, Verdict.failed)).toEqual({
+      isAwaited: true,
       ...{ keys: [10n, 11n, 12n], details: { where: 'x' } },
       ...{ verdict: Verdict.failed, numGood: 2 },
     });

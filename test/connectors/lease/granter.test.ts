@@ -12,6 +12,7 @@ function granter() {
     opened: ({ transfer }) => void told.push(`opened ${transfer}`),
     closed: ({ transfer }, reason) => void told.push(`closed ${transfer}: ${reason}`),
     cancelled: ({ transfer }) => void told.push(`cancelled ${transfer}`),
+    unwanted: (grant) => void told.push(`unwanted ${grant.key}`),
   });
   granted.begin({ life: 'life', leaseMs: 300, maxQueueMs: 3000 });
   const grant = (number: number, readableFrom = -1, now = 0) =>
@@ -158,7 +159,7 @@ describe('a lease', () => {
     const open = granted.reading('a', 0) as Grant;
     granted.beginCopy(open);
     granted.revoke(11, true);
-    expect(told).toEqual(['opened a', 'closed a: its KV was lost']);
+    expect(told).toEqual(['opened a', 'closed a: its KV was lost', `unwanted ${key(1)}`]);
     expect(granted.confirm('a', 1)).toBe(false);
     expect(granted.takeSent()).toEqual([]);
     granted.endCopy(open);

@@ -187,7 +187,11 @@ export class Life {
     const prompt = wordy(5 + random.below(50), this.#prompts++ % 37);
     const count = 1 + random.below(3);
     const aborts = random.below(20);
-    const first = from.engine.submit({ prompt, maxTokens: count, transferParams: { doRemoteDecode: true } });
+    const salts = ['', 'a', 'b'];
+    const cacheSalt = salts[random.below(3)];
+    const first = from.engine.submit({
+      ...{ prompt, cacheSalt, maxTokens: count, transferParams: { doRemoteDecode: true } },
+    });
     const { id } = first;
     if (aborts === 0) this.#leaving.push(() => first.abort());
     const prefill = await first.result();
@@ -203,7 +207,9 @@ export class Life {
     const given = Int32Array.from([...prompt, ...prefill.tokens]);
     const whole = this.#hasStates ? given : prompt;
     const input = { prompt: random.chance(4) ? wordy(9, 77) : whole, maxTokens: 6, transferParams };
-    const rest = to.engine.submit(input);
+    const rest = to.engine.submit({
+      ...{ ...input, cacheSalt: random.chance(10) ? salts[random.below(3)] : cacheSalt },
+    });
     if (aborts === 2) this.#leaving.push(() => rest.abort());
     const { tokens, finishReason } = await rest.result();
     this.#checkText(tokens, input.prompt, 6);

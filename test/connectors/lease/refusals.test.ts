@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MultiConnector } from '../../../src/connectors/multi/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { codeOf } from '../../support/driver.js';
-import { LEASE_MS, type Node, type NodeOptions, SEED, World } from './world.js';
+import { FAR, LEASE_MS, type Node, type NodeOptions, SEED, World } from './world.js';
 
 let world: World;
 let p: Node;
@@ -135,6 +135,38 @@ describe('a hand-over that is refused gives its lease back', () => {
     expect([...tokens]).toEqual(unpagedText(prompt, 5, { seed: SEED }));
     await isFreeSoon();
     expect(d.connector.stats()).toMatchObject({ otherSettings: 1, loads: 0 });
+    await world.rest();
+  });
+});
+
+describe('a hand-over under another key', () => {
+  const prompt = wordy(40, 4);
+
+  it.each([
+    ['no salt', 'a salt', {}, { cacheSalt: 'a' }],
+    ['a salt', 'no salt', { cacheSalt: 'a' }, {}],
+    ['a salt', 'another one', { cacheSalt: 'a' }, { cacheSalt: 'b' }],
+    ['an adapter', 'another one', { adapter: 'a' }, { adapter: 'b' }],
+    ['an adapter', 'a salt of its name', { adapter: 'a' }, { cacheSalt: 'a' }],
+  ])('is computed here (%s, then %s), and gives its lease back', async (_, __, first, then) => {
+    pair();
+    const { transferParams } = await world.ended(
+      p.engine.submit({ prompt, maxTokens: 1, transferParams: FAR, ...first }),
+    );
+    const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: transferParams ?? {}, ...then });
+    expect((await world.ended(stream)).numCachedTokens).toBe(0);
+    expect(d.connector.stats()).toMatchObject({ otherTokens: 1, loads: 0 });
+    await isFreeSoon();
+    await world.rest();
+  });
+
+  it.each([{ cacheSalt: 'a' }, { adapter: 'a' }])('is loaded where the key is the same: %o', async (key) => {
+    pair();
+    const { transferParams } = await world.ended(
+      p.engine.submit({ prompt, maxTokens: 1, transferParams: FAR, ...key }),
+    );
+    const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: transferParams ?? {}, ...key });
+    expect((await world.ended(stream)).numCachedTokens).toBe(39);
     await world.rest();
   });
 });

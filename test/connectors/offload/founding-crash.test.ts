@@ -66,8 +66,8 @@ const BREAKS: readonly [string, (ends: number[]) => Partial<BenchOptions>][] = [
         startLoads: worker.startLoads.bind(worker),
         onStepSettled: worker.onStepSettled.bind(worker),
         shutdown: worker.shutdown.bind(worker),
-        getFinished: (): WorkerOutput<OffloadReport> | null => {
-          const output = worker.getFinished();
+        getFinished: (finished: readonly number[]): WorkerOutput<OffloadReport> | null => {
+          const output = worker.getFinished(finished);
           const stores = output?.metadata?.stores ?? [];
           return output === null
             ? null

@@ -125,7 +125,7 @@ describe('a worker', () => {
     const stores: number[] = [];
     const loads: number[] = [];
     for (let i = 0; stores.length < 4 && i < 1e6; i++) {
-      const output = worker.getFinished();
+      const output = worker.getFinished([]);
       stores.push(...(output?.metadata?.stores ?? []));
       loads.push(...(output?.metadata?.loads ?? []));
       if (loads.length > 0 && i === 0) expect(output?.failedReceiving).toEqual([{ handle: 7, step: 3 }]);

@@ -67,6 +67,46 @@ it('what the store answers after a fence is written to no block, and the caches 
   expect(connector.stats()).toMatchObject({ openLookups: 0 });
 });
 
+it('the read of a request that has ended ends at once in a lane that stands still', async () => {
+  const kept = new MemoryStore(2 ** 24);
+  const kv = BlockArena.allocate({ numBlocks: 8, bytesPerBlock: 64 });
+  const lanes: SteppedLane[] = [];
+  const worker = new StoreWorker({
+    ...{ memory: { kv }, store: { open: () => Promise.resolve(kept) }, stagingBytes: 16 * 64 },
+    makeLane: (...parts) => {
+      lanes.push(new SteppedLane(...parts));
+      return lanes[lanes.length - 1];
+    },
+  });
+  onTestFinished(() => {
+    worker.shutdown();
+    kv.dispose();
+  });
+  const isIdle = () => worker.stats().stagingBlocksInUse === 0;
+  const settled = { step: 1, notBefore: 0 };
+  const hashes = [1n, 2n, 3n];
+  const orders = { space: 's', bytesPerBlock: 64, loads: [], store: null };
+  worker.startLoads({ ...orders, store: { job: 1, hashes, blocks: Int32Array.of(0, 1, 2) } }, settled);
+  await until(() => lanes.some((lane) => lane.next()), 'the copy of what is stored');
+  await until(() => worker.getFinished([]) === null && isIdle(), 'the end of the store');
+  const blocks = [Int32Array.of(4, 5, 6), Int32Array.of(1, 2, 3)];
+  const loads = blocks.map((own, i) => ({ job: 2 + i, handle: 7 + i, hashes, blocks: own }));
+  worker.onStepSettled(0);
+  worker.startLoads({ ...orders, loads }, settled);
+  await until(() => {
+    expect(worker.getFinished([])).toBeNull();
+    return lanes[0].numReady === 2;
+  }, 'the copies of what was read');
+  // One has ended, and the other one goes on.
+  const { finishedReceiving, metadata } = worker.getFinished([7, 99]) ?? {};
+  expect(finishedReceiving).toEqual([{ handle: 7, step: 1 }]);
+  expect(metadata?.loaded).toEqual([{ job: 2, numGood: 0 }]);
+  expect(lanes[0].numReady).toBe(1);
+  lanes[0].next();
+  expect(worker.getFinished([])?.metadata?.loaded).toEqual([{ job: 3, numGood: 3 }]);
+  await until(isIdle, 'the places');
+});
+
 it('what waits for a place when a fence comes is read no more, and every copy ends', async () => {
   const kept = new MemoryStore(2 ** 24);
   const kv = BlockArena.allocate({ numBlocks: 8, bytesPerBlock: 64 });

@@ -172,10 +172,11 @@ describe('what a connector sees of KV cache groups', () => {
     const refused = (group: KvGroupOptions, numTokens = 16, more: object = {}): number => {
       const { driver, connector } = viewed([{ type: 'full', blockSize: 4 }, group], more);
       connector.match = { numTokens, async: true };
-      driver.add({ id: 'a', prompt: prompt(16), maxTokens: 1 });
+      const a = driver.add({ id: 'a', prompt: prompt(16), maxTokens: 1 });
       step(driver.scheduler);
-      const { refusedMatches, externalHits, numLoading } = driver.scheduler.stats();
-      expect([externalHits, numLoading]).toEqual(refusedMatches === 1 ? [0, 0] : [numTokens, 1]);
+      const { refusedMatches, numLoading } = driver.scheduler.stats();
+      const numExternalTokens = driver.scheduler.getByHandle(a)?.numExternalTokens ?? 0;
+      expect([numExternalTokens, numLoading]).toEqual(refusedMatches === 1 ? [0, 0] : [numTokens, 1]);
       return refusedMatches;
     };
 

@@ -148,6 +148,11 @@ describe('a load that was declined', () => {
 
 describe('the tokens that count as cached', () => {
   const cached = (driver: RemoteDriver, handle: number): number => driver.request(handle).numCachedTokens;
+  /** Tokens of prompts: all, those from the local cache, those that were loaded; and all tokens that were loaded. */
+  const counted = ({ scheduler }: RemoteDriver): readonly number[] => {
+    const { promptTokens, promptTokensCached, promptTokensLoaded, externalHits } = scheduler.stats();
+    return [promptTokens, promptTokensCached, promptTokensLoaded, externalHits];
+  };
 
   it.each([
     { what: 'all of an asynchronous load', report: {}, numCached: 8 },
@@ -160,6 +165,8 @@ describe('the tokens that count as cached', () => {
     );
     const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 2 });
     const { blocks } = driver.connector.loadOf(r);
+    // Nothing is counted before it has come.
+    expect(counted(driver)).toEqual([0, 0, 0, 0]);
     if (report.invalid === 1) driver.broken = [1];
     if (report.failedReceiving) driver.broken = [0, 1];
     driver.land(r);
@@ -170,7 +177,7 @@ describe('the tokens that count as cached', () => {
     });
     driver.step();
     expect(cached(driver, r)).toBe(numCached);
-    expect(driver.scheduler.stats().promptTokens).toBe(9);
+    expect(counted(driver)).toEqual([9, 0, numCached, numCached]);
     driver.run();
     expect(driver.text(r)).toEqual(driver.model.text(r, 2));
   });
@@ -187,12 +194,39 @@ describe('the tokens that count as cached', () => {
     driver.schedule();
     const requests = [driver.request(r), driver.request(sharer)];
     expect(requests.map(({ numCachedTokens }) => numCachedTokens)).toEqual([8, 8]);
+    // What a step loads is counted when the step is over.
+    expect(counted(driver)).toEqual([9 + 1, 8, 0, 0]);
     const { blocks } = driver.connector.loadOf(r);
     driver.report = { invalidBlocks: [{ block: blocks[1], handle: r }] };
     driver.update();
     driver.run();
     expect(requests.map(({ numCachedTokens }) => numCachedTokens)).toEqual([4, 4]);
+    expect(counted(driver)).toEqual([9 + 9, 8, 4, 4]);
     for (const handle of [r, sharer]) expect(driver.text(handle)).toEqual(driver.model.text(handle, 2));
     expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
+  it.each([1, 2] as const)(
+    'are none of a load that its request did not await (depth %i)',
+    (pipelineDepth) => {
+      const driver = new RemoteDriver({ r: { ext: 8, async: true } }, { pipelineDepth });
+      const r = driver.loading({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+      driver.scheduler.abort(r);
+      driver.land(r);
+      driver.say({ finishedReceiving: [{ handle: r }] });
+      driver.run();
+      expect(counted(driver)).toEqual([0, 0, 0, 0]);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    },
+  );
+
+  it.each(['well', 'failed'] as const)('are those of a step that went %s', (how) => {
+    const driver = new RemoteDriver({ r: { ext: 8, oneshot: true } });
+    const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 2 });
+    const plan = driver.schedule();
+    if (how === 'failed') driver.scheduler.failStep(plan);
+    else driver.run();
+    expect(counted(driver)).toEqual(how === 'failed' ? [9, 0, 0, 0] : [9, 0, 8, 8]);
+    if (how === 'well') expect(driver.text(r)).toEqual(driver.model.text(r, 2));
   });
 });

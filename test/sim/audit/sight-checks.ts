@@ -105,4 +105,13 @@ export function checkGauges(sight: Sight): void {
   for (const [name, value] of Object.entries(right)) {
     if (gauges[name] !== value) throw new Violation('I13', `${name} is ${gauges[name]}, counted ${value}`);
   }
+  // Absent in sights that a test makes up.
+  const { promptTokens = 0, promptTokensCached = 0, promptTokensLoaded = 0, externalHits = 0 } = gauges;
+  const parts = [
+    promptTokensCached,
+    promptTokensLoaded,
+    promptTokens - promptTokensCached - promptTokensLoaded,
+  ];
+  if (Math.min(...parts) < 0 || promptTokensLoaded > externalHits)
+    throw new Violation('I13', `of ${promptTokens} tokens, loaded of ${externalHits}: ${parts.join(', ')}`);
 }

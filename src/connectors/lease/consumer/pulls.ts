@@ -63,7 +63,7 @@ export class Pulls {
 
   /** A request was added. From now on the workers keep its lease alive. */
   begin(request: Request): void {
-    const { handle, adapter, transferParams } = request;
+    const { handle, transferParams } = request;
     this.counts.asked++;
     const params = readHandOver(transferParams, this.#numRanks);
     if (params === null) {
@@ -71,7 +71,7 @@ export class Pulls {
       return;
     }
     const isOther = params.settings !== this.#settings;
-    const usable = isOther ? null : usableExtent(params, this.#view.tokens(request), adapter);
+    const usable = isOther ? null : usableExtent(params, this.#view.tokens(request), request);
     if (usable === null) {
       this.counts[isOther ? 'otherSettings' : 'otherTokens']++;
       // Nobody else will read it.

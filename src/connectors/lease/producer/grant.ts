@@ -38,4 +38,6 @@ export interface GrantEvents {
   closed(reading: Reading, reason: string): void;
   /** The reader is asked to stop. */
   cancelled(reading: Reading, grant: Grant): void;
+  /** The lease is over while copies of this side read its blocks: none of them is wanted any more. */
+  unwanted(grant: Grant): void;
 }

@@ -286,6 +286,7 @@ export class Granter {
       this.#events.closed(reading, reason);
     }
     if (grant.numCopies === 0) this.#finish(grant);
+    else this.#events.unwanted(grant);
   }
 
   #finish(grant: Grant): void {

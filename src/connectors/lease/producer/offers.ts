@@ -45,7 +45,7 @@ export class Offers {
 
   /** Orders a lease of what a request leaves. @returns what can be loaded under it; null if there is nothing */
   offer(request: Request, { numTokens, readableFrom, blocks }: HandOver): Offered | null {
-    const { handle, adapter, numPromptTokens } = request;
+    const { handle, numPromptTokens } = request;
     if (numTokens === 0) return null;
     const { groups, acceptsLoads } = this.view;
     // The reader has the same groups, and so would refuse to load.
@@ -59,7 +59,7 @@ export class Offers {
     const lengths = numTokens > numPromptTokens ? [numPromptTokens, numTokens] : [numTokens];
     const usable = lengths.filter((length) => length >= from);
     const extents = usable.map((length) => ({
-      ...{ numTokens: length, digest: digestOf(tokens, length, adapter) },
+      ...{ numTokens: length, digest: digestOf(tokens, length, request) },
       ...(from > 0 && { from }),
     }));
     const key = leaseKey(this.#life, ++this.#numOffered);

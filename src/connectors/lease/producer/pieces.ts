@@ -38,7 +38,8 @@ export class Pieces {
   readonly counts = { pieces: 0, dropped: 0, bytesSent: 0 };
   readonly #options: PiecesOptions;
   #waiting = new Map<string, Asked>();
-  readonly #copying = new Set<string>();
+  /** By name: the job that copies it, and whose blocks it reads. */
+  readonly #copying = new Map<string, { readonly job: number; readonly grant: Grant }>();
 
   constructor(options: PiecesOptions) {
     this.#options = options;
@@ -57,6 +58,12 @@ export class Pieces {
     const waiting = this.#waiting;
     this.#waiting = new Map();
     for (const [name, asked] of waiting) this.#copy(name, asked);
+  }
+
+  /** Has the copies of a grant's blocks end as soon as they can. */
+  stop(grant: Grant): void {
+    for (const copy of this.#copying.values())
+      if (copy.grant === grant) this.#options.staging.cancel(copy.job);
   }
 
   /** Forgets what waits. */
@@ -80,8 +87,7 @@ export class Pieces {
       return;
     }
     begun(grant);
-    this.#copying.add(name);
-    staging.store(blocks, slot, (verdict) => {
+    const job = staging.store(blocks, slot, (verdict) => {
       this.#copying.delete(name);
       // The bytes go with a copy: the link may keep them for a while, and the place is used again.
       const bytes = verdict === Verdict.ok ? staging.bytes(slot, asked.count).slice() : null;
@@ -95,6 +101,7 @@ export class Pieces {
       this.counts.bytesSent += bytes.byteLength;
       send(asked, bytes);
     });
+    this.#copying.set(name, { job, grant });
   }
 }
 

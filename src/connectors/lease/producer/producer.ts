@@ -58,6 +58,7 @@ export class Producer {
       closed: (reading, reason) =>
         this.#tell(reading, { kind: 'closed', transfer: reading.transfer, reason }),
       cancelled: (reading, { key }) => this.#tell(reading, { kind: 'cancel', key }),
+      unwanted: (grant) => this.pieces.stop(grant),
     });
     this.pieces = new Pieces({
       staging: options.staging,

@@ -1,10 +1,14 @@
 import { createHash } from 'node:crypto';
 import { isCount, isList, isObject } from '../../../base/checks.js';
+import type { Request } from '../../../scheduler/request/request.js';
+
+/** What besides the tokens tells whose KV it is. */
+type Keys = Pick<Request, 'adapter' | 'cacheSalt'>;
 
 /** The KV of so many tokens, and a digest of the tokens. */
 export interface Extent {
   readonly numTokens: number;
-  /** Digest of the tokens and the adapter. The KV is that of exactly these. */
+  /** Digest of the tokens, the adapter and the salt. The KV is that of exactly these. */
   readonly digest: string;
   /**
    * Fewest tokens of these that a reader can resume behind, with KV cache groups: what it needs for fewer was let go. Absent: any number of
@@ -76,11 +80,15 @@ export function readHandOver(params: unknown, numRanks: number): HandOverParams 
   };
 }
 
-/** The digest of the first `numTokens` tokens under an adapter. */
-export function digestOf(tokens: Int32Array, numTokens: number, adapter: string): string {
+/**
+ * The digest of the first `numTokens` tokens under an adapter and a salt. As in the prefix cache, KV of one salt is never
+ * that of another.
+ */
+export function digestOf(tokens: Int32Array, numTokens: number, { adapter, cacheSalt }: Keys): string {
   const own = tokens.subarray(0, numTokens);
   const bytes = new Uint8Array(own.buffer, own.byteOffset, own.byteLength);
-  return createHash('sha256').update(`${adapter.length}:${adapter}`).update(bytes).digest('base64');
+  const keys = `${adapter.length}:${adapter}${cacheSalt.length}:${cacheSalt}`;
+  return createHash('sha256').update(keys).update(bytes).digest('base64');
 }
 
 /** Digest of everything that two engines must agree on, so that the KV of one means the same in the other. */
@@ -93,13 +101,9 @@ export function settingsDigest(settings: Readonly<Record<string, string | number
  * What of the offered KV is that of a request's first tokens: the most of it that fits; null if none does.
  * @param tokens all known tokens of the request
  */
-export function usableExtent(
-  { extents }: HandOverParams,
-  tokens: Int32Array,
-  adapter: string,
-): Extent | null {
+export function usableExtent({ extents }: HandOverParams, tokens: Int32Array, keys: Keys): Extent | null {
   const fits = ({ numTokens, digest }: Extent): boolean =>
-    numTokens <= tokens.length && digestOf(tokens, numTokens, adapter) === digest;
+    numTokens <= tokens.length && digestOf(tokens, numTokens, keys) === digest;
   return extents.toReversed().find(fits) ?? null;
 }
 

@@ -2,7 +2,7 @@ import { isCount, isList, isObject } from '../../../base/checks.js';
 import { MAX_TEXT } from './hand-over.js';
 
 /** Version of the messages. Peers of different versions refuse each other. */
-export const PROTOCOL = 2;
+export const PROTOCOL = 3;
 
 /** What a worker asks the worker of a peer that granted leases. */
 export type Question =

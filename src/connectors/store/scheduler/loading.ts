@@ -63,6 +63,7 @@ export class Loading {
     const over = this.#loads.report(job, rank, Verdict.ok, numGood);
     if (over === null) return;
     this.#numBlocks += over.numGood;
+    if (!over.isAwaited) return;
     this.#numMissing += over.keys.length - over.numGood;
     for (const hash of over.keys.slice(over.numGood)) this.#known.delete(hash);
   }

@@ -20,6 +20,8 @@ interface ReadState extends Read {
   numBegun: number;
   /** Parts that are under way. */
   numParts: number;
+  /** The copies among them. */
+  readonly jobs: Set<number>;
   /** Index of the first block that did not come. What comes behind it is of no use, and is not read any more. */
   firstBad: number;
 }
@@ -58,15 +60,24 @@ export class StoreReads {
   }
 
   add(read: Read): void {
-    const begun: ReadState = { ...read, numBegun: 0, numParts: 0, firstBad: read.keys.length };
+    const begun: ReadState = {
+      ...read,
+      numBegun: 0,
+      numParts: 0,
+      jobs: new Set(),
+      firstBad: read.keys.length,
+    };
     this.#reads.add(begun);
     this.#waiting.push(begun);
   }
 
-  /** Gives up what was not begun of a request's read, since the request has ended. The read ends as ever. */
+  /** Gives up a request's read, since the request has ended: its copies are cancelled. The read ends as ever. */
   cancel(handle: number): void {
-    for (const read of this.#waiting)
-      if (read.handle === handle) read.firstBad = Math.min(read.firstBad, read.numBegun);
+    for (const read of this.#reads) {
+      if (read.handle !== handle) continue;
+      read.firstBad = 0;
+      for (const job of read.jobs) this.#lanes.cancel(job);
+    }
   }
 
   /** Gives up every read: what the store still answers is written to no block. The reads end as ever, with nothing that came. */
@@ -112,11 +123,14 @@ export class StoreReads {
       }
       numUsers++;
       const blocks = read.blocks.subarray(from, from + numWanted);
-      this.#lanes.load(read.handle, places.subarray(0, numWanted), blocks, read.notBefore, (verdict) => {
+      const wanted = places.subarray(0, numWanted);
+      const job = this.#lanes.load(read.handle, wanted, blocks, read.notBefore, (verdict) => {
+        read.jobs.delete(job);
         if (verdict !== Verdict.ok) read.firstBad = Math.min(read.firstBad, from);
         release();
         this.#partOver(read);
       });
+      read.jobs.add(job);
     };
     this.#thread.get(read.keys.slice(from, from + count), places, end, release);
   }

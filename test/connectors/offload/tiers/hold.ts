@@ -10,8 +10,8 @@ export class Hold {
     startLoads: (orders, step) => worker.startLoads(orders as OffloadOrders | null, step),
     onStepSettled: worker.onStepSettled.bind(worker),
     shutdown: worker.shutdown.bind(worker),
-    getFinished: () => {
-      const output = worker.getFinished();
+    getFinished: (finished) => {
+      const output = worker.getFinished(finished);
       const { disk, ...rest } = output?.metadata ?? {};
       this.#ended.push(...(disk?.ended ?? []));
       const ended = this.on ? [] : this.#ended.splice(0);

@@ -1,3 +1,4 @@
+import { joined } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
 import { type AskedConnector, FAILED } from '../connector/ask-connector.js';
@@ -109,17 +110,21 @@ function noteResetVictims(s: SchedulerState, plan: Plan): void {
 function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void {
   if (mayShare(s)) noteCommonPrefixes(s, plan, knowsPrefixes);
   if (s.connector !== null || s.config.reportBlocks || s.pipelined)
-    noteDropped(plan, s.core.native.takeDropped());
+    noteDropped(s, plan, s.core.native.takeDropped());
   if (s.config.kvGroups?.hasStates !== true) return;
   const zeroed = s.core.native.takeZeroed();
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
 }
 
 /** @param dropped slots and blocks in turn; null = none */
-function noteDropped(plan: Plan, dropped: Int32Array | null): void {
-  if (dropped === null) return;
-  plan.droppedSlots = dropped.filter((_, i) => i % 2 === 0);
-  plan.droppedBlocks = dropped.filter((_, i) => i % 2 === 1);
+function noteDropped(s: SchedulerState, plan: Plan, dropped: Int32Array | null): void {
+  if (dropped !== null) {
+    plan.droppedSlots = dropped.filter((_, i) => i % 2 === 0);
+    plan.droppedBlocks = dropped.filter((_, i) => i % 2 === 1);
+  }
+  if (s.droppedAtEnd.length === 0) return;
+  plan.droppedBlocks = joined(plan.droppedBlocks, Int32Array.from(s.droppedAtEnd));
+  s.droppedAtEnd = [];
 }
 
 /** @param areKnown whether the last `run` has left them in the control words */

@@ -221,12 +221,18 @@ function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector
   loseLoadsOf(s, plan.step, isLost);
 }
 
-/** Ids of the blocks that the entries and the loads of the plan took from the pool. */
+/**
+ * Ids of the blocks that the entries and the loads of the plan took from the pool; also those that its step zeroes for a request whose connector
+ * failed when it was given them.
+ */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
   const lists = plan.loadedBlocks.slice();
   for (let i = 0; i < plan.numRequests; i++)
     for (let g = 0; g < plan.groups.length; g++)
       lists.push(newBlocksOf(s.core, plan, i, g).filter((id) => id !== 0));
   // Joined without spreading into a call: a list may be longer than a call may have arguments.
-  return Int32Array.from(lists.flatMap((blocks) => [...blocks]));
+  const taken = lists.flatMap((blocks) => [...blocks]);
+  if (plan.blocksToZero === null) return Int32Array.from(taken);
+  const known = new Set(taken);
+  return Int32Array.from(taken.concat([...plan.blocksToZero].filter((id) => !known.has(id))));
 }

@@ -38,6 +38,36 @@ describe('F7 a load may not write before the stores that it overwrites are over'
   });
 });
 
+describe('F7 a store of a step in flight reads what its request had there', () => {
+  // Pinned by: `dropAtEnd` (hand-over.ts), `#takesDropped` (workers.ts).
+  it('a request that ends lets go what is left of a window: a step that takes it waits for the store', async () => {
+    const executor = new FakeExecutor(true);
+    const worker = new ScriptedWorker();
+    const engine = new Engine({
+      ...{ executor, connector: new ScriptedConnector({ r: { delayAbort: true } }), workers: [worker] },
+      ...{ numBlocks: 5, blockSize: 4, kvGroups: [{ type: 'sliding', window: 4 }], pipelineDepth: 2 },
+      ...{ maxNumSeqs: 2, maxNumBatchedTokens: 16, maxModelLen: 16, hashSeed: 7, strict: true },
+    });
+    const r = engine.submit({ id: 'r', prompt: prompt(15), maxTokens: 1 });
+    expect(engine.step().scheduledTokens).toBe(15);
+    engine.abort('r');
+    // Of four blocks r keeps the last one, or the last two.
+    const q = engine.submit({ id: 'q', prompt: prompt(8, 1), maxTokens: 1 });
+    expect(engine.step().scheduledTokens).toBe(8);
+    expect(executor.seen.map(({ step }) => step)).toEqual([0]);
+    await executor.deliver();
+    engine.step();
+    expect(executor.seen.map(({ step }) => step)).toEqual([0, 1]);
+    const order = worker.calls.filter((call) => /^(stores|loads) /.test(call));
+    expect(order).toEqual(['loads 0 not before -1', 'stores 0', 'loads 1 not before 0']);
+    await executor.deliver();
+    worker.next.push({ finishedSending: [{ handle: r.handle }] });
+    for (let i = 0; i < 5; i++) engine.step();
+    expect((await q.result()).finishReason).toBe('length');
+    expect(leftovers(engine)).toEqual([]);
+  });
+});
+
 describe('F24 silence about a synchronous load is no success', () => {
   // Pinned by: `withVerdicts` (workers.ts), `LoadVerdicts` (load-verdicts.ts).
   const answers: [string, () => unknown][] = [

@@ -102,7 +102,7 @@ export interface ExecutorPlan {
   /**
    * With `Executor.watchesBlocks` and `kvGroups`: ids of blocks that requests let go since the last executed step, and go on: left of a
    * window or a chunk, and states that no later token needs. They keep their content, and may be hit, until they are among `takenBlocks`,
-   * which this very plan may say already.
+   * which this very plan may say already. With a connector blocks of requests that have ended may be among them.
    */
   readonly droppedBlocks: Int32Array;
   /** External ids of requests that finished since the last executed step; an id of several such requests stands once. */

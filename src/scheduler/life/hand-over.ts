@@ -47,7 +47,7 @@ function leftBy(s: SchedulerState, request: Request): HandOver {
   const behind = deviations.handOverWindows ? Math.max(known - 1, 0) : numComputedTokens;
   if (kvGroups !== null && hasRows(s.core, request.slot)) {
     keepDropped(s, request, behind);
-    s.core.native.dropGroups(request.slot, behind);
+    dropAtEnd(s, request, behind);
   }
   const sizes = kvGroups?.list.map((group) => group.blockSize) ?? [blockSize];
   const blocks = rowsOf(s.core, request.slot).map((row, g) => {
@@ -55,4 +55,16 @@ function leftBy(s: SchedulerState, request: Request): HandOver {
     return row.subarray(0, deviations.clipHandOver ? covered : row.length);
   });
   return { ...extent, blocks };
+}
+
+/** Lets go of what no token behind the first `numComputed` needs. A store of a step in flight may still have to read it. */
+function dropAtEnd(s: SchedulerState, request: Request, numComputed: number): void {
+  const isOwned = s.connector?.protection.includes('own') === true;
+  const isStored = isOwned && s.inFlight.some((plan) => plan.indexOf(request) >= 0);
+  const before = isStored ? rowsOf(s.core, request.slot) : [];
+  s.core.native.dropGroups(request.slot, numComputed);
+  for (const [g, row] of before.entries()) {
+    const left = s.core.blocks(request.slot, g);
+    for (const [place, id] of row.entries()) if (id !== 0 && left[place] === 0) s.droppedAtEnd.push(id);
+  }
 }

@@ -92,7 +92,7 @@ export class Plan {
    * pool. Their former content is gone.
    */
   takenBlocks: Int32Array = NO_BLOCKS;
-  /** Blocks that its requests let go, as left of a window, and their slots. Steps in flight may still read them. Told with a connector, `reportBlocks` or `pipelineDepth` > 1. */
+  /** Blocks that its requests let go, as left of a window, and their slots. Steps in flight may still read them. Told with a connector, `reportBlocks` or `pipelineDepth` > 1. With protection `own` the blocks that requests let go when they ended follow, without slots, where a step in flight has the request. */
   droppedBlocks: Int32Array = NO_BLOCKS;
   droppedSlots: Int32Array = NO_BLOCKS;
   /**

@@ -1,3 +1,4 @@
+import { joined } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
 import { type AskedConnector, FAILED } from '../connector/ask-connector.js';
@@ -109,17 +110,21 @@ function noteResetVictims(s: SchedulerState, plan: Plan): void {
 function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void {
   if (mayShare(s)) noteCommonPrefixes(s, plan, knowsPrefixes);
   if (s.connector !== null || s.config.reportBlocks || s.pipelined)
-    noteDropped(plan, s.core.native.takeDropped());
+    noteDropped(s, plan, s.core.native.takeDropped());
   if (s.config.kvGroups?.hasStates !== true) return;
   const zeroed = s.core.native.takeZeroed();
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
 }
 
 /** @param dropped slots and blocks in turn; null = none */
-function noteDropped(plan: Plan, dropped: Int32Array | null): void {
-  if (dropped === null) return;
-  plan.droppedSlots = dropped.filter((_, i) => i % 2 === 0);
-  plan.droppedBlocks = dropped.filter((_, i) => i % 2 === 1);
+function noteDropped(s: SchedulerState, plan: Plan, dropped: Int32Array | null): void {
+  if (dropped !== null) {
+    plan.droppedSlots = dropped.filter((_, i) => i % 2 === 0);
+    plan.droppedBlocks = dropped.filter((_, i) => i % 2 === 1);
+  }
+  if (s.droppedAtEnd.length === 0) return;
+  plan.droppedBlocks = joined(plan.droppedBlocks, Int32Array.from(s.droppedAtEnd));
+  s.droppedAtEnd = [];
 }
 
 /** @param areKnown whether the last `run` has left them in the control words */
@@ -216,12 +221,18 @@ function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector
   loseLoadsOf(s, plan.step, isLost);
 }
 
-/** Ids of the blocks that the entries and the loads of the plan took from the pool. */
+/**
+ * Ids of the blocks that the entries and the loads of the plan took from the pool; also those that its step zeroes for a request whose connector
+ * failed when it was given them.
+ */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
   const lists = plan.loadedBlocks.slice();
   for (let i = 0; i < plan.numRequests; i++)
     for (let g = 0; g < plan.groups.length; g++)
       lists.push(newBlocksOf(s.core, plan, i, g).filter((id) => id !== 0));
   // Joined without spreading into a call: a list may be longer than a call may have arguments.
-  return Int32Array.from(lists.flatMap((blocks) => [...blocks]));
+  const taken = lists.flatMap((blocks) => [...blocks]);
+  if (plan.blocksToZero === null) return Int32Array.from(taken);
+  const known = new Set(taken);
+  return Int32Array.from(taken.concat([...plan.blocksToZero].filter((id) => !known.has(id))));
 }

@@ -78,6 +78,8 @@ export class SchedulerState {
   finishedHandles: number[] = [];
   /** With a connector: handles of requests that gave their blocks back since the last plan, and go on. */
   releasedHandles: number[] = [];
+  /** With protection `own`: blocks that requests let go when they ended, since the last plan; see `Plan.droppedBlocks`. */
+  droppedAtEnd: number[] = [];
   /** With `preemptedIds` sinceLast: requests that a forced reset has preempted since the last plan. */
   resetVictims: Request[] = [];
   /** Requests that finished outside an update. Their rows with a finish reason go out with the next update. */

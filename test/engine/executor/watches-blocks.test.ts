@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { EntryKind, type ExecutorPlan, type StepInputs, type StepTables } from '../../../src/index.js';
+import {
+  EntryKind,
+  type ExecutorPlan,
+  type Plan,
+  type StepInputs,
+  type StepTables,
+} from '../../../src/index.js';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
+import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { EngineBench, FakeExecutor, prompt } from '../../support/engine-bench.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
@@ -168,6 +175,35 @@ describe('what a plan says of blocks', () => {
     expect(said[1].forgotten.sort()).toEqual(cached.sort());
     expect(said[1].taken).toEqual(expect.arrayContaining(loaded));
     await bench.finish();
+  });
+
+  it('names what an empty plan let go behind what the plan itself let go, whose requests are known', async () => {
+    const connector = new ViewingConnector({ r: { delayAbort: true } });
+    const kvGroups = [{ type: 'sliding', window: 4 }];
+    const { bench } = watched({ connector, kvGroups, pipelineDepth: 2 });
+    const { engine, executor } = bench;
+    bench.submit({ id: 'r', prompt: prompt(15, 1) });
+    const session = bench.submit({ prompt: prompt(15), maxTokens: 1, resumable: true });
+    engine.step();
+    engine.abort('r');
+    // The answer of the session is in flight, so there is nothing to compute.
+    expect(engine.step().scheduledTokens).toBe(0);
+    await executor.deliver();
+    engine.step();
+    const blocks = engine.scheduler.core.blocks(session.handle % 2 ** 21).slice(0, 3);
+    session.addChunk({ prompt: prompt(2, 2), maxTokens: 1 });
+    let plan: Plan | undefined;
+    connector.onMetadata = (made) => {
+      plan = made;
+    };
+    expect(engine.step().scheduledTokens).toBe(2);
+    const { droppedBlocks = [], droppedSlots = [] } = plan ?? {};
+    // Two of r, whose last two its connector keeps, and three of the session.
+    expect([droppedBlocks.length, droppedSlots.length]).toEqual([5, 3]);
+    expect([...droppedBlocks.slice(0, 3)].sort()).toEqual([...blocks].sort());
+    session.endInput();
+    await bench.finish();
+    engine.dispose();
   });
 
   it('is nothing where nobody watches', async () => {

@@ -13,6 +13,14 @@ export const mutations: readonly Mutation[] = [
     means: 'a load writes before the stores of blocks that were given back have begun',
   },
   {
+    failure: 'F7',
+    file: 'src/scheduler/life/hand-over.ts',
+    find: 'const isStored = isOwned && ',
+    replace: 'const isStored = !isOwned && ',
+    test: contract,
+    means: 'what a request lets go when it ends is reused before a step in flight has stored it',
+  },
+  {
     failure: 'F18',
     file: 'src/scheduler/loads/fence.ts',
     find: 'request.loadStep <= begunStep && ',

@@ -229,3 +229,21 @@ it('a request does not end for a loss of what the one before it in its slot has 
   expect([b.numOutputTokens, b.failure]).toEqual([9, null]);
   scheduler.dispose();
 });
+
+it('blocks that a step zeroes are told as taken, also those of a request whose connector failed', () => {
+  const connector = new ViewingConnector({}, { protection: 'fence' });
+  const scheduler = makeScheduler({
+    connector,
+    kvGroups: [{ type: 'mamba', mode: 'align' }, { type: 'full' }],
+  });
+  scheduler.add({ id: 'a', prompt: prompt(3), maxTokens: 9 });
+  scheduler.update(scheduler.schedule(), TOKEN);
+  connector.throwing.add('alloc');
+  scheduler.add({ id: 'b', prompt: prompt(5, 500), maxTokens: 1 });
+  const plan = scheduler.schedule();
+  expect(plan.requests.slice(0, plan.numRequests).map(({ id }) => id)).toEqual(['a']);
+  const zeroed = [...(plan.blocksToZero ?? [])];
+  expect(zeroed.length).toBeGreaterThan(0);
+  expect([...plan.takenBlocks]).toEqual(expect.arrayContaining(zeroed));
+  scheduler.dispose();
+});

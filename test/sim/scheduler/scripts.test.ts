@@ -232,6 +232,29 @@ describe.each([1, 2] as const)('scripts at depth %i', (pipelineDepth) => {
     expect([script.reason(r), script.reason(q)]).toEqual(['length', 'length']);
   });
 
+  it('F33: two loads that begin in one step, one of them anew, each leave room for the other', () => {
+    const august = { like: '017e9f444', reserveFullIsl: false, loadFailurePolicy: 'recompute' } as const;
+    const behaviours = { r: { has: 32 }, q: { has: 16 } };
+    const pool = { numBlocks: 4, enablePrefixCaching: false };
+    const script = new Script({ scheduler: { ...scheduler, ...august, ...pool }, behaviours });
+    const r = script.add('r', 32, 1);
+    const q = script.add('q', 20, 1);
+    script.steps(1);
+    script.report({ failed: by(r, BOTH), received: by(r, BOTH) });
+    script.steps(1);
+    // Beside q, which needs a second block, there is no room for r.
+    expect([script.status(r), script.status(q)]).toEqual(['WAITING', 'WAITING_FOR_REMOTE_KVS']);
+    script.report({ received: by(q, BOTH) });
+    script.steps(1);
+    // So r takes what q holds; then q begins again, with the block that r leaves.
+    expect(script.stats.loadsReclaimed).toBe(1);
+    expect([r, q].map((handle) => script.blocks(handle).length)).toEqual([2, 1]);
+    expect(script.status(r)).toBe('WAITING_FOR_REMOTE_KVS');
+    script.report({ received: [...by(r, BOTH), ...by(q, BOTH)] });
+    script.end();
+    expect([script.reason(r), script.reason(q)]).toEqual(['length', 'length']);
+  });
+
   it('F40: a reset while something is loaded is refused with who is in the way', () => {
     const script = new Script({ scheduler, behaviours: { r: { has: 16 } } });
     const r = script.add('r', 20, 4);

@@ -269,7 +269,7 @@ function computedBeforeStep(s: SchedulerState, plan: Plan, request: Request): nu
 
 /** Whether a synchronous load of this very request was to fill the block. */
 function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolean {
-  return syncLoads.some((load) => load.request === request && load.blocks.includes(Math.abs(block)));
+  return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
 }
 
 /**

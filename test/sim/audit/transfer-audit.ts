@@ -334,6 +334,11 @@ export class TransferAudit {
     else this.#ledger.anomaly('invalid-block');
   }
 
+  /** Blocks that the device has lost: whoever holds one, or what was computed from it, starts again or ends. */
+  lost(blocks: readonly number[]): void {
+    for (const block of blocks) this.#shared(block);
+  }
+
   /** Whoever shares the block may have to wait or to start again. */
   #shared(block: number): void {
     for (const account of this.#ledger.live.values()) {

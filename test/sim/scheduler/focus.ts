@@ -223,6 +223,8 @@ const FOCUSES: readonly Focus[] = [
 export function drawFocus(setup: Setup, rng: Rng): boolean {
   if (setup.connector === null || rng.chance(0.4)) return false;
   rng.pick(FOCUSES)(setup, rng);
+  // Lost blocks have whole caches forgotten, and much of what these are for with them.
+  if (rng.chance(0.8)) setup.faults.blockLost = 0;
   return true;
 }
 

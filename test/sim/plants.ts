@@ -437,27 +437,6 @@ export const PLANTS: readonly Plant[] = [
     replacement: 'of [oldest]) {',
   },
   {
-    name: 'lost-holders',
-    why: 'who holds a block that the device has lost goes on',
-    file: 'src/scheduler/loads/lost-blocks.ts',
-    text: 'recomputeSharers(s, oldest, bad, NOBODY);',
-    replacement: 'void recomputeSharers;',
-  },
-  {
-    name: 'lost-built',
-    why: 'under the policy fail who holds what was computed from a lost block goes on',
-    file: 'src/scheduler/loads/lost-blocks.ts',
-    text: 'const all = withBuilt(s, bad, NOBODY);',
-    replacement: 'const all = bad;',
-  },
-  {
-    name: 'lost-left',
-    why: 'what others computed from a lost block and left in the prefix cache is found',
-    file: 'src/scheduler/loads/lost-blocks.ts',
-    text: '  if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);\n',
-    replacement: '',
-  },
-  {
     name: 'load-left',
     why: 'a synchronous load of a request that has ended meanwhile does not fail',
     file: 'src/scheduler/loads/load-failure.ts',

@@ -71,6 +71,8 @@ export class RecomputeAudit {
     if ([...rows, ...loads].some(({ account }) => account.reason !== null)) forgets = true;
     // Who shares a row's blocks is computed again, and has left when the loads are looked at.
     if (rows.length > 0 && loads.length > 0) forgets = true;
+    // And who is computed again for either has left when the lost blocks are looked at.
+    if (lost.length > 0 && rows.length + loads.length > 0) forgets = true;
     this.#addBuilt(bad);
     if (lost.length > 0) this.#mayFail(bad);
     this.#allowed = { step, bad, forgets };

@@ -277,6 +277,7 @@ describe('the auditor', () => {
           sent: [{ handle: 100, child: 0, rank: 1 }],
           failed: [],
           invalid: [],
+          lost: [],
         });
         a.saw(show([]));
       },
@@ -302,6 +303,7 @@ describe('the auditor', () => {
           sent: [],
           failed: [],
           invalid: [],
+          lost: [],
         });
         a.saw(show([see(100, 'a')]));
       },
@@ -391,7 +393,7 @@ describe('the auditor', () => {
       'I11',
       'a request that starts again and shares nothing bad',
       (a) => {
-        a.recomputes.began(0, RIGHT);
+        a.recomputes.began(0, RIGHT, []);
         update(a, [{ handle: 100, tokens: [TOKEN], reason: null, continues: false }]);
         const waits = { status: 'PREEMPTED', container: 'waiting', numComputed: 0, blocks: [] };
         a.saw(show([see(100, 'a', { ...waits, numTokens: 6 })]));

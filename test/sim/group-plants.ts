@@ -37,4 +37,25 @@ export const GROUP_PLANTS: readonly Plant[] = [
     text: 'return kvGroups.list.some(needsMore);',
     replacement: 'return kvGroups.list.some(needsMore) && false;',
   },
+  {
+    name: 'lost-holders',
+    why: 'who holds a block that the device has lost goes on',
+    file: 'src/scheduler/loads/lost-blocks.ts',
+    text: 'recomputeSharers(s, oldest, bad, NOBODY);',
+    replacement: 'void recomputeSharers;',
+  },
+  {
+    name: 'lost-built',
+    why: 'under the policy fail who holds what was computed from a lost block goes on',
+    file: 'src/scheduler/loads/lost-blocks.ts',
+    text: 'const all = withBuilt(s, bad, NOBODY);',
+    replacement: 'const all = bad;',
+  },
+  {
+    name: 'lost-left',
+    why: 'what others computed from a lost block and left in the prefix cache is found',
+    file: 'src/scheduler/loads/lost-blocks.ts',
+    text: '  if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);\n',
+    replacement: '',
+  },
 ];

@@ -423,6 +423,20 @@ export const PLANTS: readonly Plant[] = [
     replacement: 'of plans.slice(0, 1)) {\n    const load = syncLoads.find',
   },
   {
+    name: 'second-load',
+    why: 'of the loads that were to fill a block only the first is known to have failed',
+    file: 'src/scheduler/loads/load-failure.ts',
+    text: '      if (at < 0) continue;\n',
+    replacement: '      if (at < 0 || known || reassigned) continue;\n',
+  },
+  {
+    name: 'left-later',
+    why: 'who shared a bad block in a later step in flight, and has left, is not known to have shared it',
+    file: 'src/scheduler/loads/bad-blocks.ts',
+    text: 'of [oldest, ...s.inFlight]) {',
+    replacement: 'of [oldest]) {',
+  },
+  {
     name: 'load-left',
     why: 'a synchronous load of a request that has ended meanwhile does not fail',
     file: 'src/scheduler/loads/load-failure.ts',

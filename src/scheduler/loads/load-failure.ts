@@ -271,7 +271,7 @@ function computedBeforeStep(s: SchedulerState, plan: Plan, request: Request): nu
 
 /** Whether a synchronous load of this very request was to fill the block. */
 function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolean {
-  return syncLoads.some((load) => load.request === request && load.blocks.includes(Math.abs(block)));
+  return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
 }
 
 /**
@@ -288,9 +288,11 @@ function findMissing(
   marked: Set<number>,
 ): { firstOwn: number; first: number; firstToken: number } | null {
   const found = placesOf(s, request, numTokens).filter(({ id }) => missing.has(id));
-  if (found.length === 0) return null;
   const own = found.filter(({ id }) => !marked.has(id));
   for (const { id } of found) marked.add(id);
+  // What was let go and taken anew says nothing alone: that place may have been another load's.
+  const first = found.find(({ id }) => id > 0)?.id;
+  if (first === undefined) return null;
   const firstOf = (places: typeof found): number => Math.min(...places.map((place) => place.firstToken));
-  return { first: found[0].id, firstToken: firstOf(found), firstOwn: own.length === 0 ? -1 : firstOf(own) };
+  return { first, firstToken: firstOf(found), firstOwn: own.length === 0 ? -1 : firstOf(own) };
 }

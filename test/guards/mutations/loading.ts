@@ -35,12 +35,12 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F12',
     file: 'src/scheduler/loads/load-failure.ts',
-    find: `    failed.add(request);
-    truncateLoad(s, request, firstTokenIn`,
-    replace: `    failed.add(request);
-    request.outstanding?.removeWhere('load', () => true);
-    s.queues.unparkLoading(request);
-    truncateLoad(s, request, firstTokenIn`,
+    find: `    failed.add(loading);
+    truncateLoad(s, loading, firstTokenIn`,
+    replace: `    failed.add(loading);
+    loading.outstanding?.removeWhere('load', () => true);
+    s.queues.unparkLoading(loading);
+    truncateLoad(s, loading, firstTokenIn`,
     test,
     means: 'a load with a missing block is over',
   },

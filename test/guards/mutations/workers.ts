@@ -215,8 +215,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F42',
     file: 'src/scheduler/loads/load-failure.ts',
-    find: '    if (load.child !== child) {\n      foreign = true;\n      continue;\n    }\n    known = true;',
-    replace: '    known = true;',
+    find: 'if (loading?.load?.child === child) {',
+    replace: 'if (loading?.load) {',
     test: 'test/guards/children.test.ts',
     means: 'a child that does not load fails the load by its blocks',
   },

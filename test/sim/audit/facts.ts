@@ -150,6 +150,8 @@ export interface InvalidFacts {
 }
 
 export interface TransferFacts {
+  /** Blocks whose KV the device has lost. */
+  lost: readonly number[];
   received: readonly ReportFacts[];
   sent: readonly ReportFacts[];
   failed: readonly ReportFacts[];

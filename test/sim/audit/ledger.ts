@@ -38,6 +38,8 @@ export class Ledger {
   endedLate = 0;
   /** Reports of bad blocks of which it is not known here whether they came too late. */
   unclear = 0;
+  /** Reports about a block that another child loads, which may be about what was let go of it. */
+  unclearOwners = 0;
   /** Chunks whose answer was begun, and how many tokens stand before each: whoever knows the texts takes them. */
   readonly started: { handle: number; kept: number; chunk: ChunkFacts }[] = [];
   #incarnations = new Map<string, number>();

@@ -42,14 +42,15 @@ export class RecomputeAudit {
   /**
    * A step is updated, and what its rows and loads brought is known. Told before anything that follows from it.
    * @param results null: the step failed as a whole
+   * @param lost blocks whose KV the device has lost
    */
-  began(step: number, results: readonly EntryResult[] | null): void {
+  began(step: number, results: readonly EntryResult[] | null, lost: readonly number[]): void {
     this.#letGo.updated(step);
     for (const account of this.#ledger.live.values()) {
       if (account.container === 'running')
         this.#ran.set(account, [...this.#turns.of(account.handle).blocks, ...this.#goneOf(account)]);
     }
-    const bad = new Set<number>();
+    const bad = new Set(lost);
     const own = this.#steps.entriesSince(step).filter((entry) => entry.step === step);
     const rows = own.filter((_, i) => results?.[i].failed ?? true).map(({ entry }) => entry);
     let forgets = this.#steps
@@ -70,8 +71,18 @@ export class RecomputeAudit {
     if ([...rows, ...loads].some(({ account }) => account.reason !== null)) forgets = true;
     // Who shares a row's blocks is computed again, and has left when the loads are looked at.
     if (rows.length > 0 && loads.length > 0) forgets = true;
+    // And who is computed again for either has left when the lost blocks are looked at.
+    if (lost.length > 0 && rows.length + loads.length > 0) forgets = true;
     this.#addBuilt(bad);
+    if (lost.length > 0) this.#mayFail(bad);
     this.#allowed = { step, bad, forgets };
+  }
+
+  /** Under the policy `fail` whoever holds a lost block ends, or what was computed from one. */
+  #mayFail(bad: ReadonlySet<number>): void {
+    if (this.#ledger.rules.loadFailurePolicy !== 'fail') return;
+    for (const account of this.#ledger.live.values())
+      if (this.#firstIn(account, bad) < Number.POSITIVE_INFINITY) account.mayFail = 'its blocks were lost';
   }
 
   /** Blocks that have KV of the tokens from `from` on. */

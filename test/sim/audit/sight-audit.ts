@@ -167,7 +167,7 @@ export class SightAudit {
 
   /** I8. */
   #anomalies(sight: Sight): void {
-    const { anomalies, unclear, unsureAborts } = this.#ledger;
+    const { anomalies, unclear, unclearOwners, unsureAborts } = this.#ledger;
     const off = { transfers: 0, blocks: 0, aborts: 0 };
     for (const reason of new Set([...anomalies.keys(), ...Object.keys(sight.anomalies)])) {
       const difference = (sight.anomalies[reason] ?? 0) - (anomalies.get(reason) ?? 0);
@@ -181,8 +181,9 @@ export class SightAudit {
         );
       }
     }
-    const isRight = off.transfers === 0 && off.blocks >= 0 && off.blocks <= unclear;
-    if (isRight && off.aborts >= 0 && off.aborts <= unsureAborts) return;
+    const isRight = off.transfers <= 0 && off.transfers >= -unclearOwners;
+    const areBlocksRight = off.blocks >= 0 && off.blocks <= unclear;
+    if (isRight && areBlocksRight && off.aborts >= 0 && off.aborts <= unsureAborts) return;
     const told = [JSON.stringify(sight.anomalies), JSON.stringify(Object.fromEntries(anomalies))];
     throw new Violation('I8', `anomalies ${told[0]}, caused ${told[1]}`);
   }

@@ -325,9 +325,18 @@ export class TransferAudit {
     }
     if (isKnown || isUnclear) this.#shared(block);
     if (isKnown) return;
-    if (isForeign) this.#ledger.anomaly('wrong-owner');
-    else if (isUnclear) this.#ledger.unclear++;
+    if (isForeign) {
+      this.#ledger.anomaly('wrong-owner');
+      // What a step in flight has let go of a window is still known to the scheduler.
+      if (isUnclear && this.#ledger.rules.groups.some(({ type }) => type !== 'full'))
+        this.#ledger.unclearOwners++;
+    } else if (isUnclear) this.#ledger.unclear++;
     else this.#ledger.anomaly('invalid-block');
+  }
+
+  /** Blocks that the device has lost: whoever holds one, or what was computed from it, starts again or ends. */
+  lost(blocks: readonly number[]): void {
+    for (const block of blocks) this.#shared(block);
   }
 
   /** Whoever shares the block may have to wait or to start again. */

@@ -1,6 +1,6 @@
 import type { EntryResult, PlanFacts } from '../audit/facts.js';
 import { END_TOKEN, mix, type Text } from '../shared/text.js';
-import type { Holding, Memory } from './memory.js';
+import type { Holding, Lost, Memory } from './memory.js';
 
 /** One entry of a step, with all that the device knows of it. */
 interface Row extends Holding {
@@ -18,6 +18,8 @@ export interface Dispatched {
   readonly step: number;
   readonly rows: readonly Row[];
   readonly zeroed: readonly number[];
+  /** What the device loses before it runs the step, and reports with it. */
+  readonly lost: readonly Lost[];
   /** Called once every step before it was executed, and before it is. */
   readonly before: () => void;
   results: EntryResult[] | null;
@@ -55,6 +57,7 @@ export class Executor {
     texts: readonly Text[],
     drafts: readonly (readonly number[])[],
     fails: (entry: number) => boolean,
+    lost: readonly Lost[],
     before: () => void,
   ): void {
     const entries = plan.entries.map(({ handle, computed, scheduled, samples }, i): Row => {
@@ -63,7 +66,7 @@ export class Executor {
       return { name, rows, rowTurns, text: texts[i], ...device };
     });
     const { step, zeroed } = plan;
-    this.#steps.push({ step, rows: entries, zeroed, before, results: null });
+    this.#steps.push({ step, rows: entries, zeroed, lost, before, results: null });
   }
 
   /** Executes the oldest step that was not yet; false if there is none. */
@@ -72,6 +75,7 @@ export class Executor {
     if (next === undefined) return false;
     next.before();
     this.#memory.zero(next.zeroed);
+    for (const each of next.lost) this.#memory.lose(each);
     next.results = this.#run(next.rows);
     return true;
   }

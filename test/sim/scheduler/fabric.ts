@@ -233,6 +233,7 @@ export class Fabric {
         handle: named ? report.handle : undefined,
         child: report.child,
       })),
+      lost: [],
     };
   }
 

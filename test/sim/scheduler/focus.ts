@@ -1,4 +1,4 @@
-import type { Rng } from '../shared/rng.js';
+import { Rng } from '../shared/rng.js';
 import type { Setup } from './setup.js';
 
 /**
@@ -33,6 +33,48 @@ function sharedSyncLoad(setup: Setup, rng: Rng): void {
     stepFails: 0,
   });
   Object.assign(setup.workload.weights, { add: 40, abort: rng.pick([6, 30]), execute: 15, update: 15 });
+}
+
+/** Short prompts that begin alike, in a pool that soon forgets them, with several steps in flight. */
+function shortPrompts({ scheduler, faults, workload }: Setup, rng: Rng): void {
+  scheduler.pipelineDepth = 3;
+  scheduler.numSpeculativeTokens = 0;
+  scheduler.enablePrefixCaching = true;
+  scheduler.blockSize = rng.between(1, 2);
+  scheduler.maxModelLen = 16;
+  scheduler.maxNumSeqs = rng.between(3, 5);
+  scheduler.numRows = scheduler.maxNumSeqs + 3;
+  scheduler.maxNumBatchedTokens = 40;
+  scheduler.longPrefillTokenThreshold = 0;
+  Object.assign(workload, { loads: 0.5, syncLoads: 1, stores: 0, asksLater: 0, sessions: 0, grammars: 0 });
+  Object.assign(workload, { longestPrompt: 14, mostTokens: 2, numIds: 12, isStamped: true, reloads: true });
+  Object.assign(faults, { rowFails: 0, stepFails: 0, connectorThrows: 0, connectorNonsense: 0, fence: 0 });
+  Object.assign(workload.weights, { add: 40, schedule: 30, hold: 0, pause: 0, chunk: 0, report: 2 });
+}
+
+/** Who shared a load that fails has gone on computing behind it in a later step, and has left. */
+function leftLater(setup: Setup, rng: Rng): void {
+  shortPrompts(setup, rng);
+  const { scheduler, faults, workload } = setup;
+  scheduler.loadFailurePolicy = 'recompute';
+  scheduler.numBlocks = 1 + Math.floor((16 / (scheduler.blockSize as number)) * rng.pick([2.5, 4]));
+  workload.numFamilies = rng.between(2, 4);
+  Object.assign(faults, { loadFails: 0, wholeLoadFails: 0.5 });
+  Object.assign(workload.weights, { abort: rng.pick([6, 15]), reset: 1, execute: 10, update: 20 });
+}
+
+/** A block is to be filled by the loads of several steps in flight, since those of the older ones are given up. */
+function filledTwice(setup: Setup, rng: Rng): void {
+  shortPrompts(setup, rng);
+  const { scheduler, faults, workload, connector } = setup;
+  // Then a report without a request is about each of these loads.
+  if (connector !== null) connector.reporters.length = 1;
+  scheduler.maxNumSeqs = rng.between(1, 2);
+  scheduler.numBlocks = 1 + Math.ceil((16 / (scheduler.blockSize as number)) * 1.1);
+  workload.numFamilies = 8;
+  workload.loads = 1;
+  Object.assign(faults, { loadFails: 0.7, wholeLoadFails: 0, blockUnnamed: rng.pick([0.5, 1]) });
+  Object.assign(workload.weights, { abort: 15, reset: 15, execute: 40, update: 8, report: 20 });
 }
 
 /** A request is preempted and loaded again while an older step of it is in flight, and one of its loads fails. */
@@ -167,10 +209,18 @@ const FOCUSES: readonly Focus[] = [
   ...[givenAgain, cutAndLost, sentAndAborted, heldLoads, staleReports, saidEarly, busySessions],
 ];
 
-/** Three of five runs with a connector have a focus. @returns whether this one has */
+/** One run in ten with a connector has one of these. They have draws of their own, so that other seeds keep their life. */
+const RAREST: readonly Focus[] = [leftLater, filledTwice];
+
+/** Most runs with a connector have a focus. @returns whether this one has */
 export function drawFocus(setup: Setup, rng: Rng): boolean {
-  if (setup.connector === null || rng.chance(0.4)) return false;
-  rng.pick(FOCUSES)(setup, rng);
+  if (setup.connector === null) return false;
+  const rarest = new Rng(setup.seed, 'rarest focus');
+  const isRarest = rarest.chance(0.1);
+  if (!isRarest && rng.chance(0.4)) return false;
+  rng.pick(isRarest ? RAREST : FOCUSES)(setup, rng);
+  // Lost blocks have whole caches forgotten, and much of what these are for with them.
+  if (rng.chance(0.8)) setup.faults.blockLost = 0;
   return true;
 }
 

@@ -12,6 +12,12 @@ export interface Holding {
   readonly rowTurns: readonly (readonly number[])[];
 }
 
+/** A block whose KV a device loses, as it was handed out in that turn. */
+export interface Lost {
+  readonly block: number;
+  readonly turn: number;
+}
+
 /**
  * The KV cache as a device has it: what stands at each position of each block, on which ranks, and in whose turn it was
  * written. Wrong bookkeeping shows here as wrong data. A write in an older turn over one in a newer turn is a write into a
@@ -52,6 +58,12 @@ export class Memory extends KvPlaces {
   /** Zeroes blocks, as a plan asks for it: whatever stands there is gone. */
   zero(blocks: readonly number[]): void {
     for (const block of blocks) this.fill(this.#content, block, GARBAGE);
+  }
+
+  /** What was written into a block is gone, unless somebody has taken it anew since that turn. */
+  lose({ block, turn }: Lost): void {
+    for (let at = block * this.span; at < (block + 1) * this.span; at++)
+      if (this.#turns[at] <= turn) this.#content[at] = GARBAGE;
   }
 
   /** The first position that a token behind `end` others needs and that does not hold the text on every rank, or -1. */

@@ -24,7 +24,7 @@ export interface ScriptOptions {
   behaviours?: Record<string, Behaviour>;
 }
 
-const NOTHING: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
+const NOTHING: TransferFacts = { received: [], sent: [], failed: [], invalid: [], lost: [] };
 
 /**
  * A run that is written down instead of drawn. Blocks of 16 tokens, one child with two ranks unless said otherwise. The

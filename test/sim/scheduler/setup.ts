@@ -21,6 +21,7 @@ export const FAULTS = [
   'connectorNonsense',
   'abortInside',
   'fence',
+  'blockLost',
 ] as const;
 export type Fault = (typeof FAULTS)[number];
 

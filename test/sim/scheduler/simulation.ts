@@ -1,6 +1,7 @@
 import type { Match } from '../../../src/scheduler/connector/connector.js';
 import type { Account } from '../audit/account.js';
 import { type Asked, type ReportFacts, type TransferFacts, Violation } from '../audit/facts.js';
+import type { Held } from '../audit/turns.js';
 import { Dice } from '../shared/dice.js';
 import { drawHold, drawPrompt, EventDice, type Hold } from '../shared/draws.js';
 import type { Rng } from '../shared/rng.js';
@@ -8,6 +9,7 @@ import type { Tally } from '../shared/run.js';
 import { END_TOKEN } from '../shared/text.js';
 import { type Decisions, Refusal } from './connector.js';
 import { SimGrammar } from './grammar.js';
+import type { Lost } from './memory.js';
 import { EVENTS, type Event, type Fault, type Setup } from './setup.js';
 import { World } from './world.js';
 
@@ -219,7 +221,21 @@ export class Simulation {
     }
     const rng = this.#chance.rng('executor');
     const whole = this.#chance.strikes('stepFails', rng);
-    world.schedule(() => whole || this.#chance.strikes('rowFails', rng));
+    world.schedule(
+      () => whole || this.#chance.strikes('rowFails', rng),
+      (holdings) => this.#losses(holdings),
+    );
+  }
+
+  /** Blocks that the device loses with a step. */
+  #losses(holdings: readonly Held[]): Lost[] {
+    const rng = this.#chance.rng('losses');
+    if (!this.#chance.strikes('blockLost', rng)) return [];
+    return Array.from({ length: rng.between(1, 2) }, () => {
+      const { blocks, turns } = rng.pick(holdings);
+      const at = rng.below(blocks.length);
+      return { block: blocks[at], turn: turns[at] };
+    });
   }
 
   #update(): void {

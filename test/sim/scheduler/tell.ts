@@ -30,6 +30,7 @@ export function describeTransfers(facts: TransferFacts, names: Names): string {
       `${block}${handle === undefined ? '' : ` of ${names.name(handle)}`} by ${child}`,
   );
   if (invalid.length > 0) said.push(`invalid ${invalid.join(', ')}`);
+  if (facts.lost.length > 0) said.push(`lost ${facts.lost}`);
   return said.length === 0 ? '' : `: ${said.join('; ')}`;
 }
 

@@ -209,10 +209,12 @@ export class Transfers {
 
   /** Reports as the scheduler takes them; undefined if there are none. */
   output(facts: TransferFacts): ConnectorOutput | undefined {
-    const { received, sent, failed, invalid } = facts;
-    if (this.#world.connector === null) return undefined;
-    if (received.length + sent.length + failed.length + invalid.length === 0) return undefined;
+    const { received, sent, failed, invalid, lost } = facts;
+    const ofDevice = lost.length > 0 ? { lostBlocks: lost } : undefined;
+    if (this.#world.connector === null) return ofDevice;
+    if (received.length + sent.length + failed.length + invalid.length === 0) return ofDevice;
     return {
+      ...ofDevice,
       ...(received.length > 0 ? { finishedReceiving: received } : {}),
       ...(sent.length > 0 ? { finishedSending: sent } : {}),
       ...(failed.length > 0 ? { failedReceiving: failed } : {}),

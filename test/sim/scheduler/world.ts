@@ -8,6 +8,7 @@ import type { Account } from '../audit/account.js';
 import { Auditor } from '../audit/auditor.js';
 import type { ChunkFacts } from '../audit/conversation.js';
 import { type Asked, type EntryResult, type TransferFacts, Violation } from '../audit/facts.js';
+import type { Held } from '../audit/turns.js';
 import { inputOf } from '../shared/asked.js';
 import { Journal } from '../shared/journal.js';
 import { Observer } from '../shared/observer.js';
@@ -20,7 +21,7 @@ import { type Dispatched, draft, Executor } from './executor.js';
 import { Fabric, type FabricHooks } from './fabric.js';
 import type { SimGrammar } from './grammar.js';
 import { IndexReader } from './index-reader.js';
-import { Memory } from './memory.js';
+import { type Lost, Memory } from './memory.js';
 import type { ConnectorShape } from './setup.js';
 import { takenIn } from './targets.js';
 import { describePlan, describeRow, describeTransfers, rulesOf } from './tell.js';
@@ -34,7 +35,10 @@ export interface WorldOptions {
   borrower?: BorrowingOptions | null;
 }
 
-const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [] };
+/** Which blocks of those that a step reads or writes the device loses. */
+type Loses = (holdings: readonly Held[]) => readonly Lost[];
+
+const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [], lost: [] };
 
 /**
  * A scheduler with a simulated device, fabric and clock around it. An auditor is told of every input and answer, and looks at the
@@ -285,7 +289,7 @@ export class World {
   }
 
   /** Schedules a step and dispatches it; not when the pipeline is full. */
-  schedule(fails: (entry: number) => boolean = () => false): Plan {
+  schedule(fails: (entry: number) => boolean = () => false, loses: Loses = () => []): Plan {
     this.auditor.began(this.now, true, true);
     const plan = this.#call('schedule', () => this.scheduler.schedule());
     this.borrowing?.planned();
@@ -307,7 +311,7 @@ export class World {
       // What loads fill is not to be zeroed any more.
       const zeroed = Array.from(this.#views.of(plan).blocksToZero ?? []);
       const drafts = this.#observer.drafts(plan);
-      this.executor.dispatch({ ...facts, zeroed }, holdings, texts, drafts, fails, () => {
+      this.executor.dispatch({ ...facts, zeroed }, holdings, texts, drafts, fails, loses(holdings), () => {
         this.fabric.flush(newBlocks, this.now);
         for (const load of syncLoads) load();
       });
@@ -335,10 +339,10 @@ export class World {
     const [oldest] = this.executor.steps;
     if (oldest === undefined) return this.#updateEmpty(facts);
     if (oldest.results === null) this.execute();
-    const { step, results } = this.executor.take() as Dispatched & { results: EntryResult[] };
+    const { step, results, lost } = this.executor.take() as Dispatched & { results: EntryResult[] };
     const plan = this.plans.get(step) as Plan;
     this.plans.delete(step);
-    const all = this.#transfers.withSyncFailures(step, facts);
+    const all = { ...this.#transfers.withSyncFailures(step, facts), lost: lost.map(({ block }) => block) };
     const fails = results.every(({ failed }) => failed);
     this.#deliver(plan, step, fails ? null : results, all);
     this.#draft(plan, results);
@@ -373,8 +377,9 @@ export class World {
     const lacks = transfers.lacks(step);
     if (results === null || results.some(({ failed }) => failed)) this.#mayVoid();
     transfers.failures(facts, step);
-    if (facts.invalid.length + facts.failed.length > 0 || lacks) this.#mayVoid();
-    recomputes.began(step, results);
+    transfers.lost(facts.lost);
+    if (facts.invalid.length + facts.failed.length + facts.lost.length > 0 || lacks) this.#mayVoid();
+    recomputes.began(step, results, facts.lost);
     steps.updated(step, results, rows);
     this.#continueTexts();
     transfers.settled(step);

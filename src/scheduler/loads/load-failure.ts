@@ -216,7 +216,9 @@ function failSyncLoads(
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
     request.numDraftTokens = 0;
-    request.numComputedTokens = firstOwn < 0 ? before : tokensKept(s, request, firstOwn);
+    // A load of an older step that failed before may have left it less.
+    const kept = firstOwn < 0 ? before : tokensKept(s, request, firstOwn);
+    request.numComputedTokens = Math.min(request.numComputedTokens, kept);
     if (firstOwn < 0) continue;
     request.numCachedTokens = Math.min(request.numCachedTokens, request.numComputedTokens);
     owners.add(request);

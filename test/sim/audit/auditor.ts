@@ -89,6 +89,8 @@ export class Auditor {
           `the grammar of ${account.name} was shown [${account.shown}], its client not`,
         );
       if (seen.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') account.grammarSince = -1;
+      // Who runs waits for nothing: it may have been admitted without being asked about again.
+      if (seen.container === 'running') account.askingSince = -1;
       account.container = seen.container;
       account.hasBlocks = seen.blocks.length > 0;
       if (seen.status !== 'WAITING_FOR_REMOTE_KVS') account.waitedSince = -1;

@@ -168,8 +168,8 @@ export class VersionAudit {
   }
 
   /** Behind a load that began alone, the prompts under way still fit. */
-  #reserved(sight: Sight, { entries }: PlanFacts): void {
-    const began = sight.requests.filter((seen) => this.#beganLoad(seen));
+  #reserved(sight: Sight, { step, entries }: PlanFacts): void {
+    const began = sight.requests.filter((seen) => this.#beganLoad(seen, step));
     const { blockSize, maxModelLen, groups } = this.#ledger.rules;
     const bySeen = new Map(sight.requests.map((seen) => [seen.handle, seen]));
     for (const handle of this.#prefills) if (!isUnderWay(bySeen.get(handle))) this.#prefills.delete(handle);
@@ -197,9 +197,10 @@ export class VersionAudit {
     }
   }
 
-  #beganLoad({ handle, status, blocks }: Seen): boolean {
-    const before = this.#before?.requests.find((seen) => seen.handle === handle);
-    return status === 'WAITING_FOR_REMOTE_KVS' && before?.status !== status && blocks.length > 0;
+  /** It may have begun again in the step in which it gave its blocks up. */
+  #beganLoad({ handle, status, blocks }: Seen, step: number): boolean {
+    const { loadStep } = this.#ledger.account(handle);
+    return status === 'WAITING_FOR_REMOTE_KVS' && loadStep === step && blocks.length > 0;
   }
 
   #write(sight: Sight, { step, entries }: PlanFacts): void {

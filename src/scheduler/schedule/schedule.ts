@@ -216,12 +216,16 @@ function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector
   loseLoadsOf(s, plan.step, isLost);
 }
 
-/** Ids of the blocks that the entries and the loads of the plan took from the pool. */
+/**
+ * Ids of the blocks that the plan took from the pool: for its entries, for its loads, and those that it zeroes for a request that lost
+ * them again in the same step, as where its connector failed.
+ */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
   const lists = plan.loadedBlocks.slice();
   for (let i = 0; i < plan.numRequests; i++)
     for (let g = 0; g < plan.groups.length; g++)
       lists.push(newBlocksOf(s.core, plan, i, g).filter((id) => id !== 0));
   // Joined without spreading into a call: a list may be longer than a call may have arguments.
-  return Int32Array.from(lists.flatMap((blocks) => [...blocks]));
+  const taken = lists.flatMap((blocks) => [...blocks]);
+  return Int32Array.from(plan.blocksToZero === null ? taken : new Set([...taken, ...plan.blocksToZero]));
 }

@@ -1,6 +1,7 @@
 import type { TakenInvalid, TakenOutput, TakenReport } from '../connector/connector-output.js';
 import { loseLoad, markFailed } from '../life/loading.js';
 import { dropOutputs, preemptByForce } from '../life/preempt.js';
+import { endConnectorWait } from '../life/wait-for-connector.js';
 import type { Plan } from '../plan/plan.js';
 import type { SyncLoad } from '../plan/sync-load.js';
 import type { Load } from '../request/load.js';
@@ -233,8 +234,7 @@ function failSyncLoads(
   const lost = plan.syncLoads.filter(({ failed: isLost }) => isLost);
   for (const { request } of lost) {
     request.numFailedLoads++;
-    // It may never be asked about again, and would wait in vain to be woken.
-    s.queues.unparkDeferred(request);
+    endConnectorWait(s, request);
     spoilEntries(s, plan, request);
   }
   // An owner that was preempted above is no loss: its row was evicted before.

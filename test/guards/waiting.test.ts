@@ -173,7 +173,10 @@ describe('F61 a request whose connector is to be asked again finds no seat', () 
     const handle = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 4 });
     const runs = driver.add({ id: 'runs', prompt: prompt(8, 1), maxTokens: 9 });
     driver.step();
-    expect([driver.request(handle).waitReason, driver.request(runs).status]).toEqual(['connector', 'RUNNING']);
+    expect([driver.request(handle).waitReason, driver.request(runs).status]).toEqual([
+      'connector',
+      'RUNNING',
+    ]);
     clock.now += 10;
     if (wakesNow) expect(driver.connector.view.wake(handle)).toBe(true);
     clock.now += 90;
@@ -242,7 +245,10 @@ describe('F61 a request whose connector is to be asked again finds no seat', () 
     };
     fail();
     driver.schedule();
-    expect([driver.request(handle).waitReason, driver.request(runs).status]).toEqual(['connector', 'RUNNING']);
+    expect([driver.request(handle).waitReason, driver.request(runs).status]).toEqual([
+      'connector',
+      'RUNNING',
+    ]);
     fail();
     fail();
     expect(driver.request(handle).waitReason).toBe('resumption');

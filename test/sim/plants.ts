@@ -394,10 +394,10 @@ export const PLANTS: readonly Plant[] = [
   },
   {
     name: 'asked-for-the-last-time',
-    why: 'a request that its connector is not asked about any more still has the deadline of that wait',
-    file: 'src/scheduler/schedule/waiting-pass.ts',
-    text: '    endConnectorWait(s, request);\n    return local;\n',
-    replacement: '    return local;\n',
+    why: 'a request that its connector is not asked about any more still waits for it',
+    file: 'src/scheduler/life/wait-for-connector.ts',
+    text: '  request.asksLater = false;\n',
+    replacement: '',
   },
   {
     name: 'failed-again',

@@ -114,7 +114,7 @@ describe('F61 a request stands in the queue for ever', () => {
   });
 });
 
-// Pinned by: endConnectorWait in `findPrefix` (waiting-pass.ts) and `nextPrefix` (device-pass.ts); unparkDeferred in `failSyncLoads` (load-failure.ts).
+// Pinned by: endConnectorWait in `findPrefix` (waiting-pass.ts) and `nextPrefix` (device-pass.ts); in `failSyncLoads` (load-failure.ts).
 describe('F61 a request that was asked about for the last time still waits for its connector', () => {
   /** Three loads of one request are in flight, the first has failed, and its connector said that it is to be asked later. */
   function askedForTheLastTime(wakes: boolean) {
@@ -161,6 +161,103 @@ describe('F61 a request that was asked about for the last time still waits for i
       expectText(driver, handle, 40);
     });
   }
+});
+
+// Pinned by: `mayBeAsked` (expiry.ts); `askedStep` in `waitForConnector` and `wake` (wait-for-connector.ts).
+describe('F61 a request whose connector is to be asked again finds no seat', () => {
+  /** `a` was asked about, and `runs` has taken the only seat. Nobody looks at `a` for longer than `deadlines.load`. */
+  function seatless(wakes: boolean, wakesNow: boolean) {
+    const { driver, clock } = timed({ maxNumSeqs: 1, deadlines: { load: 50 } });
+    const later = { numTokens: null, async: false, wakes };
+    driver.connector.instead.match = ({ id }) => (id === 'a' ? later : { numTokens: 0, async: false });
+    const handle = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 4 });
+    const runs = driver.add({ id: 'runs', prompt: prompt(8, 1), maxTokens: 9 });
+    driver.step();
+    expect([driver.request(handle).waitReason, driver.request(runs).status]).toEqual([
+      'connector',
+      'RUNNING',
+    ]);
+    clock.now += 10;
+    if (wakesNow) expect(driver.connector.view.wake(handle)).toBe(true);
+    clock.now += 90;
+    driver.step();
+    driver.scheduler.verify();
+    return { driver, clock, handle, runs };
+  }
+
+  for (const wakes of [false, true]) {
+    it(`wakes: ${wakes}: no deadline of its connector ends it, and it runs when it has been asked`, () => {
+      const { driver, handle, runs } = seatless(wakes, wakes);
+      driver.connector.instead.match = () => ({ numTokens: 0, async: false });
+      driver.run();
+      expectText(driver, runs, 9);
+      expectText(driver, handle, 4);
+      expect(driver.scheduler.stats().loadTimeouts).toBe(0);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+
+    it(`wakes: ${wakes}: its connector has its whole time when it is asked again, and no more`, () => {
+      const { driver, clock, handle, runs } = seatless(wakes, wakes);
+      driver.run(20, () => !driver.ends.get(runs)?.length);
+      driver.step();
+      const since = clock.now;
+      expect(driver.scheduler.nextDeadline).toBe(since + 50);
+      for (clock.now = since + 10; clock.now < since + 50; clock.now += 10) {
+        // It is asked in each step, or when it is woken; whoever wakes it and says nothing gains no time.
+        for (let i = 0; i < 2; i++) driver.step();
+        if (wakes) driver.connector.view.wake(handle);
+        driver.step();
+        driver.scheduler.verify();
+      }
+      expect(driver.ends.get(handle)).toEqual([]);
+      if (wakes) driver.connector.view.wake(handle);
+      const request = driver.request(handle);
+      driver.step();
+      driver.step();
+      expect(driver.ends.get(handle)).toEqual(['error']);
+      expect(request.failure).toBe('waited 50 ms for its connector to say what it can load');
+      expect(driver.scheduler.stats().loadTimeouts).toBe(1);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+  }
+
+  it('its connector was to wake it, and has not: its time is over without a seat too', () => {
+    const { driver, handle } = seatless(true, false);
+    driver.step();
+    expect(driver.ends.get(handle)).toEqual(['error']);
+    expect(driver.scheduler.stats().loadTimeouts).toBe(1);
+  });
+
+  it('its third load has failed: it waits for a seat alone', () => {
+    const { driver, clock } = timed({ pipelineDepth: 3, maxNumSeqs: 1, deadlines: { load: 50 } });
+    driver.connector.instead.match = (request) => ({ numTokens: request.numTokens - 1, async: false });
+    const handle = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 4 });
+    for (let i = 0; i < 3; i++) {
+      driver.schedule();
+      driver.scheduler.resetPrefixCache({ resetRunning: true });
+    }
+    const later = { numTokens: null, async: false, wakes: true };
+    driver.connector.instead.match = ({ id }) => (id === 'a' ? later : { numTokens: 0, async: false });
+    const runs = driver.add({ id: 'runs', prompt: prompt(8, 1), maxTokens: 9 });
+    const fail = () => {
+      driver.report = { failedReceiving: [{ handle, rank: 0 }] };
+      driver.update();
+    };
+    fail();
+    driver.schedule();
+    expect([driver.request(handle).waitReason, driver.request(runs).status]).toEqual([
+      'connector',
+      'RUNNING',
+    ]);
+    fail();
+    fail();
+    expect(driver.request(handle).waitReason).toBe('resumption');
+    clock.now += 60;
+    driver.run();
+    expectText(driver, runs, 9);
+    expectText(driver, handle, 4);
+    expect(driver.scheduler.stats().loadTimeouts).toBe(0);
+  });
 });
 
 // Pinned by: limitWhole (deadlines.ts), where a request is added and a chunk begins; endExpired; `timeoutMs` of submission.ts.

@@ -393,6 +393,20 @@ export const PLANTS: readonly Plant[] = [
     replacement: '',
   },
   {
+    name: 'asked-for-the-last-time',
+    why: 'a request that its connector is not asked about any more still waits for it',
+    file: 'src/scheduler/life/wait-for-connector.ts',
+    text: '  request.asksLater = false;\n',
+    replacement: '',
+  },
+  {
+    name: 'failed-again',
+    why: 'a load that fails behind a lost one makes its request go on behind what that one left',
+    file: 'src/scheduler/loads/load-failure.ts',
+    text: 'request.numComputedTokens = Math.min(request.numComputedTokens, kept);',
+    replacement: 'request.numComputedTokens = kept;',
+  },
+  {
     name: 'freed-twice',
     why: 'blocks that were kept for a transfer are given back twice',
     file: 'src/scheduler/life/preempt.ts',

@@ -18,9 +18,22 @@ export function endExpired(s: SchedulerState): void {
       quarantine(s, request);
       continue;
     }
+    if (mayBeAsked(s, request)) {
+      s.deadlines.stop(request);
+      continue;
+    }
     request.failure = countTimeout(s, request);
     endUnreported(s, request, FinishCode.error);
   }
+}
+
+/**
+ * Whether the deadline that has passed is that of a connector that is asked again when a step reaches the request. Its next answer decides
+ * then: the request may have waited for nothing but room.
+ */
+function mayBeAsked({ queues }: SchedulerState, request: Request): boolean {
+  const { asksLater, deadline, waitDeadline } = request;
+  return asksLater && waitDeadline === deadline && !queues.deferred.has(request);
 }
 
 /**
@@ -30,9 +43,7 @@ export function endExpired(s: SchedulerState): void {
  */
 function countTimeout(s: SchedulerState, request: Request): string {
   const { deadline, waitDeadline, queueDeadline, wholeDeadline, timeoutMs } = request;
-  if (waitDeadline === deadline) {
-    return `waited ${s.now - request.waitingSince} ms for ${countWait(s, request)}`;
-  }
+  if (waitDeadline === deadline) return countWait(s, request);
   if (queueDeadline === deadline) {
     s.counters.queueTimeouts++;
     const { queue } = s.config.deadlines;
@@ -57,9 +68,13 @@ const LACKS: Readonly<Record<WaitReason, string>> = {
 
 /**
  * Counts a wait that has passed its deadline, by the kind of wait.
- * @returns what the request waited for, in words
+ * @returns how long the request waited, and for what, in words
  */
-function countWait(s: SchedulerState, request: Request): string {
+export function countWait(s: SchedulerState, request: Request): string {
+  return `waited ${s.now - request.waitingSince} ms for ${countKind(s, request)}`;
+}
+
+function countKind(s: SchedulerState, request: Request): string {
   if (s.queues.idle.has(request)) {
     s.counters.streamingInputTimeouts++;
     return 'the next chunk of its session';

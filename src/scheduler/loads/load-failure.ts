@@ -1,6 +1,7 @@
 import type { TakenInvalid, TakenOutput, TakenReport } from '../connector/connector-output.js';
 import { loseLoad, markFailed, tokensLoaded } from '../life/loading.js';
 import { dropOutputs, preemptByForce } from '../life/preempt.js';
+import { endConnectorWait } from '../life/wait-for-connector.js';
 import type { Plan } from '../plan/plan.js';
 import type { SyncLoad } from '../plan/sync-load.js';
 import type { Load } from '../request/load.js';
@@ -211,9 +212,11 @@ function failSyncLoads(
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
     request.numDraftTokens = 0;
-    // Who ends hands over nothing from a missing block on, whoever has to compute it.
+    // Who ends hands over nothing from a missing block on, whoever has to compute it. A load of an older step that failed before may
+    // have left it less.
     const from = ends ? firstToken : firstOwn;
-    request.numComputedTokens = from < 0 ? before : tokensKept(s, request, from);
+    const kept = from < 0 ? before : tokensKept(s, request, from);
+    request.numComputedTokens = Math.min(request.numComputedTokens, kept);
     if (ends && deviations.evictFailedLoads) evictRow(s, request, from, bad);
     if (firstOwn < 0) continue;
     request.numCachedTokens = Math.min(request.numCachedTokens, request.numComputedTokens);
@@ -230,8 +233,7 @@ function failSyncLoads(
     const { request } = load;
     load.numLoaded = owners.has(request) ? tokensLoaded(request, load) : 0;
     request.numFailedLoads++;
-    // It may never be asked about again, and would wait in vain to be woken.
-    s.queues.unparkDeferred(request);
+    endConnectorWait(s, request);
     spoilEntries(s, plan, request);
   }
   // An owner that was preempted above is no loss: its row was evicted before.

@@ -222,8 +222,8 @@ function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector
 }
 
 /**
- * Ids of the blocks that the entries and the loads of the plan took from the pool; also those that its step zeroes for a request whose connector
- * failed when it was given them.
+ * Ids of the blocks that the plan took from the pool: for its entries, for its loads, and those that it zeroes for a request that lost
+ * them again in the same step, as where its connector failed.
  */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
   const lists = plan.loadedBlocks.slice();
@@ -232,7 +232,5 @@ function takenBy(s: SchedulerState, plan: Plan): Int32Array {
       lists.push(newBlocksOf(s.core, plan, i, g).filter((id) => id !== 0));
   // Joined without spreading into a call: a list may be longer than a call may have arguments.
   const taken = lists.flatMap((blocks) => [...blocks]);
-  if (plan.blocksToZero === null) return Int32Array.from(taken);
-  const known = new Set(taken);
-  return Int32Array.from(taken.concat([...plan.blocksToZero].filter((id) => !known.has(id))));
+  return Int32Array.from(plan.blocksToZero === null ? taken : new Set([...taken, ...plan.blocksToZero]));
 }

@@ -232,3 +232,15 @@ describe('a state in the middle of a block that the next step goes past', () => 
     },
   );
 });
+
+// Pinned by: `blocksToZero` in `takenBy` (schedule.ts). Workers that still read such a block end that before the step.
+it('a plan names as taken what it zeroes for somebody whose connector failed at its admission', () => {
+  const connector = new ViewingConnector();
+  connector.throwing.add('alloc');
+  const scheduler = schedulerOf([{ type: 'mamba', mode: 'align' }, { type: 'full' }], { connector });
+  scheduler.add({ id: 'a', prompt: prompt(9), maxTokens: 2 });
+  const { numRequests, blocksToZero, takenBlocks } = scheduler.schedule();
+  expect([numRequests, connector.calls.filter((call) => call.startsWith('alloc')).length]).toEqual([0, 1]);
+  expect(blocksToZero?.length).toBeGreaterThan(0);
+  expect([...takenBlocks].sort()).toEqual([...(blocksToZero ?? [])].sort());
+});

@@ -170,3 +170,43 @@ describe('a request that was preempted and loaded again, while an older step of 
       expect(leftovers(driver.scheduler)).toEqual([]);
     });
 });
+
+// Pinned by: the smaller of both numbers in `failSyncLoads` (load-failure.ts).
+describe('F21 a load fails, and then one that a later step in flight began behind it, of the same request', () => {
+  for (const how of WAYS)
+    for (const between of ['nothing', 'a step'] as const)
+      it(`${how}, ${between} between: what the first one left is computed too`, () => {
+        const driver = new RemoteDriver(
+          { sent: { delayFree: true } },
+          { loadFailurePolicy: 'recompute', pipelineDepth: 3, longPrefillTokenThreshold: 4 },
+        );
+        // While somebody holds blocks, a reset forgets no prefix.
+        const sent = driver.add({ id: 'sent', prompt: prompt(5, 1), maxTokens: 1 });
+        driver.run(9, () => !driver.ends.get(sent)?.length);
+        driver.connector.instead.match = () => ({ numTokens: 8, async: false });
+        driver.broken = [0, 1];
+        const a = driver.add({ id: 'a', prompt: prompt(18), maxTokens: 3 });
+        scheduleWork(driver);
+        driver.scheduler.resetPrefixCache({ resetRunning: true });
+        // It hits the blocks of the first load, whose failure nobody knows yet.
+        driver.connector.instead.match = () => ({ numTokens: 4, async: false });
+        driver.broken = [3];
+        expect(scheduleWork(driver).numComputedTokens[0]).toBe(16);
+        driver.broken = [];
+        driver.report = failure(how, a, driver.blocks(a)[0]);
+        driver.update();
+        if (between === 'a step') scheduleWork(driver);
+        driver.report = failure(how, a, driver.blocks(a)[3]);
+        driver.update();
+        driver.scheduler.verify();
+        driver.run(20, () => !driver.ends.get(a)?.length);
+        expectText(driver, a, 3);
+        const next = driver.add({ id: 'b', prompt: prompt(18), maxTokens: 3 });
+        driver.connector.instead.match = () => ({ numTokens: 0, async: false });
+        driver.run(9, () => !driver.ends.get(next)?.length);
+        expectText(driver, next, 3);
+        driver.sent(sent);
+        expect(driver.anomalies).toEqual({});
+        expect(leftovers(driver.scheduler)).toEqual([]);
+      });
+});

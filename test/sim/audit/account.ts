@@ -27,6 +27,8 @@ export class Account {
   wasRefused = false;
   /** Its connector cannot say yet what it can load, since then; -1 = it has, or was not asked. */
   askingSince = -1;
+  /** The plan in which it was asked last. */
+  askedIn = -1;
   /** What its grammar was shown and its client not given yet. */
   shown: number[] = [];
   /** Prompt and delivered tokens. */
@@ -104,6 +106,12 @@ export class Account {
     this.numPrompt = asked.prompt.length;
     this.nth = nth;
     this.name = `${asked.id}#${nth}`;
+  }
+
+  /** Its connector cannot say yet. Only time in which each plan asks it counts. */
+  asksLater(plan: number, now: number): void {
+    if (this.askingSince < 0 || this.askedIn < plan - 1) this.askingSince = now;
+    this.askedIn = plan;
   }
 
   get isLive(): boolean {

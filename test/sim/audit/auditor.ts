@@ -59,6 +59,7 @@ export class Auditor {
   began(now: number, drains: boolean, schedules = false): void {
     this.ledger.now = now;
     this.ledger.isScheduling = schedules;
+    if (schedules) this.ledger.numPlans++;
     this.ledger.patient.clear();
     this.clients.began(drains);
   }
@@ -89,6 +90,8 @@ export class Auditor {
           `the grammar of ${account.name} was shown [${account.shown}], its client not`,
         );
       if (seen.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') account.grammarSince = -1;
+      // Who runs waits for nothing: it may have been admitted without being asked about again.
+      if (seen.container === 'running') account.askingSince = -1;
       account.container = seen.container;
       account.hasBlocks = seen.blocks.length > 0;
       if (seen.status !== 'WAITING_FOR_REMOTE_KVS') account.waitedSince = -1;
@@ -146,8 +149,8 @@ export class Auditor {
     const { live, held, rules, now } = this.ledger;
     const isOver = (since: number, deadline: number): boolean => deadline > 0 && now - since >= deadline;
     for (const account of live.values()) {
-      const { name, loadingSince, waitedSince, conversation, grammarSince, askingSince } = account;
-      if (askingSince >= 0 && isOver(askingSince, rules.loadDeadline))
+      const { name, loadingSince, waitedSince, conversation, grammarSince, askingSince, askedIn } = account;
+      if (askingSince >= 0 && askedIn === this.ledger.numPlans && isOver(askingSince, rules.loadDeadline))
         throw new Violation('I15', `${name} has waited for its connector since ${askingSince}`);
       if (grammarSince >= 0 && isOver(grammarSince, rules.grammarDeadline))
         throw new Violation('I15', `${name} has waited for its grammar since ${grammarSince}`);
@@ -194,7 +197,7 @@ export class Auditor {
       since >= 0 && deadline > 0 && now - since >= deadline;
     if (isOver(conversation?.idleSince ?? -1, rules.inputDeadline)) return 'error';
     if (isOver(grammarSince, rules.grammarDeadline)) return 'error';
-    if (isOver(account.askingSince, loadDeadline)) return 'error';
+    if (account.askedIn === this.ledger.numPlans && isOver(account.askingSince, loadDeadline)) return 'error';
     const waited = (waitedUntil < 0 ? now : waitedUntil) - waitedSince;
     if (waitedSince >= 0 && loadDeadline > 0 && waited >= loadDeadline) return 'error';
     if (account.numTokens >= Math.min(maxModelLen, mostTokens(rules))) return 'length';

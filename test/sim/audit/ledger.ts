@@ -24,6 +24,8 @@ export class Ledger {
   unsureAborts = 0;
   /** The call is one that ends waits which took too long. */
   isScheduling = false;
+  /** Plans that were begun. */
+  numPlans = 0;
   /** The step that is updated. */
   updating = -1;
   /** No request is taken in. */

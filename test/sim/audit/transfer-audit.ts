@@ -48,7 +48,7 @@ export class TransferAudit {
   matched(handle: number, numLocal: number, answer: MatchFacts | null): void {
     const account = this.#live(handle, 'asked about');
     if (answer?.numTokens !== null) account.askingSince = -1;
-    else if (account.askingSince < 0) account.askingSince = this.#ledger.now;
+    else account.asksLater(this.#ledger.numPlans, this.#ledger.now);
     if (answer === null) this.failed(handle);
     else this.#matches.set(account, { numLocal, ...answer });
     if (answer !== null && answer.numTokens === null) this.#ledger.patient.add(handle);
@@ -222,6 +222,8 @@ export class TransferAudit {
       const { account, blocks, missing } = load;
       if (lacks) for (const block of blocks) missing.add(block);
       if (missing.size === 0) continue;
+      // It is asked anew, or no more.
+      account.askingSince = -1;
       for (const block of blocks) this.#shared(block);
       if (account.admissions === load.admission) this.#markFailed(account, load.isSure);
       else if (this.#foundAgain(load)) this.#mayFail(account);

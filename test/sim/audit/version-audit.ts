@@ -197,9 +197,10 @@ export class VersionAudit {
     }
   }
 
-  /** Whether a load of the request began in this step. Its load before may have ended in the same step. */
-  #beganLoad({ handle, status }: Seen, step: number): boolean {
-    return status === 'WAITING_FOR_REMOTE_KVS' && this.#ledger.account(handle).loadStep === step;
+  /** It may have begun again in the step in which it gave its blocks up. */
+  #beganLoad({ handle, status, blocks }: Seen, step: number): boolean {
+    const { loadStep } = this.#ledger.account(handle);
+    return status === 'WAITING_FOR_REMOTE_KVS' && loadStep === step && blocks.length > 0;
   }
 
   #write(sight: Sight, { step, entries }: PlanFacts): void {

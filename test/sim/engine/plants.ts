@@ -269,6 +269,13 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: 'if (takenBlocks.length < 0)',
   },
   {
+    name: 'zeroedUntold',
+    why: 'nobody is told that a plan zeroes the blocks of a request whose connector failed at its admission',
+    file: 'src/scheduler/schedule/schedule.ts',
+    text: 'plan.blocksToZero === null ? taken :',
+    replacement: 'plan.step >= 0 ? taken :',
+  },
+  {
     name: 'releasedTwice',
     why: 'a load that brought nothing and is reclaimed is told as two losses of blocks',
     file: 'src/scheduler/life/reclaim.ts',

@@ -258,3 +258,40 @@ export function drawDroppedTails({ scheduler, workload, faults }: Setup, rng: Rn
     update: 20,
   });
 }
+
+/**
+ * One run in eight that has a connector, and neither a focus nor groups, brings requests to be asked about for the last time: several synchronous
+ * loads of one request are in flight, since resets preempt it, and most fail while the connector asks for patience.
+ */
+export function drawLastAsks({ scheduler, workload, faults, connector }: Setup, rng: Rng): void {
+  if (!rng.chance(0.125) || connector === null || scheduler.kvGroups !== undefined) return;
+  Object.assign(scheduler, { pipelineDepth: 3, numSpeculativeTokens: 0, preemptedOutputs: 'deliver' });
+  Object.assign(scheduler, {
+    loadFailurePolicy: 'recompute',
+    maxNumSeqs: 2,
+    numRows: 6,
+    enablePrefixCaching: true,
+  });
+  // Whoever is reached has room.
+  scheduler.numBlocks = 400;
+  scheduler.deadlines = { load: rng.between(30, 100) };
+  Object.assign(workload, {
+    isStamped: true,
+    reloads: true,
+    loads: 1,
+    syncLoads: 1,
+    asksLater: 0.5,
+    stores: 0,
+  });
+  Object.assign(workload, { mostTokens: 16, sessions: 0, grammars: 0, adapters: 0, timeouts: 0 });
+  Object.assign(faults, { loadFails: 0, wholeLoadFails: 0.8, rowFails: 0, stepFails: 0, connectorThrows: 0 });
+  Object.assign(workload.weights, {
+    add: 10,
+    schedule: 40,
+    execute: 25,
+    update: 15,
+    reset: 40,
+    abort: 0,
+    pause: 0,
+  });
+}

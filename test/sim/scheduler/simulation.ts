@@ -411,7 +411,7 @@ export class Simulation {
       return { numTokens: room + 1 + rng.below(9), async: rng.chance(0.5) };
     const times = this.#asked.get(handle) ?? 0;
     this.#asked.set(handle, times + 1);
-    if (times < 3 && rng.chance(workload.asksLater)) return { numTokens: null, async: false };
+    if (times < 6 && rng.chance(workload.asksLater)) return { numTokens: null, async: false };
     const again = this.#offered.has(handle) && !workload.reloads;
     if (again || room < 1 || !rng.chance(workload.loads)) return { numTokens: 0, async: false };
     const { blockSize } = this.world.scheduler.config;

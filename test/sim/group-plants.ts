@@ -45,13 +45,6 @@ export const GROUP_PLANTS: readonly Plant[] = [
     replacement: 'void recomputeSharers;',
   },
   {
-    name: 'lost-built',
-    why: 'under the policy fail who holds what was computed from a lost block goes on',
-    file: 'src/scheduler/loads/lost-blocks.ts',
-    text: 'const all = withBuilt(s, bad, NOBODY);',
-    replacement: 'const all = bad;',
-  },
-  {
     name: 'lost-left',
     why: 'what others computed from a lost block and left in the prefix cache is found',
     file: 'src/scheduler/loads/lost-blocks.ts',

@@ -372,10 +372,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'invalid-child',
     why: 'a block that one child could not load fails the load of another',
     file: 'src/scheduler/loads/load-failure.ts',
-    text: `    if (at < 0) continue;
-    if (load.child !== child) {`,
-    replacement: `    if (at < 0) continue;
-    if (load.child < 0) {`,
+    text: 'if (loading?.load?.child === child) {',
+    replacement: 'if (loading?.load) {',
   },
   {
     name: 'draining-rows',
@@ -388,9 +386,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'connector-deadline',
     why: 'a connector may ask for patience for ever',
     file: 'src/scheduler/life/wait-for-connector.ts',
-    text: `    startDeadline(s, request, s.config.deadlines.load);
-`,
-    replacement: '',
+    text: 'const { load } = s.config.deadlines;',
+    replacement: 'const load = 0;',
   },
   {
     name: 'asked-for-the-last-time',

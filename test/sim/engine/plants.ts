@@ -222,8 +222,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'foreignInvalid',
     why: 'a block that one child could not load fails the load of another',
     file: 'src/scheduler/loads/load-failure.ts',
-    text: '    if (at < 0) continue;\n    if (load.child !== child) {',
-    replacement: '    if (at < 0) continue;\n    if (load.child < 0) {',
+    text: 'if (loading?.load?.child === child) {',
+    replacement: 'if (loading?.load) {',
   },
   {
     name: 'quarantinedRows',

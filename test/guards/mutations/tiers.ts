@@ -65,8 +65,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F42',
     file: 'src/scheduler/loads/begin-load.ts',
-    find: 'const load: Load = { child: match.child, step',
-    replace: 'const load: Load = { child: 0, step',
+    find: '{ child: match.child, step',
+    replace: '{ child: 0, step',
     test: children,
     means: 'the first child owns every load',
   },

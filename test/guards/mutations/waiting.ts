@@ -54,8 +54,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F61',
     file: 'src/scheduler/loads/load-failure.ts',
-    find: '    s.queues.unparkDeferred(request);\n',
-    replace: '',
+    find: '    endConnectorWait(s, request);\n    spoilEntries(s, plan, request);',
+    replace: '    spoilEntries(s, plan, request);',
     test,
     means: 'what the connector is not asked about any more waits to be woken by it',
   },

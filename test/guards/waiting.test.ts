@@ -114,7 +114,7 @@ describe('F61 a request stands in the queue for ever', () => {
   });
 });
 
-// Pinned by: endConnectorWait in `findPrefix` (waiting-pass.ts) and `nextPrefix` (device-pass.ts); in `failSyncLoads` (load-failure.ts).
+// Pinned by: endConnectorWait in `failSyncLoads` (load-failure.ts).
 describe('F61 a request that was asked about for the last time still waits for its connector', () => {
   /** Three loads of one request are in flight, the first has failed, and its connector said that it is to be asked later. */
   function askedForTheLastTime(wakes: boolean) {

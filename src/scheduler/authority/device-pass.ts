@@ -2,7 +2,6 @@ import { BlockstepError, show } from '../../base/errors.js';
 import { DecisionStop } from '../../core/decision.js';
 import { NO_MATCH } from '../connector/connector-answers.js';
 import { reclaimOwn } from '../life/reclaim.js';
-import { endConnectorWait } from '../life/wait-for-connector.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { isBlocked } from '../request/status.js';
@@ -134,10 +133,7 @@ function nextPrefix(s: SchedulerState, plan: Plan, budget: number): Prefix | nul
     const queue = nextInLine(s, plan, budget);
     if (queue === null) return null;
     const request = queue.peek() as Request;
-    if (!asksConnector(s, request)) {
-      endConnectorWait(s, request);
-      return unknownPrefix(s, request);
-    }
+    if (!asksConnector(s, request)) return unknownPrefix(s, request);
     const prefix = findPrefix(s, queue);
     if (prefix !== null) return prefix;
   }

@@ -77,11 +77,7 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
   }
   const numHits = matchPrefix(s, request);
   const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
-  if (s.connector === null || !asksConnector(s, request)) {
-    // It may have been asked before.
-    endConnectorWait(s, request);
-    return local;
-  }
+  if (s.connector === null || !asksConnector(s, request)) return local;
   const numLocal = numHits * hashedTokens(s.config);
   const external = s.connector.askMatch(request, numLocal);
   if (external === FAILED) {

@@ -45,14 +45,6 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F61',
-    file: 'src/scheduler/schedule/waiting-pass.ts',
-    find: '    endConnectorWait(s, request);\n    return local;\n',
-    replace: '    return local;\n',
-    test,
-    means: 'what the connector is not asked about any more ends when its deadline for that has passed',
-  },
-  {
-    failure: 'F61',
     file: 'src/scheduler/loads/load-failure.ts',
     find: '    endConnectorWait(s, request);\n    spoilEntries(s, plan, request);',
     replace: '    spoilEntries(s, plan, request);',

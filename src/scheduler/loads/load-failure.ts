@@ -214,7 +214,7 @@ function failSyncLoads(
     request.numDraftTokens = 0;
     // Who ends hands over nothing from a missing block on, whoever has to compute it. A load of an older step that failed before may
     // have left it less.
-    const from = ends ? firstToken : firstOwn;
+    const from = ends && deviations.evictFailedLoads ? firstToken : firstOwn;
     const kept = from < 0 ? before : tokensKept(s, request, from);
     request.numComputedTokens = Math.min(request.numComputedTokens, kept);
     if (ends && deviations.evictFailedLoads) evictRow(s, request, from, bad);
@@ -256,7 +256,8 @@ function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: S
     if (touched === null) continue;
     markFailed(s, request, request.load);
     const { firstOwn, firstToken } = touched;
-    const from = s.config.loadFailurePolicy === 'fail' ? firstToken : firstOwn;
+    const { loadFailurePolicy, deviations } = s.config;
+    const from = loadFailurePolicy === 'fail' && deviations.evictFailedLoads ? firstToken : firstOwn;
     if (from >= 0) truncateLoad(s, request, from);
     failed.add(request);
   }

@@ -212,9 +212,8 @@ function failSyncLoads(
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
     request.numDraftTokens = 0;
-    // Who ends hands over nothing from a missing block on, whoever has to compute it. A load of an older step that failed before may
-    // have left it less.
-    const from = ends ? firstToken : firstOwn;
+    // Who ends hands over nothing from a missing block on, whoever has to compute it; in vLLM all. An older load that failed may leave less.
+    const from = ends && deviations.evictFailedLoads ? firstToken : firstOwn;
     const kept = from < 0 ? before : tokensKept(s, request, from);
     request.numComputedTokens = Math.min(request.numComputedTokens, kept);
     if (ends && deviations.evictFailedLoads) evictRow(s, request, from, bad);
@@ -260,8 +259,9 @@ function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: S
     const touched = findMissing(s, request, Number.POSITIVE_INFINITY, missing, marked);
     if (touched === null) continue;
     markFailed(s, request, request.load);
-    const { firstOwn, firstToken } = touched;
-    const from = s.config.loadFailurePolicy === 'fail' ? firstToken : firstOwn;
+    const { deviations, loadFailurePolicy } = s.config;
+    const isWhole = deviations.evictFailedLoads && loadFailurePolicy === 'fail';
+    const from = isWhole ? touched.firstToken : touched.firstOwn;
     if (from >= 0) truncateLoad(s, request, from);
     failed.add(request);
   }

@@ -122,7 +122,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'sharer-left',
     why: 'a synchronous load fails, and what a sharer computed from it and left in the cache is found',
     file: 'src/scheduler/loads/load-failure.ts',
-    text: '(traceless || someSharerLeft(s, plan, known))',
+    text: 'traceless || someSharerLeft(s, plan, known)',
     replacement: 'traceless',
   },
   {

@@ -71,8 +71,9 @@ export function spoilEntries(s: SchedulerState, plan: Plan, request: Request): v
 /**
  * Forgets the whole prefix cache, because nobody knows any more which free blocks are bad. Every request that was
  * admitted in the plan's step or later may have hit one, so it is computed again.
+ * @param spared requests that compute what they lack already
  */
-export function forgetSince(s: SchedulerState, plan: Plan): void {
+export function forgetSince(s: SchedulerState, plan: Plan, spared: ReadonlySet<Request>): void {
   forgetBlocks(s, s.core.published());
   for (const { requests, numRequests } of [plan, ...s.inFlight]) {
     for (const request of requests.slice(0, numRequests)) {
@@ -81,10 +82,10 @@ export function forgetSince(s: SchedulerState, plan: Plan): void {
   }
   for (const request of s.requests.values()) {
     // It was preempted since and has no row to take. But its outputs in flight may be computed from a bad block.
-    if (request.container !== 'running' && request.admittedStep >= plan.step)
+    if (request.container !== 'running' && request.admittedStep >= plan.step && !spared.has(request))
       discardOutputs(s, request, plan);
   }
-  recompute(s, plan, (request) => (request.admittedStep >= plan.step ? 0 : -1));
+  recompute(s, plan, (request) => (request.admittedStep >= plan.step && !spared.has(request) ? 0 : -1));
 }
 
 /** Has every request that holds one of these blocks computed again, except those in `spared`. */

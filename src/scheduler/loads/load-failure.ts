@@ -18,7 +18,7 @@ import {
   truncateLoad,
 } from './bad-blocks.js';
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
-import { droppedInFlight, firstTokenIn, holdsSince, placesOf, tokensKept } from './lost-places.js';
+import { droppedInFlight, firstTokenIn, holdsSince, isOwnLoad, placesOf, tokensKept } from './lost-places.js';
 
 /**
  * Takes reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds on the missing KV.
@@ -212,8 +212,7 @@ function failSyncLoads(
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
     request.numDraftTokens = 0;
-    // Who ends hands over nothing from a missing block on, whoever has to compute it. A load of an older step that failed before may
-    // have left it less.
+    // Who ends hands over nothing from a missing block on, whoever has to compute it; in vLLM all. An older load that failed may leave less.
     const from = ends && deviations.evictFailedLoads ? firstToken : firstOwn;
     const kept = from < 0 ? before : tokensKept(s, request, from);
     request.numComputedTokens = Math.min(request.numComputedTokens, kept);
@@ -239,7 +238,12 @@ function failSyncLoads(
   // An owner that was preempted above is no loss: its row was evicted before.
   const known = new Set([...failedEntries, ...owners]);
   const traceless = lost.some(({ request }) => !owners.has(request) && !holdsSince(request, plan.step));
-  if (deviations.evictFailedLoads && (traceless || someSharerLeft(s, plan, known))) forgetSince(s, plan);
+  const isUnknown = traceless || someSharerLeft(s, plan, known);
+  // An owner that was admitted again since may have left published blocks that this step computed behind its load: a hit spares the last
+  // token. Nobody knows those blocks any more. Its new row was evicted above, so it keeps what is in front of the load.
+  const hasLeft = [...owners].some(({ admittedStep }) => admittedStep > plan.step);
+  if (deviations.evictFailedLoads && (isUnknown || hasLeft))
+    forgetSince(s, plan, isUnknown ? new Set() : owners);
   else if (deviations.sharersWait) recomputeSharers(s, plan, bad, owners);
 }
 
@@ -255,9 +259,9 @@ function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: S
     const touched = findMissing(s, request, Number.POSITIVE_INFINITY, missing, marked);
     if (touched === null) continue;
     markFailed(s, request, request.load);
-    const { firstOwn, firstToken } = touched;
-    const { loadFailurePolicy, deviations } = s.config;
-    const from = loadFailurePolicy === 'fail' && deviations.evictFailedLoads ? firstToken : firstOwn;
+    const { deviations, loadFailurePolicy } = s.config;
+    const isWhole = deviations.evictFailedLoads && loadFailurePolicy === 'fail';
+    const from = isWhole ? touched.firstToken : touched.firstOwn;
     if (from >= 0) truncateLoad(s, request, from);
     failed.add(request);
   }
@@ -270,11 +274,6 @@ function computedBeforeStep(s: SchedulerState, plan: Plan, request: Request): nu
     if (at >= 0) return each.numComputedTokens[at];
   }
   return request.numComputedTokens;
-}
-
-/** Whether a synchronous load of this very request was to fill the block. */
-function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolean {
-  return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
 }
 
 /**

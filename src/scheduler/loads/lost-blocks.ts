@@ -73,7 +73,7 @@ function forgetLeft(s: SchedulerState, oldest: Plan, left: readonly Request[]): 
     // A request that runs again was admitted since, and `forgetSince` preempts it.
     if (!request.isFinished && request.container !== 'running') discardOutputs(s, request, oldest);
   }
-  forgetSince(s, oldest);
+  forgetSince(s, oldest, NOBODY);
 }
 
 /** Prepares a request with a lost block for its end under the policy `fail`. */

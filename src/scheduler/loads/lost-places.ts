@@ -1,5 +1,6 @@
 import type { KvGroup } from '../options/kv-groups.js';
 import { newBlocksOf } from '../plan/new-blocks.js';
+import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
@@ -80,6 +81,11 @@ export function holdsSince(request: Request, step: number): boolean {
  */
 export function holdsBlocks({ container, numComputedTokens, load }: Request): boolean {
   return container === 'running' || (container !== null && (numComputedTokens > 0 || load !== null));
+}
+
+/** Whether a synchronous load of this very request was to fill the block. */
+export function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolean {
+  return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
 }
 
 /** The first token with KV in one of these blocks, as `placesOf` has it; -1 if none of them is the request's. */

@@ -46,7 +46,7 @@ export function failEntries(
     if (finish(s, request, FinishCode.error)) s.outputs.push(request, 0, 0, FinishCode.error);
   }
   if (ended.size === 0 || !s.config.deviations.evictOnStepFailure) return ended;
-  if (traceless || someSharerLeft(s, plan, ended)) forgetSince(s, plan);
+  if (traceless || someSharerLeft(s, plan, ended)) forgetSince(s, plan, NOBODY);
   else if (bad.size > 0) recomputeSharers(s, plan, bad, NOBODY);
   return ended;
 }

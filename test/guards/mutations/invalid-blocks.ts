@@ -80,10 +80,26 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F19',
     file: 'src/scheduler/loads/load-failure.ts',
-    find: '(traceless || someSharerLeft(s, plan, known))',
+    find: 'traceless || someSharerLeft(s, plan, known)',
     replace: 'someSharerLeft(s, plan, known)',
     test: inFlight,
     means: 'what a load left can be found where its row failed too',
+  },
+  {
+    failure: 'F21',
+    file: 'src/scheduler/loads/load-failure.ts',
+    find: '(isUnknown || hasLeft)',
+    replace: 'isUnknown',
+    test: inFlight,
+    means: 'what was computed behind a load can be found once its request was admitted again',
+  },
+  {
+    failure: 'F21',
+    file: 'src/scheduler/loads/load-failure.ts',
+    find: 'isUnknown ? new Set() : owners',
+    replace: 'new Set()',
+    test: inFlight,
+    means: 'a request that goes on behind its failed load is preempted as well',
   },
   {
     failure: 'F19',

@@ -210,3 +210,43 @@ describe('F21 a load fails, and then one that a later step in flight began behin
         expect(leftovers(driver.scheduler)).toEqual([]);
       });
 });
+
+// Pinned by: `hasLeft` in `failSyncLoads` (load-failure.ts).
+describe('F21 a load fails whose request was preempted and admitted again since, without the last block of its text', () => {
+  for (const how of WAYS)
+    it(`${how}: that block was computed from the load, and is not found`, () => {
+      const driver = new RemoteDriver(
+        { sent: { delayFree: true } },
+        { loadFailurePolicy: 'recompute', pipelineDepth: 3 },
+      );
+      // While somebody holds blocks, a reset forgets no prefix.
+      const sent = driver.add({ id: 'sent', prompt: prompt(5, 1), maxTokens: 1 });
+      driver.run(9, () => !driver.ends.get(sent)?.length);
+      driver.connector.instead.match = () => ({ numTokens: 8, async: false });
+      driver.broken = [0, 1];
+      const a = driver.add({ id: 'a', prompt: prompt(16), maxTokens: 3 });
+      scheduleWork(driver);
+      driver.broken = [];
+      const left = driver.blocks(a)[3];
+      driver.scheduler.resetPrefixCache({ resetRunning: true });
+      driver.connector.instead.match = () => ({ numTokens: 0, async: false });
+      // A hit spares the last token, and so the block in which it stands.
+      expect(scheduleWork(driver).numComputedTokens[0]).toBe(12);
+      expect(driver.blocks(a)).not.toContain(left);
+      driver.report = failure(how, a, driver.blocks(a)[0]);
+      driver.update();
+      driver.scheduler.verify();
+      driver.run(20, () => !driver.ends.get(a)?.length);
+      expectText(driver, a, 3);
+      const next = driver.add({ id: 'b', prompt: prompt(18), maxTokens: 3 });
+      expect(scheduleWork(driver).numComputedTokens[0]).toBe(16);
+      expect(driver.blocks(next)).not.toContain(left);
+      driver.run(9, () => !driver.ends.get(next)?.length);
+      expectText(driver, next, 3);
+      driver.sent(sent);
+      // The request itself went on where it was.
+      expect(driver.scheduler.stats().numPreemptions).toBe(1);
+      expect(driver.anomalies).toEqual({});
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+});

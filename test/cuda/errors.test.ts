@@ -59,18 +59,19 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
 
   it('has a code at whatever call it comes, and leaves nothing behind', async () => {
     const named = new Set<string>();
-    // The life makes some fifty calls, and asks as long as it waits.
-    const faults = Array.from({ length: 75 }, (_, at) => [`fail=${at + 1}`, `ask=${at + 1}`]).flat();
-    for (const fault of faults) {
-      plant(fault);
-      const error = await outcome();
-      plant('');
-      expect(await outcome(), `after ${fault}`).toBeNull();
-      if (error === null) continue;
-      expect(['ERR_BLOCKSTEP_CUDA', 'ERR_BLOCKSTEP_NO_MEMORY']).toContain(error.code);
-      const what = CALL.exec(error.message)?.[0] ?? '';
-      expect(what, error.message).not.toBe('');
-      named.add(what);
+    // The life makes some fifty calls, and asks as long as it waits, which on a busy machine is more often: its last call comes later then.
+    for (let at = 1; at <= 75 || (at <= 3000 && !named.has('launch of a digest')); at++) {
+      for (const fault of [`fail=${at}`, `ask=${at}`]) {
+        plant(fault);
+        const error = await outcome();
+        plant('');
+        expect(await outcome(), `after ${fault}`).toBeNull();
+        if (error === null) continue;
+        expect(['ERR_BLOCKSTEP_CUDA', 'ERR_BLOCKSTEP_NO_MEMORY']).toContain(error.code);
+        const what = CALL.exec(error.message)?.[0] ?? '';
+        expect(what, error.message).not.toBe('');
+        named.add(what);
+      }
     }
     expect([...named]).toEqual(
       expect.arrayContaining([

@@ -18,7 +18,15 @@ import {
   truncateLoad,
 } from './bad-blocks.js';
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
-import { droppedInFlight, firstTokenIn, holdsSince, isOwnLoad, placesOf, tokensKept } from './lost-places.js';
+import {
+  droppedInFlight,
+  endsWhole,
+  firstTokenIn,
+  holdsSince,
+  isOwnLoad,
+  placesOf,
+  tokensKept,
+} from './lost-places.js';
 
 /**
  * Takes reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds on the missing KV.
@@ -196,7 +204,6 @@ function failSyncLoads(
   const { missing } = plan;
   const { deviations, loadFailurePolicy } = s.config;
   const ends = loadFailurePolicy === 'fail';
-  const evicts = deviations.evictFailedLoads || ends;
   if (!deviations.sharersWait) failPrefixes(s, missing, failed);
   const bad = new Set(missing);
   const owners = new Set<Request>();
@@ -212,15 +219,14 @@ function failSyncLoads(
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
     request.numDraftTokens = 0;
-    // Who ends hands over nothing from a missing block on, whoever has to compute it; in vLLM all. An older load that failed may leave less.
-    const from = ends && deviations.evictFailedLoads ? firstToken : firstOwn;
+    // An older load that failed may leave less.
+    const from = endsWhole(s) ? firstToken : firstOwn;
     const kept = from < 0 ? before : tokensKept(s, request, from);
     request.numComputedTokens = Math.min(request.numComputedTokens, kept);
-    if (ends && deviations.evictFailedLoads) evictRow(s, request, from, bad);
+    if (from >= 0 && (ends || deviations.evictFailedLoads)) evictRow(s, request, from, bad);
     if (firstOwn < 0) continue;
     request.numCachedTokens = Math.min(request.numCachedTokens, request.numComputedTokens);
     owners.add(request);
-    if (evicts) evictRow(s, request, firstOwn, bad);
     // Of a request that computes everything again the rows may lack what its first tokens need.
     const lacks = firstOwn > 0 || plan.groups.length > 1 || droppedInFlight(s, request).length > 0;
     if (lacks && request.numComputedTokens === 0 && !ends) preemptByForce(s, request, plan);
@@ -259,9 +265,7 @@ function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: S
     const touched = findMissing(s, request, Number.POSITIVE_INFINITY, missing, marked);
     if (touched === null) continue;
     markFailed(s, request, request.load);
-    const { deviations, loadFailurePolicy } = s.config;
-    const isWhole = deviations.evictFailedLoads && loadFailurePolicy === 'fail';
-    const from = isWhole ? touched.firstToken : touched.firstOwn;
+    const from = endsWhole(s) ? touched.firstToken : touched.firstOwn;
     if (from >= 0) truncateLoad(s, request, from);
     failed.add(request);
   }

@@ -83,6 +83,11 @@ export function holdsBlocks({ container, numComputedTokens, load }: Request): bo
   return container === 'running' || (container !== null && (numComputedTokens > 0 || load !== null));
 }
 
+/** Whether a request that ends hands over nothing from a missing block on, whoever has to compute that; in vLLM it hands over all. */
+export function endsWhole({ config }: SchedulerState): boolean {
+  return config.loadFailurePolicy === 'fail' && config.deviations.evictFailedLoads;
+}
+
 /** Whether a synchronous load of this very request was to fill the block. */
 export function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolean {
   return syncLoads.some((load) => load.request === request && load.blocks.includes(block));

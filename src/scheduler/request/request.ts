@@ -210,8 +210,8 @@ export class Request {
   /** @internal */ deadlineIndex = -1;
   /** @internal */ forgetStopReason = false;
   /** @internal The connector could not say yet what it can load, and is asked again. */ asksLater = false;
-  /** @internal With `asksLater`: the step in which it was asked last, or the one before it was woken. */ askedStep =
-    -1;
+  /** @internal With `asksLater`: the step in which it was asked last, or the one before it was woken. */
+  askedStep = -1;
   /** @internal The connector was asked to stop sending its blocks. */ cancelled = false;
   /** @internal */ readonly grammarCalls: GrammarCalls | null;
 

@@ -7,7 +7,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F19',
     file: 'src/scheduler/loads/load-failure.ts',
-    find: 'if (evicts) evictRow(s, request, firstOwn, bad);',
+    find: 'if (from >= 0 && (ends || deviations.evictFailedLoads)) evictRow(s, request, from, bad);',
     replace: '',
     test,
     means: 'what did not come can be found',

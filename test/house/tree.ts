@@ -5,7 +5,8 @@ import ts from 'typescript';
 /** What each text imports, by the text: every rule asks, and trees with a planted fault share all other texts. */
 const specifiersOf = new Map<string, readonly string[]>();
 
-function specifiers(text: string): readonly string[] {
+/** What a TypeScript text imports, of types too, as it names it. */
+export function specifiers(text: string): readonly string[] {
   let found = specifiersOf.get(text);
   if (found === undefined) {
     found = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);

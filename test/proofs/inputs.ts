@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
-import ts from 'typescript';
+import { specifiers } from '../house/tree.js';
 import type { Proof } from './proofs.js';
 
 /** Files that every proof is made of: who compiles, runs and resolves the suites. */
@@ -57,8 +57,7 @@ export class Checkout {
   imports(path: string): readonly string[] {
     let found = this.#imports.get(path);
     if (found === undefined) {
-      const text = this.#read(path).toString('utf8');
-      const names = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);
+      const names = specifiers(this.#read(path).toString('utf8'));
       found = names.map((name) => this.#resolve(path, name)).filter((each) => each !== null);
       this.#imports.set(path, found);
     }

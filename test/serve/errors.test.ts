@@ -187,14 +187,19 @@ describe('a failure of the server', () => {
   });
 });
 
+/** A server with one seat, which is taken, and two places in its queue. */
+async function busy() {
+  const { post, engine } = await serve({ engine: { maxQueuedRequests: 2, maxNumSeqs: 1 }, latencyMs: 5 });
+  const abort = new AbortController();
+  const request = { prompt: PROMPT, max_tokens: 1000, stream: true };
+  const running = await post('/v1/completions', request, { signal: abort.signal });
+  await running.body?.getReader().read();
+  return { post, engine, request, abort };
+}
+
 describe('a full queue', () => {
   it('answers 429, and says when to come back; nothing of the request stays', async () => {
-    const options = { maxQueuedRequests: 2, maxNumSeqs: 1 };
-    const { post, engine } = await serve({ engine: options, latencyMs: 5 });
-    const abort = new AbortController();
-    const request = { prompt: PROMPT, max_tokens: 1000, stream: true };
-    const running = await post('/v1/completions', request, { signal: abort.signal });
-    await running.body?.getReader().read();
+    const { post, engine, request, abort } = await busy();
     const waiting = [1, 2].map(() => post('/v1/completions', request, { signal: abort.signal }));
     for (const each of waiting) await (await each).body;
     const full = await post('/v1/completions', { ...request, n: 2 });
@@ -208,12 +213,7 @@ describe('a full queue', () => {
   });
 
   it('ends the choices that it took before the one that it refuses', async () => {
-    const options = { maxQueuedRequests: 2, maxNumSeqs: 1 };
-    const { post, engine } = await serve({ engine: options, latencyMs: 5 });
-    const abort = new AbortController();
-    const request = { prompt: PROMPT, max_tokens: 1000, stream: true };
-    const running = await post('/v1/completions', request, { signal: abort.signal });
-    await running.body?.getReader().read();
+    const { post, engine, request, abort } = await busy();
     const submitted: string[] = [];
     const { submit } = engine;
     engine.submit = (input) => {

@@ -1,12 +1,18 @@
 /** A set of bounded size: what was added last stays, and what was added first is forgotten first. */
 export class BoundedSet<T> {
-  readonly #most: number;
+  #most: number;
   /** In the order in which they were added last. */
   readonly #items = new Set<T>();
 
   /** @param most items that are remembered */
   constructor(most: number) {
     this.#most = most;
+  }
+
+  /** Lowers the bound; a higher one changes nothing. @param most items that are remembered from now on */
+  bound(most: number): void {
+    this.#most = Math.min(this.#most, most);
+    this.#forget();
   }
 
   get size(): number {
@@ -21,11 +27,7 @@ export class BoundedSet<T> {
   add(item: T): void {
     this.#items.delete(item);
     this.#items.add(item);
-    if (this.#items.size <= this.#most) return;
-    for (const oldest of this.#items) {
-      this.#items.delete(oldest);
-      return;
-    }
+    this.#forget();
   }
 
   /** @returns whether the item was there */
@@ -35,5 +37,13 @@ export class BoundedSet<T> {
 
   clear(): void {
     this.#items.clear();
+  }
+
+  #forget(): void {
+    if (this.#items.size <= this.#most) return;
+    for (const oldest of this.#items) {
+      this.#items.delete(oldest);
+      if (this.#items.size <= this.#most) return;
+    }
   }
 }

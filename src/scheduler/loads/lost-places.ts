@@ -100,6 +100,29 @@ export function firstTokenIn(s: SchedulerState, request: Request, ids: ReadonlyS
 }
 
 /**
+ * Finds the missing blocks among those with KV of the first `numTokens` tokens of a request, and adds them to `marked`.
+ * @param marked missing blocks that a request before this one has to compute
+ * @returns `first`: id of the first missing block; `firstToken`: first token with KV in a missing block; `firstOwn`: the same of a block
+ * that was not marked, -1 if all were. Null if no block is missing
+ */
+export function findMissing(
+  s: SchedulerState,
+  request: Request,
+  numTokens: number,
+  missing: ReadonlySet<number>,
+  marked: Set<number>,
+): { firstOwn: number; first: number; firstToken: number } | null {
+  const found = placesOf(s, request, numTokens).filter(({ id }) => missing.has(id));
+  const own = found.filter(({ id }) => !marked.has(id));
+  for (const { id } of found) marked.add(id);
+  // What was let go and taken anew says nothing alone: that place may have been another load's.
+  const first = found.find(({ id }) => id > 0)?.id;
+  if (first === undefined) return null;
+  const firstOf = (places: typeof found): number => Math.min(...places.map((place) => place.firstToken));
+  return { first, firstToken: firstOf(found), firstOwn: own.length === 0 ? -1 : firstOf(own) };
+}
+
+/**
  * Tokens of a request that stay computed where a block is lost. With several KV cache groups none does: what is left of the blocks in front was
  * let go in some group (vLLM since #50388). In a group with a window the tokens behind need those in front of the block too.
  * @param firstToken the first token with KV in the lost block

@@ -67,12 +67,13 @@ it('what the store answers after a fence is written to no block, and the caches 
   expect(connector.stats()).toMatchObject({ openLookups: 0 });
 });
 
-it('the read of a request that has ended ends at once in a lane that stands still', async () => {
+/** A worker over eight blocks whose lanes stand still. @param numPlaces blocks that its staging has room for */
+function stepped(numPlaces: number): { worker: StoreWorker; lanes: SteppedLane[] } {
   const kept = new MemoryStore(2 ** 24);
   const kv = BlockArena.allocate({ numBlocks: 8, bytesPerBlock: 64 });
   const lanes: SteppedLane[] = [];
   const worker = new StoreWorker({
-    ...{ memory: { kv }, store: { open: () => Promise.resolve(kept) }, stagingBytes: 16 * 64 },
+    ...{ memory: { kv }, store: { open: () => Promise.resolve(kept) }, stagingBytes: numPlaces * 64 },
     makeLane: (...parts) => {
       lanes.push(new SteppedLane(...parts));
       return lanes[lanes.length - 1];
@@ -82,6 +83,11 @@ it('the read of a request that has ended ends at once in a lane that stands stil
     worker.shutdown();
     kv.dispose();
   });
+  return { worker, lanes };
+}
+
+it('the read of a request that has ended ends at once in a lane that stands still', async () => {
+  const { worker, lanes } = stepped(16);
   const isIdle = () => worker.stats().stagingBlocksInUse === 0;
   const settled = { step: 1, notBefore: 0 };
   const hashes = [1n, 2n, 3n];
@@ -108,20 +114,7 @@ it('the read of a request that has ended ends at once in a lane that stands stil
 });
 
 it('what waits for a place when a fence comes is read no more, and every copy ends', async () => {
-  const kept = new MemoryStore(2 ** 24);
-  const kv = BlockArena.allocate({ numBlocks: 8, bytesPerBlock: 64 });
-  const lanes: SteppedLane[] = [];
-  const worker = new StoreWorker({
-    ...{ memory: { kv }, store: { open: () => Promise.resolve(kept) }, stagingBytes: 4 * 64 },
-    makeLane: (...parts) => {
-      lanes.push(new SteppedLane(...parts));
-      return lanes[lanes.length - 1];
-    },
-  });
-  onTestFinished(() => {
-    worker.shutdown();
-    kv.dispose();
-  });
+  const { worker, lanes } = stepped(4);
   const orders = (job: number, blocks: readonly number[]) => ({
     ...{ space: 's', bytesPerBlock: 64, loads: [] },
     store: { job, hashes: blocks.map(BigInt), blocks: Int32Array.from(blocks) },

@@ -1,3 +1,5 @@
+import { BoundedSet } from '../../../base/collections/bounded-set.js';
+
 /**
  * The keys that the disk has, as far as the scheduler side knows. A disk that began empty has what was written since, so a miss is
  * answered at once. Of a disk that an earlier engine has filled only what was written or found since is known.
@@ -6,12 +8,10 @@
  * was forgotten costs a hit.
  */
 export class DiskKeys {
-  /** The one whose last use is longest ago first. */
-  readonly #keys = new Set<bigint>();
+  /** As many as the smallest disk has room for, by their last use. */
+  readonly #keys = new BoundedSet<bigint>(Number.POSITIVE_INFINITY);
   /** Ranks whose disk may have more than is known. */
   readonly #silent: Set<number>;
-  /** Most keys that are kept: as many as the smallest disk has room for. */
-  #most = Number.POSITIVE_INFINITY;
 
   constructor(ranks: readonly number[]) {
     this.#silent = new Set(ranks);
@@ -25,7 +25,7 @@ export class DiskKeys {
   /** A rank says how its disk has begun. @param numBlocks most blocks that it has room for */
   begin(rank: number, isEmpty: boolean, numBlocks: number): void {
     if (isEmpty) this.#silent.delete(rank);
-    this.#most = Math.min(this.#most, numBlocks);
+    this.#keys.bound(numBlocks);
   }
 
   has(key: bigint): boolean {
@@ -34,13 +34,7 @@ export class DiskKeys {
 
   /** A key was written, found or read on every rank. */
   add(key: bigint): void {
-    this.#keys.delete(key);
     this.#keys.add(key);
-    if (this.#keys.size <= this.#most) return;
-    for (const oldest of this.#keys) {
-      this.#keys.delete(oldest);
-      break;
-    }
   }
 
   /** A key could not be read. */

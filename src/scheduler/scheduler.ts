@@ -1,5 +1,6 @@
 import type { Authority } from './authority/authority.js';
 import { chooseAuthority } from './authority/choose-authority.js';
+import { resetPrefixCache } from './calls/prefix-reset.js';
 import { add, addChunk, endSession, giveBack } from './calls/request-calls.js';
 import { SchedulerCalls } from './calls/scheduler-calls.js';
 import { complete, fenceTransfers, hold, updateTransfers } from './calls/transfer-calls.js';
@@ -7,7 +8,6 @@ import * as take from './calls/validate.js';
 import type { ConnectorOutput } from './connector/connector.js';
 import { type TakenOutput, takeOutput } from './connector/connector-output.js';
 import { finishFromOutside } from './life/finish.js';
-import { resetPrefixCache } from './life/prefix-reset.js';
 import type { SchedulerOptions } from './options/options.js';
 import type { ResetOptions, ResetResult } from './options/reset.js';
 import { resolveOptions } from './options/resolve-options.js';

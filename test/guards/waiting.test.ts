@@ -163,6 +163,24 @@ describe('F61 a request that was asked about for the last time still waits for i
   }
 });
 
+// Pinned by: `askGrammar` (expiry.ts).
+it('F61 a request whose grammar is compiled finds no seat: the deadline of its grammar does not end it', () => {
+  const { driver, clock } = timed({ maxNumSeqs: 1, deadlines: { grammar: 100 } });
+  const runs = driver.add({ id: 'runs', prompt: prompt(8, 1), maxTokens: 9 });
+  driver.step();
+  const handle = driver.add({ id: 'g', prompt: prompt(9), maxTokens: 3, grammar: new FakeGrammar() });
+  driver.step();
+  clock.now += 200;
+  driver.step();
+  expect(driver.request(handle).waitReason).toBe('admission');
+  driver.scheduler.verify();
+  driver.run();
+  expectText(driver, runs, 9);
+  expectText(driver, handle, 3);
+  expect(driver.scheduler.stats().grammarTimeouts).toBe(0);
+  expect(leftovers(driver.scheduler)).toEqual([]);
+});
+
 // Pinned by: `mayBeAsked` (expiry.ts); `askedStep` in `waitForConnector` and `wake` (wait-for-connector.ts).
 describe('F61 a request whose connector is to be asked again finds no seat', () => {
   /** `a` was asked about, and `runs` has taken the only seat. Nobody looks at `a` for longer than `deadlines.load`. */

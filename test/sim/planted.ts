@@ -12,6 +12,7 @@ import { PIPELINE_PLANTS } from './pipeline/plants.js';
 import { PLANTS } from './plants.js';
 import { RULE_PLANTS } from './rule-plants.js';
 import { type Plant, plantInto } from './shared/plant.js';
+import { WAIT_PLANTS } from './wait-plants.js';
 
 /** Also where this file was compiled, the sources are what is planted into. */
 const ROOT = packageRoot();
@@ -19,6 +20,7 @@ const ROOT = packageRoot();
 /** All plants: those that the simulation of the scheduler must find, that of the engine, and that of pipelines. */
 export const ALL_PLANTS: readonly Plant[] = [
   ...PLANTS,
+  ...WAIT_PLANTS,
   ...GROUP_PLANTS,
   ...RULE_PLANTS,
   ...BORROW_PLANTS,

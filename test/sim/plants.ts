@@ -154,13 +154,6 @@ export const PLANTS: readonly Plant[] = [
     replacement: '    void waits;\n    void waitAgain;\n',
   },
   {
-    name: 'wait-again-deadline',
-    why: 'a load held again after it was done has no deadline',
-    file: 'src/scheduler/loads/hold.ts',
-    text: '  startDeadline(s, request, s.config.deadlines.load);\n',
-    replacement: '',
-  },
-  {
     name: 'cancel-oldest',
     why: 'an abort by id stops the sending of the oldest request of that id',
     file: 'src/scheduler/life/abort.ts',
@@ -247,7 +240,7 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'F41',
     why: 'a tier that kept its content counts as reset',
-    file: 'src/scheduler/life/prefix-reset.ts',
+    file: 'src/scheduler/calls/prefix-reset.ts',
     text: 'const ok = local && connector !== false;',
     replacement: 'const ok = local;',
   },
@@ -302,37 +295,6 @@ export const PLANTS: readonly Plant[] = [
     replacement: 'const kept = request.numTokens;',
   },
   {
-    name: 'queue-deadline',
-    why: 'a preempted request may stand in the queue for ever',
-    file: 'src/scheduler/life/preempt.ts',
-    text: '  enterQueue(s, request);\n',
-    replacement: '  void enterQueue;\n',
-  },
-  {
-    name: 'request-timeout',
-    why: 'the time of a session begins only with the turn of a chunk',
-    file: 'src/scheduler/life/chunks.ts',
-    text: 'limitWhole(s, request, chunk.addedAt);',
-    replacement: 'limitWhole(s, request, s.now);',
-  },
-  {
-    name: 'input-deadline',
-    why: 'a session waits for its next chunk for ever',
-    file: 'src/scheduler/life/chunks.ts',
-    text: `  startDeadline(s, request, s.config.deadlines.streamingInput);
-`,
-    replacement: '',
-  },
-  {
-    name: 'grammar-deadline',
-    why: 'a request waits for its grammar for ever',
-    file: 'src/scheduler/life/add-request.ts',
-    text: `  startDeadline(s, request, s.config.deadlines.grammar);
-`,
-    replacement: `  void startDeadline;
-`,
-  },
-  {
     name: 'adapters',
     why: 'more adapters run in a step than fit',
     file: 'src/scheduler/schedule/line.ts',
@@ -381,20 +343,6 @@ export const PLANTS: readonly Plant[] = [
     file: 'src/scheduler/schedule/waiting-pass.ts',
     text: '  if (lacksRow && reclaimRow(s)) return true;\n',
     replacement: '  void reclaimRow;\n',
-  },
-  {
-    name: 'connector-deadline',
-    why: 'a connector may ask for patience for ever',
-    file: 'src/scheduler/life/wait-for-connector.ts',
-    text: 'const { load } = s.config.deadlines;',
-    replacement: 'const load = 0;',
-  },
-  {
-    name: 'asked-for-the-last-time',
-    why: 'a request that its connector is not asked about any more still waits for it',
-    file: 'src/scheduler/life/wait-for-connector.ts',
-    text: '  request.asksLater = false;\n',
-    replacement: '',
   },
   {
     name: 'failed-again',

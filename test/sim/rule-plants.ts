@@ -89,7 +89,7 @@ export const RULE_PLANTS: readonly Plant[] = [
   {
     name: 'rule-preemptedIds',
     why: 'a plan does not name whom a reset preempted',
-    file: 'src/scheduler/life/prefix-reset.ts',
+    file: 'src/scheduler/calls/prefix-reset.ts',
     text: "if (s.config.preemptedIds === 'sinceLast') s.resetVictims.push(request);",
     replacement: '',
   },

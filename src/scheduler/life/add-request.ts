@@ -4,7 +4,8 @@ import { Request, type TakenRequest } from '../request/request.js';
 import { Session } from '../request/session.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { parkSession } from './chunks.js';
-import { enterQueue, limitWhole, startDeadline } from './deadlines.js';
+import { enterQueue, limitWhole } from './deadlines.js';
+import { waitForGrammar } from './wait-for-grammar.js';
 
 /**
  * Queues a new request (vLLM `add_request`). A request with a grammar waits among the skipped until its grammar is
@@ -33,13 +34,8 @@ function enter(s: SchedulerState, request: Request): void {
   s.backlog.enter(request, s.now);
   enterQueue(s, request);
   limitWhole(s, request, s.now);
-  if (request.grammar === null) {
-    s.queues.pushWaiting(request);
-    return;
-  }
-  request.status = 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR';
-  s.queues.pushSkipped(request);
-  startDeadline(s, request, s.config.deadlines.grammar);
+  if (request.grammar === null) s.queues.pushWaiting(request);
+  else waitForGrammar(s, request);
 }
 
 /**

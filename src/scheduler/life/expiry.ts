@@ -3,6 +3,7 @@ import { FinishCode } from '../request/status.js';
 import type { WaitReason } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { endUnreported, quarantine } from './finish.js';
+import { endGrammarWait } from './wait-for-grammar.js';
 
 /**
  * Ends with `error` every unfinished request whose wait, queueing or whole life has passed its deadline. Quarantines
@@ -22,6 +23,7 @@ export function endExpired(s: SchedulerState): void {
       s.deadlines.stop(request);
       continue;
     }
+    if (askGrammar(s, request)) continue;
     request.failure = countTimeout(s, request);
     endUnreported(s, request, FinishCode.error);
   }
@@ -34,6 +36,17 @@ export function endExpired(s: SchedulerState): void {
 function mayBeAsked({ queues }: SchedulerState, request: Request): boolean {
   const { asksLater, deadline, waitDeadline } = request;
   return asksLater && waitDeadline === deadline && !queues.deferred.has(request);
+}
+
+/**
+ * Asks a grammar whose deadline has passed once more: perhaps no step has reached its request since it was compiled.
+ * @returns whether this deadline ends nobody: the grammar is compiled, or it failed
+ */
+function askGrammar(s: SchedulerState, request: Request): boolean {
+  const { status, deadline, waitDeadline } = request;
+  const waits = status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR' && waitDeadline === deadline;
+  if (!waits) return false;
+  return endGrammarWait(s, request) || request.isFinished || s.failedGrammars.has(request);
 }
 
 /**

@@ -1,9 +1,8 @@
-import { stopDeadline } from '../life/deadlines.js';
-import { endUnreported } from '../life/finish.js';
 import { endLoading } from '../life/loading.js';
+import { endGrammarWait } from '../life/wait-for-grammar.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
-import { FinishCode, isBlocked } from '../request/status.js';
+import { isBlocked } from '../request/status.js';
 import { dropZombie } from '../state/guards.js';
 import type { RequestQueue } from '../state/request-queue.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -77,17 +76,5 @@ function isFull({ config }: SchedulerState, { session, numTokens }: Request): bo
  */
 function promote(s: SchedulerState, request: Request): boolean {
   if (request.status === 'WAITING_FOR_REMOTE_KVS') return endLoading(s, request);
-  if (request.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') return false;
-  if (s.failedGrammars.has(request)) return false;
-  const ready = s.grammars.askReady(request);
-  if (ready === 0) return false;
-  if (ready !== 1) {
-    if (s.config.grammarFailures === 'update') s.failedGrammars.add(request);
-    else endUnreported(s, request, FinishCode.error);
-    return false;
-  }
-  stopDeadline(s, request);
-  request.status = 'WAITING';
-  request.waitingSince = s.now;
-  return true;
+  return request.status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR' && endGrammarWait(s, request);
 }

@@ -6,7 +6,7 @@ const children = 'test/guards/children.test.ts';
 export const mutations: readonly Mutation[] = [
   {
     failure: 'F40',
-    file: 'src/scheduler/life/prefix-reset.ts',
+    file: 'src/scheduler/calls/prefix-reset.ts',
     find: 'const local = !isKept && s.core.native.reset();',
     replace:
       "const local = !isKept && s.core.native.reset();\n  if (!local && resetRunning) throw new Error('blocks are in use');",
@@ -15,7 +15,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F40',
-    file: 'src/scheduler/life/prefix-reset.ts',
+    file: 'src/scheduler/calls/prefix-reset.ts',
     find: 'const all = [...s.requests.values(), ...s.draining, ...s.quarantined];',
     replace: 'const all = [...s.requests.values()];',
     test: reset,
@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F40',
-    file: 'src/scheduler/life/prefix-reset.ts',
+    file: 'src/scheduler/calls/prefix-reset.ts',
     find: 'keptBlocks !== null || hasRows',
     replace: '(keptBlocks !== null && slot < 0) || hasRows',
     test: reset,
@@ -31,7 +31,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F41',
-    file: 'src/scheduler/life/prefix-reset.ts',
+    file: 'src/scheduler/calls/prefix-reset.ts',
     find: 'const ok = local && connector !== false;',
     replace: 'const ok = local;',
     test: reset,
@@ -39,7 +39,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F41',
-    file: 'src/scheduler/life/prefix-reset.ts',
+    file: 'src/scheduler/calls/prefix-reset.ts',
     find: 'const connector = local && resetConnector ? (s.connector?.askReset() ?? null) : null;',
     replace: 'const connector = resetConnector ? (s.connector?.askReset() ?? null) : null;',
     test: reset,

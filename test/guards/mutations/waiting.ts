@@ -52,6 +52,14 @@ export const mutations: readonly Mutation[] = [
     means: 'what the connector is not asked about any more waits to be woken by it',
   },
   {
+    failure: 'F61',
+    file: 'src/scheduler/life/expiry.ts',
+    find: 'if (!waits) return false;',
+    replace: 'if (waits || !waits) return false;',
+    test,
+    means: 'a request waits for a seat, and the deadline of its grammar ends it',
+  },
+  {
     failure: 'F62',
     file: 'src/scheduler/life/add-request.ts',
     find: '  limitWhole(s, request, s.now);\n',

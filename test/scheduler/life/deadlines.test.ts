@@ -95,7 +95,7 @@ describe('a request that waits for its grammar', () => {
     clock.now = 1100;
     driver.update(driver.schedule());
     expect(driver.ends.get(handle)).toEqual(['error']);
-    expect(grammar.asked).toEqual(['ready']);
+    expect(grammar.asked).toEqual(['ready', 'ready']);
     expect(request.failure).toBe('waited 100 ms for its grammar');
     expect(driver.scheduler.stats()).toMatchObject({ grammarTimeouts: 1 });
     expect(driver.scheduler.stats().anomalies).toEqual({});
@@ -116,9 +116,47 @@ describe('a request that waits for its grammar', () => {
     expect(driver.ends.get(handle)).toEqual(['length']);
   });
 
+  it('runs if the grammar was ready when its time was over, and no step had reached the request', () => {
+    const { driver, clock } = timed({ deadlines: { grammar: 100 }, maxNumSeqs: 1 });
+    const runs = driver.add({ id: 'runs', maxTokens: 9 });
+    driver.step();
+    const grammar = new FakeGrammar();
+    const handle = driver.add({ id: 'g', maxTokens: 3, grammar });
+    driver.step();
+    expect(grammar.asked).toEqual([]);
+    clock.now += 200;
+    driver.step();
+    expect(grammar.asked).toEqual(['ready']);
+    expect(driver.request(handle).waitReason).toBe('admission');
+    driver.scheduler.verify();
+    driver.run();
+    expect([driver.ends.get(runs), driver.ends.get(handle)]).toEqual([['length'], ['length']]);
+    expect(driver.scheduler.stats().grammarTimeouts).toBe(0);
+  });
+
+  for (const grammarFailures of ['schedule', 'update'] as const) {
+    it(`${grammarFailures}: ends with what its grammar threw when its time was over`, () => {
+      const { driver, clock } = timed({ deadlines: { grammar: 100 }, maxNumSeqs: 1, grammarFailures });
+      driver.add({ id: 'runs', maxTokens: 9 });
+      driver.step();
+      const grammar = new FakeGrammar();
+      grammar.ready = () => {
+        throw new Error('no such grammar');
+      };
+      const handle = driver.add({ id: 'g', maxTokens: 3, grammar });
+      const request = driver.request(handle);
+      clock.now += 200;
+      driver.run();
+      expect(driver.ends.get(handle)).toEqual(['error']);
+      expect(request.failure).toContain('no such grammar');
+      expect(driver.scheduler.stats()).toMatchObject({ grammarTimeouts: 0 });
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    });
+  }
+
   it('is ended while everything is paused, too', () => {
     const { driver, clock } = timed({ deadlines: { grammar: 100 } });
-    const handle = driver.add({ id: 'g', grammar: new FakeGrammar() });
+    const handle = driver.add({ id: 'g', grammar: new FakeGrammar({ notReady: 1000 }) });
     driver.scheduler.pause('all');
     clock.now = 1100;
     driver.update(driver.schedule());

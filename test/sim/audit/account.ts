@@ -17,6 +17,8 @@ export class Account {
   hasContinued = false;
   /** It waits for its grammar since then; -1 = it does not, or not any more. */
   grammarSince = -1;
+  /** Its grammar was asked last at that time whether it is ready; -1 = never. */
+  grammarAskedAt = -1;
   /** It stands in the queue since then; -1 = it runs, or waits for its next chunk. */
   queuedSince = -1;
   /** Its time runs since then: it was added, or the chunk came that is answered now; -1 = it waits for its next chunk. */

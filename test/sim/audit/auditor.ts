@@ -192,11 +192,11 @@ export class Auditor {
     const account = this.ledger.account(handle);
     if (account.mayFail !== null || account.isDoomed || this.ledger.lateFor(account) !== null) return 'error';
     const { loadDeadline, maxModelLen } = rules;
-    const { waitedSince, waitedUntil, conversation, grammarSince } = account;
+    const { waitedSince, waitedUntil, conversation, grammarSince, grammarAskedAt } = account;
     const isOver = (since: number, deadline: number): boolean =>
       since >= 0 && deadline > 0 && now - since >= deadline;
     if (isOver(conversation?.idleSince ?? -1, rules.inputDeadline)) return 'error';
-    if (isOver(grammarSince, rules.grammarDeadline)) return 'error';
+    if (grammarAskedAt === now && isOver(grammarSince, rules.grammarDeadline)) return 'error';
     if (account.askedIn === this.ledger.numPlans && isOver(account.askingSince, loadDeadline)) return 'error';
     const waited = (waitedUntil < 0 ? now : waitedUntil) - waitedSince;
     if (waitedSince >= 0 && loadDeadline > 0 && waited >= loadDeadline) return 'error';

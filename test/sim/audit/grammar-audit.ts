@@ -14,6 +14,8 @@ export class GrammarAudit {
     const account = this.#asked(handle);
     if (account.grammarSince < 0)
       throw new Violation('I2', `the grammar of ${account.name} is asked again whether it is ready`);
+    account.grammarAskedAt = this.#ledger.now;
+    if (answer !== false) account.grammarSince = -1;
     if (answer === null && this.#ledger.rules.version.failsWithUpdate) this.#failsLater(account);
     else if (answer === null) this.#failed(account);
   }

@@ -1,10 +1,10 @@
 import { hasRows } from '../../core/rows.js';
+import { preemptByReset, releaseFenced } from '../life/preempt.js';
+import { reclaimAllSessions } from '../life/reclaim.js';
 import { numSinkBlocks } from '../options/options.js';
 import type { ResetOptions, ResetResult } from '../options/reset.js';
 import { noteForgotten } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { preemptByReset, releaseFenced } from './preempt.js';
-import { reclaimAllSessions } from './reclaim.js';
 
 const NO_BLOCKS = new Int32Array(0);
 

@@ -29,14 +29,9 @@ export interface RepeatedSteps {
 
 /** Whether the options allow steps that are repeated: nobody is asked, told or shown anything in a plain step. */
 export function mayRepeat({ config, connector, kvEvents, core }: SchedulerState): boolean {
-  const { log, strict, reportBlocks } = config;
+  const { log, reportBlocks } = config;
   return (
-    connector === null &&
-    kvEvents === null &&
-    core.backend.name === 'host' &&
-    log === null &&
-    !strict &&
-    !reportBlocks
+    connector === null && kvEvents === null && core.backend.name === 'host' && log === null && !reportBlocks
   );
 }
 
@@ -189,9 +184,10 @@ export class Repeat implements RepeatedSteps {
     );
   }
 
-  /** Whether somebody waits and finds a seat. */
+  /** Whether somebody waits and finds a seat, or in strict mode is to be checked. */
   #mayAdmit(): boolean {
     const { queues, config } = this.#s;
-    return queues.running.length < config.maxNumSeqs && queues.nextQueue() !== null;
+    const isFull = queues.running.length >= config.maxNumSeqs && !config.strict;
+    return !isFull && queues.nextQueue() !== null;
   }
 }

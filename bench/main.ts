@@ -26,6 +26,7 @@ import { type Effort, quickened } from './rows/measure.js';
 import { defaultFile, type Results, readResults, SCHEMA, writeResults } from './rows/results.js';
 import { GROUPS, type Group, type Row } from './rows/row.js';
 import { renderRows, renderVerdicts } from './rows/table.js';
+import { compareBuilds } from './vs/main.js';
 
 function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
   const effort = (full: Effort) => (quick ? quickened(full) : full);
@@ -84,7 +85,12 @@ function pagePath({ report, from, out }: Options): string | null {
 }
 
 async function main(): Promise<void> {
-  const options = readOptions(process.argv.slice(2));
+  const args = process.argv.slice(2);
+  if (args.some((arg) => /^--vs(=|$)/.test(arg))) {
+    compareBuilds(args);
+    return;
+  }
+  const options = readOptions(args);
   if (options === null) {
     console.log(HELP);
     return;
@@ -96,7 +102,7 @@ async function main(): Promise<void> {
   try {
     const results = options.from === null ? await measureAll(options) : readResults(options.from);
     if (page === null || library === null) return;
-    page.write(new TextEncoder().encode(benchPage(results, library, process.argv.slice(2))));
+    page.write(new TextEncoder().encode(benchPage(results, library, args)));
     page.commit();
     console.log(`written to ${page.path}`);
   } finally {

@@ -36,6 +36,8 @@ Measures what the scheduler itself costs, prints tables, and writes the figures
 to bench/results/<date>-<commit>-<machine>.json.
 
 Options:
+  --vs CHECKOUT    instead: this build beside another one, by turns in one process.
+                   This is how a change is judged; --vs CHECKOUT --help says more
   --only GROUP     measure one group, and the calibration
   --quick          far fewer samples: the p99 is rough
   --out FILE       write the figures to FILE

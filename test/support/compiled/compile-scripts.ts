@@ -30,6 +30,7 @@ const SCRIPTS = [
   ...sources('test/parity/reference'),
   ...sources('test/sim'),
   'bench/main.ts',
+  'bench/vs/pair.ts',
   'examples/pipeline.ts',
   'test/connectors/lease/process/child.ts',
   'test/connectors/offload/disk-writer.ts',

@@ -33,6 +33,8 @@ export class Mixed {
   readonly #random = new Random(2);
   readonly #result = { tokens: new Int32Array(SEQUENCES).fill(7), counts: new Int32Array(SEQUENCES) };
   #added = 0;
+  /** Tokens that the last step computed. */
+  scheduled = 0;
 
   /** Adds requests until the waiting queue is full. */
   refill(): void {
@@ -48,6 +50,7 @@ export class Mixed {
     const start = performance.now();
     const plan = this.#scheduler.schedule();
     const planned = performance.now();
+    this.scheduled = plan.totalTokens;
     this.#answer(plan);
     const answered = performance.now();
     this.#scheduler.update(plan, this.#result);

@@ -31,6 +31,8 @@ const SCRIPTS = [
   ...sources('test/sim'),
   'bench/cases/lives-process.ts',
   'bench/main.ts',
+  'bench/peers/main.ts',
+  'bench/peers/ours.ts',
   'bench/tail/life.ts',
   'bench/vs/pair.ts',
   'examples/pipeline.ts',

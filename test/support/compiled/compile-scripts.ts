@@ -30,6 +30,7 @@ const SCRIPTS = [
   ...sources('test/parity/reference'),
   ...sources('test/sim'),
   'bench/cases/lives-process.ts',
+  'bench/docs/main.ts',
   'bench/main.ts',
   'bench/peers/main.ts',
   'bench/peers/ours.ts',

@@ -20,7 +20,9 @@ export class Figures {
 
   /** The figure itself: of a time its p50. */
   value(group: Group, name: string): string {
-    return shown(this.row(group, name)?.value);
+    const row = this.row(group, name);
+    if (row?.unit === 'tokens/s') return Math.round(row.value).toLocaleString('en-US');
+    return shown(row?.value);
   }
 
   of(group: Group, name: string, percentile: keyof Latency): string {

@@ -40,7 +40,7 @@ ${table(['running decodes', 'min', 'p50', 'p90', 'p99', 'p50 per request'], rows
 A mixed step (budget 8,192 tokens, 256 sequences, prompts of 512 to 2,048 tokens, outputs of 64 to 256, 16 requests waiting) takes
 ${figures.value('mixed', 'step')} at the median and ${figures.of('mixed', 'step', 'p99')} at p99. For comparison: a bare TypeScript loop with the branches of a decode over 256
 request objects took ${figures.bareLoop()} in the same run, and an empty call into native code ${figures.value('calibration', 'empty native call')}. A step of 256 allocates
-${figures.value('heap', 'step of 256')} bytes of the JavaScript heap in all, and ${figures.value('heap', 'step, per request')} for each request more.`;
+${figures.value('heap', 'step of 256')} bytes of the JavaScript heap in all, and ${figures.value('heap', 'step, per request')} for each request more; a figure around 0 says that none was found.`;
 }
 
 function lives(figures: Figures): string {

@@ -62,9 +62,3 @@ export class Figures {
 function shown(value: number | undefined): string {
   return value === undefined ? NONE : figure(value);
 }
-
-/** A table in Markdown: names in the first column, figures in the others. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const rule = head.map((_, column) => (column === 0 ? '---' : '---:'));
-  return [head, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
-}

@@ -1,4 +1,5 @@
-import { type Figures, table } from './figures.js';
+import { markdown } from '../rows/table.js';
+import type { Figures } from './figures.js';
 
 /**
  * The sections of the page. The words here have no figure that was measured: those come from the result alone.
@@ -35,7 +36,7 @@ function decode(figures: Figures): string {
 A whole step is \`schedule()\` and \`update()\`. Prompts have 512 tokens, blocks 16. "Evicting" means that each new block was a cached
 one, "depth 2" two steps in flight, "drafts 3" three speculative tokens per request, "64 transfers" 32 loads and 32 sends in flight.
 
-${table(['running decodes', 'min', 'p50', 'p90', 'p99', 'p50 per request'], rows)}
+${markdown(['running decodes', 'min', 'p50', 'p90', 'p99', 'p50 per request'], rows)}
 
 A mixed step (budget 8,192 tokens, 256 sequences, prompts of 512 to 2,048 tokens, outputs of 64 to 256, 16 requests waiting) takes
 ${figures.value('mixed', 'step')} at the median and ${figures.of('mixed', 'step', 'p99')} at p99. For comparison: a bare TypeScript loop with the branches of a decode over 256
@@ -54,7 +55,7 @@ function lives(figures: Figures): string {
 The mean of a step of 64 decodes, in schedulers that one process makes and disposes one after another. V8 compiles a step in the
 first of them, and again where a later one is unlike those before.
 
-${table(['', ...parts], rows)}`;
+${markdown(['', ...parts], rows)}`;
 }
 
 function operations(figures: Figures): string {
@@ -75,7 +76,7 @@ function operations(figures: Figures): string {
 
 Of a request of 2,048 tokens, which has 128 blocks, by the size of the pool:
 
-${table(['', '10k blocks', '100k', '1M'], rows)}
+${markdown(['', '10k blocks', '100k', '1M'], rows)}
 
 Adding such a request takes ${figures.value('operations', 'Scheduler.add, hashing')} with hashing and ${figures.value('operations', 'Scheduler.add, caching off')} without prefix caching. An added request holds
 ${figures.value('heap', 'held by an added request')} bytes of the JavaScript heap. Gathering the tables of a step for a model takes ${figures.value('tables', 'gather, 256')} for 256 rows and
@@ -103,11 +104,11 @@ With an executor that does nothing: p50 of a step; tokens per second through \`s
 listener (\`onOutput\` and \`take\`, as the server reads), and where only \`result()\` is awaited; delay of the event loop in
 milliseconds with \`for await\`.
 
-${table(['streams', 'bare scheduler', 'engine', 'with tables', 'tokens/s, every chunk', 'by a listener', 'result only', 'loop delay p99, ms'], rows)}
+${markdown(['streams', 'bare scheduler', 'engine', 'with tables', 'tokens/s, every chunk', 'by a listener', 'result only', 'loop delay p99, ms'], rows)}
 
 From step to step with 256 streams, by how they are read:
 
-${table(['', 'p50', 'p99'], ['every chunk', 'by a listener', 'every chunk, with garbage'].map(apart))}`;
+${markdown(['', 'p50', 'p99'], ['every chunk', 'by a listener', 'every chunk, with garbage'].map(apart))}`;
 }
 
 function server(part: (name: string) => string): string {
@@ -137,7 +138,7 @@ function groups(figures: Figures): string {
 A decode step of 256 requests, and \`schedule()\` with a prompt of 126,000 tokens that every group has cached. Goals: 1.5 times one group
 for two groups, 2 for four, and 2 for a hit of two.
 
-${table(['', 'µs', 'over one group'], rows)}`;
+${markdown(['', 'µs', 'over one group'], rows)}`;
 }
 
 function transfers(figures: Figures): string {
@@ -156,7 +157,7 @@ ${value('submit 128 blocks')}, and ${value('submit 1 block to an idle lane')} to
 The throughput of a host lane over that of \`memcpy\`, of the same blocks one by one where they are scattered, of all in one where they
 are one run:
 
-${table(['bytes of a block', ...sizes], [lane('scattered'), lane('in one run')])}`;
+${markdown(['bytes of a block', ...sizes], [lane('scattered'), lane('in one run')])}`;
 }
 
 function offload(part: (name: string) => string): string {
@@ -239,5 +240,5 @@ function budgets(figures: Figures): string {
 
 The budgets are those that we set ourselves before anything was built. One that is missed stays, and is said to be missed.
 
-${table(['budget', 'limit', 'measured', ''], figures.budgets())}`;
+${markdown(['budget', 'limit', 'measured', ''], figures.budgets())}`;
 }

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { scriptArguments } from '../../src/connectors/base/script-file.js';
 import { describeMachine, REPOSITORY, readMachine } from '../machine.js';
+import { quantile } from '../rows/quantile.js';
 import { figure, render } from '../rows/table.js';
 import { answerHelp } from '../usage.js';
 import { Peer } from './peer.js';
@@ -98,12 +99,6 @@ function rowOf({ peer, us, walls }: Runner, bare: Runner, pipe: number): string[
     mark + figure(p50 / quantile(bare.us ?? [], 0.5)),
     figure(quantile(walls, 0.5)),
   ];
-}
-
-/** By nearest rank. */
-function quantile(values: readonly number[], part: number): number {
-  const sorted = Float64Array.from(values).sort();
-  return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)];
 }
 
 /** A command for a shell. */

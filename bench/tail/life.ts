@@ -10,8 +10,8 @@ import { Cause, type Life, type TailCase } from './life-result.js';
  * Prints a line of JSON (`Life`). Arguments: the case, and the steps that count.
  */
 
-/** Steps before the first that counts: V8 has compiled the path by then. */
-const WARM_UP = 2000;
+/** Steps before the first that counts. What is called once a step is compiled after some 3,000 of them. */
+const WARM_UP = 4000;
 /** Steps in a row, before as many turns of the bare loop. */
 const SHARE = 50;
 

@@ -1,3 +1,4 @@
+import { quantile } from '../rows/quantile.js';
 import { Cause, type Life } from './life-result.js';
 
 /** What the tail of a workload is made of. */
@@ -68,10 +69,4 @@ export function tailOf(lives: readonly Life[]): Tail {
     slow,
     repeating,
   };
-}
-
-/** By nearest rank. */
-function quantile(values: readonly number[], part: number): number {
-  const sorted = Float64Array.from(values).sort();
-  return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)];
 }

@@ -1,4 +1,5 @@
 import { pathToFileURL } from 'node:url';
+import { quantile } from '../rows/quantile.js';
 import type * as Cases from './cases.js';
 import { type PairResult, PROBE, type Spread } from './pair-result.js';
 
@@ -60,14 +61,10 @@ async function measure(folders: readonly string[], name: string, turns: number):
     for (const { side, subject, times } of i % 2 === 0 ? made : made.toReversed())
       times.push(...(await onSide(side, () => subject.time(turn))));
   for (const { side, subject } of made) await onSide(side, () => subject.end());
-  const [first, second] = made.map(({ times }) => spread(times));
+  const [first, second] = made.map(
+    ({ times }): Spread => ({ p10: quantile(times, 0.1), p50: quantile(times, 0.5) }),
+  );
   return { first, second };
-}
-
-function spread(times: number[]): Spread {
-  const sorted = Float64Array.from(times).sort();
-  const at = (part: number): number => sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)];
-  return { p10: at(0.1), p50: at(0.5) };
 }
 
 const [first, second, name, turns] = process.argv.slice(2);

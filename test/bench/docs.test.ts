@@ -132,7 +132,11 @@ describe('the programs of the page', () => {
 describe('npm run bench:docs', () => {
   const main = scriptArguments(import.meta.url, '../../bench/docs/main');
   const docs = (args: readonly string[], env = {}) =>
-    spawnSync(process.execPath, [...main, ...args], { encoding: 'utf8', env: { ...process.env, ...env } });
+    spawnSync(process.execPath, [...main, ...args], {
+      encoding: 'utf8',
+      timeout: 30_000,
+      env: { ...process.env, ...env },
+    });
 
   it('makes the page of a result', () => {
     const file = join(temporaryFolder(), 'result.json');
@@ -155,13 +159,20 @@ describe('npm run bench:docs', () => {
     expect(newestWithParts(folder)).toBe(join(folder, '2026-01-02-b.json'));
   });
 
-  it('measures nothing in a checkout that is not the commit', () => {
-    // Git is asked about a repository that has no commit.
-    const { status, stderr } = docs(['--run'], { GIT_DIR: '/no/such/repository' });
-    expect([status, stderr]).toEqual([
-      1,
-      'bench:docs: --run wants a checkout without changes: the page names one commit\n',
-    ]);
+  it('measures nothing in a checkout that has no commit, or is not as its commit is', () => {
+    const refused = (env: Record<string, string>): void => {
+      const { status, stderr } = docs(['--run'], env);
+      const refusal = 'bench:docs: --run wants a checkout without changes: the page names one commit\n';
+      expect([status, stderr]).toEqual([1, refusal]);
+    };
+    refused({ GIT_DIR: '/no/such/repository' });
+    // Git is asked about another repository, whose one commit has none of the files.
+    const folder = temporaryFolder();
+    const git = (...args: string[]) =>
+      spawnSync('git', ['-c', 'user.name=a', '-c', 'user.email=b', ...args], { cwd: folder });
+    git('init');
+    git('commit', '--allow-empty', '-m', 'x');
+    refused({ GIT_DIR: join(folder, '.git'), GIT_WORK_TREE: REPOSITORY });
   });
 
   it.each([

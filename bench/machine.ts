@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { BLOCK_HASH } from '../src/core/native/block-hash.js';
 
 /** The machine, the versions and the commit that a result was measured with. */
 export interface Machine {
@@ -20,7 +21,7 @@ export interface Machine {
   dirty: boolean | null;
   /** ISO 8601, UTC. */
   date: string;
-  blockHash: 'SipHash-2-4-128';
+  blockHash: string;
 }
 
 /** The repository that the compiled benchmark belongs to. */
@@ -39,7 +40,7 @@ export function readMachine(): Machine {
     commit: git('rev-parse', 'HEAD'),
     dirty: status === null ? null : status.length > 0,
     date: new Date().toISOString(),
-    blockHash: 'SipHash-2-4-128',
+    blockHash: BLOCK_HASH,
   };
 }
 

@@ -1,4 +1,4 @@
-// The block hash: SipHash-2-4 with 128-bit output, chained from block to block.
+// The block hash: SipHash-1-3 with 128-bit output, chained from block to block.
 //
 // A block's hash covers its tokens and, through its parent's hash, everything before them:
 //
@@ -7,11 +7,18 @@
 // The parent's hash comes last in the message, so that the tokens, which are four fifths of the work, can be absorbed
 // without waiting for it. A secret seed makes it infeasible to choose tokens that collide. Messages are little endian
 // on every machine. vLLM chains its block hashes alike (hash_block_tokens).
+//
+// Stored blocks are found by these hashes: another function needs another BLOCK_HASH in src/core/native/block-hash.ts,
+// and another LOG_VERSION.
 #pragma once
 
 #include "types.h"
 
 namespace blockstep {
+
+/// Rounds for each word of a message, and rounds before each half of the output: the 1 and the 3 of SipHash-1-3.
+constexpr int kWordRounds = 1;
+constexpr int kFinalRounds = 3;
 
 /// The four words of SipHash's state, and the operations on them.
 struct SipState {
@@ -40,15 +47,14 @@ struct SipState {
 
   BLOCKSTEP_HD void absorb(u64 word) {
     v3 ^= word;
-    round();
-    round();
+    for (int i = 0; i < kWordRounds; ++i) round();
     v0 ^= word;
   }
 
   BLOCKSTEP_HD u64 squeeze(u64 tweak_v1, u64 tweak_v2) {
     v1 ^= tweak_v1;
     v2 ^= tweak_v2;
-    for (int i = 0; i < 4; ++i) round();
+    for (int i = 0; i < kFinalRounds; ++i) round();
     return v0 ^ v1 ^ v2 ^ v3;
   }
 
@@ -95,7 +101,7 @@ class SipHash {
   u64 length_ = 0;
 };
 
-/// SipHash-2-4-128 of `length` bytes. `seed` is the 16-byte key, lo its first eight bytes, little endian; the result's
+/// SipHash-1-3-128 of `length` bytes. `seed` is the 16-byte key, lo its first eight bytes, little endian; the result's
 /// lo is the first eight bytes of the published output.
 BLOCKSTEP_HD inline Key siphash128(Key seed, const void* bytes, u64 length) {
   SipHash hash(seed);

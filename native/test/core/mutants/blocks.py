@@ -46,6 +46,13 @@ MUTANTS = [
         ('unpin queues what is still held', 'state.blocks[id].ref == 0 && state.blocks[id].place == i + 1',
          'state.blocks[id].place == i + 1'),
     ]),
+    ('index', 'core/blocks/fetch_ahead.h', [
+        ('fetches past the end', 'if (i + ahead < count)', 'if (i + ahead <= count)'),
+        ('fetches past the end of a short list', 'at < ahead && at < count', 'at < ahead'),
+    ]),
+    ('index', 'core/blocks/prefix_index.h', [
+        ('a locked bucket is no block', 'state.blocks[*bucket_at(at) & ~kLock]', 'state.blocks[*bucket_at(at)]'),
+    ]),
     ('core', 'core/blocks/free_queue.h', [
         ('live bits before the first place', 'bits &= ~0u << (from & 31);\n    if (word == last)',
          ';\n    if (word == last)'),

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { PendingOp } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';
 import { BLOCK_HASH } from '../../src/core/native/block-hash.js';
 import { BenchCore, range } from '../support/core-bench.js';
@@ -59,29 +60,52 @@ function bytesOf(hash: bigint): string {
   return bytes.toString('hex');
 }
 
+/** The hashes of the full blocks of a prompt, by the function that `BLOCK_HASH` names. */
+function hashesOf(hashSeed: Uint8Array, blockSize: number, tokens: readonly number[]): bigint[] {
+  const rounds = /^SipHash-(\d)-(\d)-128$/.exec(BLOCK_HASH);
+  const [c, d] = [Number(rounds?.[1]), Number(rounds?.[2])];
+  let hash = sipHash(c, d, hashSeed, new Uint8Array(0));
+  return range(Math.floor(tokens.length / blockSize)).map((index) => {
+    const message = Buffer.alloc(4 * blockSize + 16);
+    const own = tokens.slice(index * blockSize, (index + 1) * blockSize);
+    for (const [i, token] of own.entries()) message.writeInt32LE(token, 4 * i);
+    message.set(Buffer.from(bytesOf(hash), 'hex'), 4 * blockSize);
+    hash = sipHash(c, d, hashSeed, message);
+    return hash;
+  });
+}
+
 describe('the hash of a block', () => {
   it.each(PUBLISHED)('the plain SipHash-$c-$d gives what is published for $length bytes', (vector) => {
     const { c, d, length, output } = vector;
     expect(bytesOf(sipHash(c, d, Uint8Array.from(range(16)), Uint8Array.from(range(length))))).toBe(output);
   });
 
-  it('is that function which its name says, of the tokens and the hash before', () => {
-    const rounds = /^SipHash-(\d)-(\d)-128$/.exec(BLOCK_HASH);
-    const [c, d] = [Number(rounds?.[1]), Number(rounds?.[2])];
+  it.each([4, 5])('is that function which its name says, with blocks of %i tokens', (blockSize) => {
     const hashSeed = Uint8Array.from(range(16, 3));
-    for (const blockSize of [4, 5]) {
-      using core = new BenchCore(loadAddon(), { hashSeed, blockSize });
-      const tokens = range(3 * blockSize, 70_000);
-      const slot = core.open(tokens);
-      let hash = sipHash(c, d, hashSeed, new Uint8Array(0));
-      for (const index of range(3)) {
-        const message = Buffer.alloc(4 * blockSize + 16);
-        const own = tokens.slice(index * blockSize, (index + 1) * blockSize);
-        for (const [i, token] of own.entries()) message.writeInt32LE(token, 4 * i);
-        message.set(Buffer.from(bytesOf(hash), 'hex'), 4 * blockSize);
-        hash = sipHash(c, d, hashSeed, message);
-        expect(core.native.blockHash(slot, index)).toBe(hash);
-      }
+    using core = new BenchCore(loadAddon(), { hashSeed, blockSize });
+    const tokens = range(3 * blockSize, 70_000);
+    const slot = core.open(tokens);
+    const hashes = range(3).map((index) => core.native.blockHash(slot, index));
+    expect(hashes).toEqual(hashesOf(hashSeed, blockSize, tokens));
+  });
+
+  // Up to seven blocks fill in a step, of requests of different lengths: as many as fill all lanes, fewer, and more.
+  it.each(range(7, 1))('is the same where %i requests fill one in the same step', (count) => {
+    const hashSeed = Uint8Array.from(range(16, 5));
+    using core = new BenchCore(loadAddon(), { hashSeed, numRows: 7 });
+    const prompts = range(count).map((i) => range(i % 2 === 0 ? 3 : 7, 1000 * i));
+    const slots = prompts.map((tokens) => core.start(tokens));
+    for (const [i, slot] of slots.entries()) {
+      prompts[i].push(i);
+      core.push(PendingOp.append, slot, i);
+      core.entry(i, slot, prompts[i].length - 1, 1);
     }
+    expect(core.native.run(0, 0, count)).toBe(count);
+    for (const [i, slot] of slots.entries()) {
+      const hashes = hashesOf(hashSeed, 4, prompts[i]);
+      expect(hashes.map((_, index) => core.native.publishedHash(core.blocks(slot)[index]))).toEqual(hashes);
+    }
+    core.native.verify();
   });
 });

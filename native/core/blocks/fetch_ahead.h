@@ -6,11 +6,8 @@
 
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define BLOCKSTEP_FETCH(address) __builtin_prefetch(address)
-// GCC drops the call of a function that only fetches: it knows of no effect of it.
-#define BLOCKSTEP_INLINED [[gnu::always_inline]]
 #else
 #define BLOCKSTEP_FETCH(address) static_cast<void>(address)
-#define BLOCKSTEP_INLINED
 #endif
 
 namespace blockstep {
@@ -35,7 +32,7 @@ BLOCKSTEP_HD constexpr bool fetches_ahead(const T&, [[maybe_unused]] const State
 }
 
 /// In round `i` of a loop over `count` items: fetches the line at address(i + ahead), and in the first round also those of
-/// the items before that one.
+/// the items before that one. Not inlined, it would be dropped: a fetch is no effect that GCC knows of.
 template <class Address>
 BLOCKSTEP_HD BLOCKSTEP_INLINED inline void fetch(u32 i, u32 count, u32 ahead, const Address& address) {
   if (i == 0) {

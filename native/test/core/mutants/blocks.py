@@ -46,6 +46,12 @@ MUTANTS = [
         ('unpin queues what is still held', 'state.blocks[id].ref == 0 && state.blocks[id].place == i + 1',
          'state.blocks[id].place == i + 1'),
     ]),
+    ('hash', 'host/requests/hash_lanes.cc', [
+        ('a token of the next lane', 'words[lane] = word;', 'words[lane ^ 1] = word;'),
+        ('the parent of the first lane', 'lo[lane] = blocks[lane].hashes[0].lo;', 'lo[lane] = blocks[0].hashes[0].lo;'),
+        ('lanes that are not full', 'blocks.size / kLanes * kLanes', 'blocks.size'),
+        ('what is left over is not hashed', 'at < blocks.size; ++at', 'at < 0; ++at'),
+    ]),
     ('index', 'core/blocks/fetch_ahead.h', [
         ('fetches past the end', 'if (i + ahead < count)', 'if (i + ahead <= count)'),
         ('fetches past the end of a short list', 'at < ahead && at < count', 'at < ahead'),

@@ -133,24 +133,30 @@ BLOCKSTEP_HD inline Key chain_root(Key seed, const void* adapter, u32 adapter_le
   return hash.finish();
 }
 
-/// The hash of one block: the `lo` and `hi` that come in are those of its parent. tokens(i, n, word) puts the n tokens from
-/// i on, 1 or 2, into a word, the first in its lower half. An odd block size leaves one token over, which shares a word with the
-/// parent's hash.
+/// Absorbs the tokens of a block: the part of its hash that does not depend on its parent. tokens(i, n, word) puts the n
+/// tokens from i on, 1 or 2, into a word, the first in its lower half.
 template <class Word, class Tokens>
-BLOCKSTEP_HD BLOCKSTEP_INLINED inline void hash_block(Key seed, u32 block_size, const Tokens& tokens, Word& lo, Word& hi) {
-  Sip<Word> state{};
+BLOCKSTEP_HD BLOCKSTEP_INLINED inline void absorb_tokens(Key seed, u32 block_size, const Tokens& tokens, Sip<Word>& state) {
   state.begin(seed);
   Word word{};
   for (u32 i = 0; i + 1 < block_size; i += 2) {
     tokens(i, 2, word);
     state.absorb(word);
   }
+}
+
+/// Ends the hash of a block: the `lo` and `hi` that come in are those of its parent. An odd block size leaves one token
+/// over, which shares a word with the parent's hash.
+template <class Word, class Tokens>
+BLOCKSTEP_HD BLOCKSTEP_INLINED inline void absorb_parent(Sip<Word>& state, u32 block_size, const Tokens& tokens, Word& lo,
+                                                         Word& hi) {
   const u64 length = u64{4} * block_size + 16;
   if (block_size % 2 == 0) {
     state.absorb(lo);
     state.absorb(hi);
     state.end(Word{}, length, lo, hi);
   } else {
+    Word word{};
     tokens(block_size - 1, 1, word);
     state.absorb(word | lo << 32);
     state.absorb(lo >> 32 | hi << 32);
@@ -158,15 +164,24 @@ BLOCKSTEP_HD BLOCKSTEP_INLINED inline void hash_block(Key seed, u32 block_size, 
   }
 }
 
+/// The tokens from `tokens` on, as absorb_tokens() wants them.
+struct TokenWords {
+  const std::int32_t* tokens;
+
+  BLOCKSTEP_HD BLOCKSTEP_INLINED void operator()(u32 at, u32 count, u64& word) const {
+    word = static_cast<u32>(tokens[at]);
+    if (count == 2) word |= u64{static_cast<u32>(tokens[at + 1])} << 32;
+  }
+};
+
 /// Writes the hashes of `n` full blocks of `block_size` >= 1 tokens each into out[0 .. n). `parent` is the hash of the
 /// block before the first, or the root.
 BLOCKSTEP_HD inline void chain(Key seed, Key parent, const std::int32_t* tokens, u32 block_size, u32 n, Key* out) {
   for (u32 i = 0; i < n; ++i, tokens += block_size) {
-    const auto word_of = [&](u32 at, u32 count, u64& word) {
-      word = static_cast<u32>(tokens[at]);
-      if (count == 2) word |= u64{static_cast<u32>(tokens[at + 1])} << 32;
-    };
-    hash_block(seed, block_size, word_of, parent.lo, parent.hi);
+    const TokenWords words{tokens};
+    Sip<u64> state;
+    absorb_tokens(seed, block_size, words, state);
+    absorb_parent(state, block_size, words, parent.lo, parent.hi);
     out[i] = parent;
   }
 }

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <new>
 
-#include "../../core/base/block_hash.h"
 #include "../../base/error.h"
 
 namespace blockstep {
@@ -93,8 +92,7 @@ void RequestTable::extend_hashes(Slot& slot, u32 blocks) {
   if (!hashing_ || blocks <= slot.num_hashes) return;
   make_room(slot, blocks);
   const u64 done = slot.num_hashes;
-  chain(seed_, slot.hashes[done], slot.tokens + done * block_size_, block_size_, blocks - slot.num_hashes,
-        slot.hashes + done + 1);
+  hash_chain(lanes_, seed_, block_size_, slot.tokens + done * block_size_, blocks - slot.num_hashes, slot.hashes + done);
   slot.num_hashes = blocks;
 }
 
@@ -106,7 +104,7 @@ void RequestTable::hash_next(Span<Slot* const> slots) {
     make_room(slot, slot.num_hashes + 1);
     unhashed_.push_back({slot.tokens + done * block_size_, slot.hashes + done});
   }
-  hash_blocks(seed_, block_size_, {unhashed_.data(), slots.size});
+  hash_blocks(lanes_, seed_, block_size_, {unhashed_.data(), slots.size});
   for (u32 i = 0; i < slots.size; ++i) slots.data[i]->num_hashes += 1;
 }
 

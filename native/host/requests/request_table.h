@@ -110,6 +110,7 @@ class RequestTable {
   u32 block_size_;
   bool hashing_;
   Key seed_;
+  const Lanes lanes_ = best_lanes();
   std::vector<Slot> slots_;
   std::vector<Unhashed> unhashed_;  // scratch of hash_next()
   u32 first_free_ = kNone;  // free list, most recently closed slot first; kNone: empty

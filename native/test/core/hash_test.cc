@@ -203,7 +203,7 @@ static void test_root() {
   EXPECT(roots.size() == pairs, "%zu roots for %u pairs", roots.size(), pairs);
 }
 
-/// Blocks of different chains side by side, in all lanes that this processor has: what chain() gives, and nothing beside it.
+/// Blocks of different chains side by side, and of one chain, in all lanes that this processor has: what chain() gives.
 static u32 test_lanes() {
   Random random(2);
   u32 tried = 0;
@@ -229,6 +229,12 @@ static u32 test_lanes() {
           EXPECT(hashes[i][0] == before[i][0] && hashes[i][1] == wanted, "lanes %u, block %u of %u, block size %u",
                  static_cast<u32>(lanes), i, count, block_size);
         }
+        std::vector<std::int32_t> prompt;
+        for (const auto& own : tokens) prompt.insert(prompt.end(), own.begin(), own.end());
+        std::vector<Key> got(count + 1, seed), wanted(count + 1, seed);
+        hash_chain(lanes, seed, block_size, prompt.data(), count, got.data());
+        chain(seed, seed, prompt.data(), block_size, count, wanted.data() + 1);
+        EXPECT(got == wanted, "lanes %u, a chain of %u blocks, block size %u", static_cast<u32>(lanes), count, block_size);
       }
     }
   }

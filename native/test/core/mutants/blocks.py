@@ -47,10 +47,14 @@ MUTANTS = [
          'state.blocks[id].place == i + 1'),
     ]),
     ('hash', 'host/requests/hash_lanes.cc', [
-        ('a token of the next lane', 'words[lane] = word;', 'words[lane ^ 1] = word;'),
-        ('the parent of the first lane', 'lo[lane] = blocks[lane].hashes[0].lo;', 'lo[lane] = blocks[0].hashes[0].lo;'),
-        ('lanes that are not full', 'blocks.size / kLanes * kLanes', 'blocks.size'),
-        ('what is left over is not hashed', 'at < blocks.size; ++at', 'at < 0; ++at'),
+        ('a token of the next lane', 'word(1), word(2), word(3)', 'word(1), word(3), word(2)'),
+        ('the parent of the first lane', 'Words lo{parent(0).lo, parent(1).lo,', 'Words lo{parent(0).lo, parent(0).lo,'),
+        ('lanes that are not full', 'n / kLanes * kLanes', 'n'),
+        ('what is left over is not hashed', 'at < blocks.size; ++at', 'at < n; ++at'),
+        ('the end of a chain is not hashed', 'block_size, n - done,', 'block_size, 0,'),
+        ('every block has one parent', 'hashes[1 + first + lane] = parent;',
+         'hashes[1 + first + lane] = parent; parent = hashes[0];'),
+        ('the states of the four before', '(first / kLanes + 1) % 2', 'first / kLanes % 2'),
     ]),
     ('index', 'core/blocks/fetch_ahead.h', [
         ('fetches past the end', 'if (i + ahead < count)', 'if (i + ahead <= count)'),

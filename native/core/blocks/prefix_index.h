@@ -45,14 +45,23 @@ BLOCKSTEP_HD inline u32 find(const State& state, const Key& key, u32 group = 0) 
   return best;
 }
 
-/// Fetches ahead in round `i` of a loop that looks at the chain of bucket_at(i).
-template <class Bucket>
-BLOCKSTEP_HD BLOCKSTEP_INLINED inline void fetch_chains(const State& state, u32 i, u32 count, const Bucket& bucket_at) {
-  const auto first = [&](u32 at) { return &state.blocks[*bucket_at(at) & ~kLock]; };
-  fetch(i, count, kFar, bucket_at);
-  fetch(i, count, kMid, first);
-  fetch(i, count, kNear, [&](u32 at) { return &state.blocks[first(at)->next]; });
-}
+/// Fetches ahead for a loop that looks at the chain of a bucket in each round.
+class ChainFetcher {
+ public:
+  /// In round `i` of `count`. bucket_at(i) is the bucket of item i; it is asked for once.
+  template <class Bucket>
+  BLOCKSTEP_HD BLOCKSTEP_INLINED void fetch_ahead(const State& state, u32 i, u32 count, const Bucket& bucket_at) {
+    const auto first = [&](u32 at) { return &state.blocks[*buckets_[at % kKept] & ~kLock]; };
+    fetch(i, count, kFar, [&](u32 at) { return buckets_[at % kKept] = bucket_at(at); });
+    fetch(i, count, kMid, first);
+    fetch(i, count, kNear, [&](u32 at) { return &state.blocks[first(at)->next]; });
+  }
+
+ private:
+  static constexpr u32 kKept = 32;
+  static_assert(kFar < kKept);
+  u32* buckets_[kKept];  // of the items up to kFar ahead
+};
 
 /// Looks up `n` keys and returns how many leading ones hit: the length of the run. The ids of the blocks that they hit
 /// go to out_ids[0 .. run); out_ids needs room for `n` ids, and its contents behind the run are undefined. `keys[i]` is
@@ -60,11 +69,12 @@ BLOCKSTEP_HD BLOCKSTEP_INLINED inline void fetch_chains(const State& state, u32 
 template <Team T, class Keys>
 BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
   u32 run = 0;
+  ChainFetcher fetcher;
   const bool ahead = fetches_ahead(team, state);
   BLOCKSTEP_ROLLED
   for (u32 base = 0; base < n; base += team.size()) {
     const u32 i = base + team.rank();
-    if (ahead) fetch_chains(state, i, n, [&](u32 at) { return bucket_of(state, keys[at], 0); });
+    if (ahead) fetcher.fetch_ahead(state, i, n, [&](u32 at) { return bucket_of(state, keys[at], 0); });
     const u32 id = i < n ? find(state, keys[i]) : kNone;
     const bool hit = id != kNone;
     if (hit) out_ids[i] = id;
@@ -128,11 +138,12 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
   if (total == 0) return;
   state.num_published -= total;
   state.evictions += total;
+  ChainFetcher fetcher;
   const bool ahead = fetches_ahead(team, state);
   // Several dropped blocks may share a bucket: the member that locks it first rebuilds the chain without any of them.
   BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
-    if (ahead) fetch_chains(state, i, count, [&](u32 at) { return bucket_of(state, state.blocks[ids[at]]); });
+    if (ahead) fetcher.fetch_ahead(state, i, count, [&](u32 at) { return bucket_of(state, state.blocks[ids[at]]); });
     Block& block = state.blocks[ids[i]];
     // Read once: another member may raise a flag of the block meanwhile. Its group stays.
     const u32 flags = team.load(&block.flags);

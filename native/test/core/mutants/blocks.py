@@ -61,7 +61,7 @@ MUTANTS = [
         ('fetches past the end of a short list', 'at < ahead && at < count', 'at < ahead'),
     ]),
     ('index', 'core/blocks/prefix_index.h', [
-        ('a locked bucket is no block', 'state.blocks[*bucket_at(at) & ~kLock]', 'state.blocks[*bucket_at(at)]'),
+        ('a locked bucket is no block', '*buckets_[at % kKept] & ~kLock', '*buckets_[at % kKept]'),
     ]),
     ('core', 'core/blocks/free_queue.h', [
         ('live bits before the first place', 'bits &= ~0u << (from & 31);\n    if (word == last)',

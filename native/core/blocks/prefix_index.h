@@ -63,18 +63,15 @@ class ChainFetcher {
   u32* buckets_[kKept];  // of the items up to kFar ahead
 };
 
-/// Looks up `n` keys and returns how many leading ones hit: the length of the run. The ids of the blocks that they hit
-/// go to out_ids[0 .. run); out_ids needs room for `n` ids, and its contents behind the run are undefined. `keys[i]` is
-/// the i-th key. Changes nothing. Must not run concurrently with apply(). Ends synchronised.
-template <Team T, class Keys>
-BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
+/// The loop of lookup(). In a copy of its own where it does not fetch ahead, since that takes registers.
+template <bool kAhead, Team T, class Keys>
+BLOCKSTEP_HD inline u32 count_hits(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
   u32 run = 0;
-  ChainFetcher fetcher;
-  const bool ahead = fetches_ahead(team, state);
+  [[maybe_unused]] ChainFetcher fetcher;
   BLOCKSTEP_ROLLED
   for (u32 base = 0; base < n; base += team.size()) {
     const u32 i = base + team.rank();
-    if (ahead) fetcher.fetch_ahead(state, i, n, [&](u32 at) { return bucket_of(state, keys[at], 0); });
+    if constexpr (kAhead) fetcher.fetch_ahead(state, i, n, [&](u32 at) { return bucket_of(state, keys[at], 0); });
     const u32 id = i < n ? find(state, keys[i]) : kNone;
     const bool hit = id != kNone;
     if (hit) out_ids[i] = id;
@@ -85,6 +82,15 @@ BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u3
     if (misses != 0) break;
   }
   return run;
+}
+
+/// Looks up `n` keys and returns how many leading ones hit: the length of the run. The ids of the blocks that they hit
+/// go to out_ids[0 .. run); out_ids needs room for `n` ids, and its contents behind the run are undefined. `keys[i]` is
+/// the i-th key. Changes nothing. Must not run concurrently with apply(). Ends synchronised.
+template <Team T, class Keys>
+BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
+  if (fetches_ahead(team, state)) return count_hits<true>(team, state, keys, n, out_ids);
+  return count_hits<false>(team, state, keys, n, out_ids);
 }
 
 /// Publishes blocks of rows, each for the group of its row: `entries` is the payload of kPublish. Stamps follow the order

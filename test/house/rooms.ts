@@ -158,6 +158,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'decision.ts',
     'device-tables.ts',
     'loader.ts',
+    'native/block-hash.ts',
     'native/native.ts',
     'native/native-groups.ts',
     'rows.ts',

@@ -1,5 +1,5 @@
 import { BlockstepError } from '../../base/errors.js';
-import type { RequestOutput, StopReason } from '../../engine/streams/outputs.js';
+import type { RequestOutput, StopReason } from '../../engine/outputs/outputs.js';
 import type { RequestStream } from '../../engine/streams/request-stream.js';
 import { Detokenizer } from '../text/detokenizer.js';
 import { StopStrings } from '../text/stop-strings.js';

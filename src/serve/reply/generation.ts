@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/engine.js';
-import type { RequestResult } from '../../engine/streams/outputs.js';
+import type { RequestResult } from '../../engine/outputs/outputs.js';
 import type { RequestStream } from '../../engine/streams/request-stream.js';
 import type { GenerationRequest } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';

@@ -59,6 +59,7 @@ export type { EngineOptions, ShutdownOptions } from './engine/state/options.js';
 export type { StepLatency } from './engine/state/step-times.js';
 export type { OutputIterator, RequestStream } from './engine/streams/request-stream.js';
 export type { SubmitInput, SubmitOptions } from './engine/streams/submission.js';
+export type { SubmitPlaces } from './engine/streams/submit-place.js';
 export type { CostModel } from './executors/cost-model/cost-model.js';
 export type { CostModelExecutorOptions, TimedTokens } from './executors/cost-model/cost-model-executor.js';
 export { CostModelExecutor } from './executors/cost-model/cost-model-executor.js';

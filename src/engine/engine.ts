@@ -28,7 +28,7 @@ import {
 import { openScheduler } from './state/scheduler-options.js';
 import type { RequestStream } from './streams/request-stream.js';
 import type { SubmitInput, SubmitOptions } from './streams/submission.js';
-import { capturePlace } from './streams/submit-place.js';
+import { PlaceNotes } from './streams/submit-place.js';
 
 /**
  * An inference engine around an executor: takes requests, schedules and executes steps, streams tokens.
@@ -43,6 +43,7 @@ import { capturePlace } from './streams/submit-place.js';
 export class Engine extends EngineReader implements Disposable, AsyncDisposable {
   readonly #e: EngineState;
   readonly #submitter: Submitter;
+  readonly #places: PlaceNotes;
   readonly #steps: StepLoop;
   readonly #loop: RunLoop;
   readonly #shutdown: Shutdown;
@@ -70,6 +71,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
     super(e, health, loop);
     this.#e = e;
     this.#submitter = submitter;
+    this.#places = new PlaceNotes(config.submitPlaces, () => e.now());
     this.#steps = steps;
     this.#loop = loop;
     this.#shutdown = shutdown;
@@ -83,7 +85,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
    */
   submit(request: SubmitInput, options: SubmitOptions = {}): RequestStream {
-    return this.#submitter.submit(request, options, capturePlace(SUBMIT));
+    return this.#submitter.submit(request, options, this.#places.one(SUBMIT));
   }
 
   /**
@@ -96,7 +98,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
   generate(prompts: GenerateSource, options: ThrowingGenerateOptions): Promise<RequestResult[]>;
   generate(prompts: GenerateSource, options?: GenerateOptions): Promise<GenerateResult[]>;
   generate(prompts: GenerateSource, options: GenerateOptions = {}): Promise<GenerateResult[]> {
-    const place = capturePlace(GENERATE);
+    const place = this.#places.each(GENERATE);
     return generate(this.#e, this.#loop, this.#submitter, { prompts, options, place });
   }
 

@@ -1,6 +1,6 @@
+import type { Heard, News } from '../../base/collections/news.js';
 import { BlockstepError } from '../../base/errors.js';
 import type { EngineOutputs, OutputEnd, OutputRequest } from './engine-outputs.js';
-import type { Heard, News } from './news.js';
 import { OutputRows } from './output-rows.js';
 
 type Next = IteratorResult<EngineOutputs, undefined>;

@@ -1,7 +1,7 @@
+import { News } from '../../base/collections/news.js';
 import type { BlockstepError } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { OutputEnd } from '../outputs/engine-outputs.js';
-import { News } from '../outputs/news.js';
 import { OutputsFeed } from '../outputs/outputs-feed.js';
 import { RecentTokens } from './recent-tokens.js';
 

@@ -109,9 +109,8 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */
   outputs(options: OutputsOptions = {}): OutputsReader {
-    const maxUnread = takeOutputsOptions(options);
     this.#e.checkUsable();
-    return new OutputsReader(this.#e.streams.totals.open(maxUnread));
+    return new OutputsReader(this.#e.streams.totals.open(takeOutputsOptions(options)));
   }
 
   /**

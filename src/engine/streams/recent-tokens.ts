@@ -165,7 +165,6 @@ export class RecentTokens {
     if (column < 0) return;
     owner.column = -1;
     this.#owners[column] = null;
-    this.#awaited[column] = 0;
     this.#free.push(column);
     for (let at = this.#columns.indexOf(column); at >= 0; at = this.#columns.indexOf(column, at))
       this.#cut(at);

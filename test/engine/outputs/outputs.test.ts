@@ -153,20 +153,59 @@ describe('a reader of all outputs', () => {
     ]);
   });
 
+  it('hears of the end of a session behind that of its last answer', async () => {
+    const bench = new EngineBench();
+    const all = listen(bench);
+    const session = bench.submit({ id: 's', resumable: true, maxTokens: 2 });
+    bench.steps();
+    session.endInput();
+    await all.readOne();
+    const [{ tokens, ends }] = all.of('s');
+    expect(tokens).toEqual([600, 700]);
+    expect(ends.map(({ finishReason, continues }) => [finishReason, continues])).toEqual([
+      ['length', true],
+      ['length', false],
+    ]);
+  });
+
   it('gets the extras of tokens, and none where there are none', async () => {
     const bench = new EngineBench();
     const reader = bench.engine.outputs();
     const all = new Listener(reader);
-    const stream = bench.submit({ maxTokens: 3 });
+    const stream = bench.submit({ maxTokens: 6 });
     bench.engine.step();
     bench.executor.answer = (plan) => ({ ...answerOf(plan), extras: ['x'] });
     bench.engine.step();
-    await all.readOne();
-    expect(all.of(stream.id)[0].extras).toEqual([undefined, 'x']);
     bench.executor.answer = answerOf;
     bench.engine.step();
-    expect((await nextOf(reader)).extras).toBeNull();
-    expect((await stream.result()).extras).toEqual([undefined, 'x', undefined]);
+    await all.readOne();
+    expect(all.of(stream.id)[0].extras).toEqual([undefined, 'x', undefined]);
+    for (let i = 0; i < 3; i++) {
+      bench.engine.step();
+      expect((await nextOf(reader)).extras).toBeNull();
+    }
+    expect((await stream.result()).extras).toEqual([
+      undefined,
+      'x',
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  });
+
+  it('lets go of the requests of a crowd when the crowd has gone', async () => {
+    const bench = new EngineBench();
+    const reader = bench.engine.outputs();
+    for (let i = 0; i < 500; i++) bench.submit().abort();
+    const [crowd, one] = [await nextOf(reader), bench.submit({ maxTokens: 9 })];
+    expect(crowd.requests).toHaveLength(500);
+    for (let i = 0; i < 4; i++) {
+      bench.engine.step();
+      await nextOf(reader);
+    }
+    expect(crowd.requests).toHaveLength(1);
+    expect([crowd.requests[0].id, crowd.ends.length]).toEqual([one.id, 1]);
   });
 
   it('is one of several: each gets everything from its beginning on, at its own pace', async () => {

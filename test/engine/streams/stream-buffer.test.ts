@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { TokenList } from '../../../src/engine/outputs/token-list.js';
 import { StreamBuffer } from '../../../src/engine/streams/stream-buffer.js';
 import { StreamTotals } from '../../../src/engine/streams/stream-totals.js';
-import { BlockstepError, type Request } from '../../../src/index.js';
+import { BlockstepError, type Request, type StepOutputs } from '../../../src/index.js';
 import { Random, rejection } from '../../support/engine-bench.js';
 
 const late = new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'late');
@@ -27,6 +27,21 @@ describe('a stream', () => {
       message: 'mine',
       cause: 'why',
     });
+  });
+
+  it('gives its column back at its end, with every token taken', async () => {
+    const totals = new StreamTotals();
+    const request = { id: 'a', maxTokens: 9, addedAt: 0, stopReason: null } as Request;
+    const one = new StreamBuffer(request, 0, totals);
+    const outputs = {
+      ...{ length: 1, requests: [request], tokens: Int32Array.of(7), tokenOffsets: Int32Array.of(0) },
+      ...{ tokenCounts: Int32Array.of(1), finishReasons: Uint8Array.of(0) },
+    } as unknown as StepOutputs;
+    for (let i = 0; i < 3; i++) totals.recent.write(outputs, { of: () => one });
+    expect(one.column).toBe(0);
+    one.end('stop', 1);
+    expect([one.column, totals.recent.owner(0)]).toEqual([-1, null]);
+    expect([...(await one.result()).tokens]).toEqual([7, 7, 7]);
   });
 
   it('lets go of its signal at its end, once', () => {

@@ -43,7 +43,7 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
 function takeGood(plan: Plan, result: StepResult): TakenResult | null {
   try {
     const taken = takeStepResult(plan, result);
-    return taken;
+    return taken.isShort ? null : taken;
   } catch {
     return null;
   }

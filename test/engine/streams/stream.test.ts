@@ -46,6 +46,22 @@ describe('a reader', () => {
     bench.engine.dispose();
   });
 
+  it('gets the extras that were beside its tokens when they came', async () => {
+    const bench = new EngineBench();
+    const stream = bench.submit({ maxTokens: 9 });
+    const iterator = stream[Symbol.asyncIterator]();
+    const read: RequestOutput[] = [];
+    for (const extras of [undefined, ['x'], undefined, undefined]) {
+      bench.executor.answer = (plan) => ({ ...answerOf(plan), ...(extras && { extras }) });
+      const next = iterator.next();
+      bench.engine.step();
+      read.push((await next).value as RequestOutput);
+    }
+    expect(read.map(({ extras }) => extras)).toEqual([null, ['x'], [undefined], [undefined]]);
+    bench.engine.abort(stream.id);
+    expect((await stream.result()).extras).toEqual([undefined, 'x', undefined, undefined]);
+  });
+
   it('gets outputs whose arrays are made once, and that are plain data by toJSON', async () => {
     const bench = new EngineBench();
     bench.executor.answer = (plan) => ({ ...answerOf(plan), extras: ['x'] });

@@ -45,17 +45,21 @@ export type { EngineStats } from './engine/inspect/engine-stats.js';
 export type { EngineHealth } from './engine/inspect/health.js';
 export type { EngineProgress } from './engine/inspect/progress.js';
 export type { StepReport } from './engine/loop/step-loop.js';
-export type { EngineOptions, ShutdownOptions } from './engine/state/options.js';
-export type { StepLatency } from './engine/state/step-times.js';
+export type { EngineOutputs, OutputEnd, OutputRequest } from './engine/outputs/engine-outputs.js';
 export type {
   EndReason,
+  OutputData,
   RequestOutput,
   RequestResult,
   RequestTimings,
   StopReason,
-} from './engine/streams/outputs.js';
+} from './engine/outputs/outputs.js';
+export type { OutputsOptions, OutputsReader } from './engine/outputs/outputs-reader.js';
+export type { EngineOptions, ShutdownOptions } from './engine/state/options.js';
+export type { StepLatency } from './engine/state/step-times.js';
 export type { OutputIterator, RequestStream } from './engine/streams/request-stream.js';
 export type { SubmitInput, SubmitOptions } from './engine/streams/submission.js';
+export type { SubmitPlaces } from './engine/streams/submit-place.js';
 export type { CostModel } from './executors/cost-model/cost-model.js';
 export type { CostModelExecutorOptions, TimedTokens } from './executors/cost-model/cost-model-executor.js';
 export { CostModelExecutor } from './executors/cost-model/cost-model-executor.js';

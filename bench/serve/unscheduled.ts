@@ -4,10 +4,11 @@
  */
 import type { AddressInfo } from 'node:net';
 import fastify from 'fastify';
-import type { Engine, RequestOutput, RequestStream } from '../../src/index.js';
+import type { Engine, EngineOutputs, RequestStream } from '../../src/index.js';
 import type { Chat } from '../../src/serve/api/chat.js';
 import { plainChatPrompt } from '../../src/serve/api/chat-message.js';
 import { o200k } from '../../src/serve/index.js';
+import { Choices } from '../../src/serve/reply/choices.js';
 import { addGenerateRoutes } from '../../src/serve/server/generate-routes.js';
 import { LiveRequests } from '../../src/serve/server/live-requests.js';
 import type { ServeSettings } from '../../src/serve/server/options.js';
@@ -15,7 +16,7 @@ import type { ServerMessage } from './messages.js';
 import { SelfWatch } from './window.js';
 
 const pace = Number(process.argv[2]);
-const TOKENS = Int32Array.of(o200k.encode(' word')[0]);
+const [TOKEN] = o200k.encode(' word');
 const streams = new Set<Stream>();
 let numTokens = 0;
 const watch = new SelfWatch(() => numTokens);
@@ -24,30 +25,10 @@ void watch;
 /** What the server needs of a `RequestStream`. */
 class Stream {
   readonly id: string;
-  numOutputTokens = 0;
-  listener: () => void = () => {};
-  #isNew = false;
 
   constructor(id: string) {
     this.id = id;
     streams.add(this);
-  }
-
-  step(): void {
-    this.#isNew = true;
-    this.numOutputTokens++;
-    numTokens++;
-  }
-
-  onOutput(listener: () => void): void {
-    this.listener = listener;
-  }
-
-  take(): RequestOutput | null {
-    if (!this.#isNew) return null;
-    this.#isNew = false;
-    const { numOutputTokens } = this;
-    return { tokens: TOKENS, finishReason: null, stopReason: null, numOutputTokens } as RequestOutput;
   }
 
   abort(): void {
@@ -59,9 +40,34 @@ class Stream {
   }
 }
 
-const engine = { submit: ({ id }: { id: string }) => new Stream(id) as unknown as RequestStream };
+/** The outputs of a step: a token for each stream. */
+function outputsOf(): EngineOutputs {
+  const length = streams.size;
+  return {
+    length,
+    requests: [...streams] as unknown as EngineOutputs['requests'],
+    tokens: new Int32Array(length).fill(TOKEN),
+    tokenOffsets: Int32Array.from({ length: length + 1 }, (_, i) => i),
+    extras: null,
+    ends: new Array(length).fill(null),
+  };
+}
+
+let tell: (outputs: EngineOutputs) => void = () => {};
+
+async function* outputs(): AsyncGenerator<EngineOutputs> {
+  for (;;)
+    yield await new Promise<EngineOutputs>((resolve) => {
+      tell = resolve;
+    });
+}
+
+const engine = {
+  submit: ({ id }: { id: string }) => new Stream(id) as unknown as RequestStream,
+  outputs,
+} as unknown as Engine;
 const settings = {
-  engine: engine as unknown as Engine,
+  engine,
   model: {
     id: 'llama-3.1-8b',
     vocabulary: o200k,
@@ -78,17 +84,18 @@ const settings = {
 } as unknown as ServeSettings;
 
 function step(): void {
-  for (const stream of streams) stream.step();
-  // As the engine does it: the readers come when the step is over.
-  queueMicrotask(() => {
-    for (const stream of streams) stream.listener();
-  });
+  numTokens += streams.size;
+  tell(outputsOf());
   if (pace > 0) setTimeout(step, pace);
   else setImmediate(step);
 }
 
 const app = fastify({ forceCloseConnections: true });
-addGenerateRoutes(app, settings, { watch: null, live: new LiveRequests() });
+addGenerateRoutes(app, settings, {
+  watch: null,
+  live: new LiveRequests(),
+  choices: new Choices(engine),
+});
 await app.listen({ port: 0, host: '127.0.0.1' });
 const { port } = app.server.address() as AddressInfo;
 process.send?.({ kind: 'ready', port } satisfies ServerMessage);

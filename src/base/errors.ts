@@ -27,7 +27,7 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_BAD_TRACE: 'a workload trace cannot be read: the message names the file and the line',
   /** A stream has one reader. Await `stream.result()`, as often as needed, or keep one iterator. */
   ERR_BLOCKSTEP_BUSY:
-    'the stream of a request has a reader that has not had all of it, or had one that left before it had',
+    'the stream of a request has a reader that has not had all of it, or had one that left before it had; or a call of next() of engine.outputs() waits already',
   /** The message holds what CUDA said; `probeBackends()` says what the machine can do. */
   ERR_BLOCKSTEP_CUDA:
     'CUDA cannot be used here, or a call of it failed; a core that was already at work does nothing more',
@@ -52,7 +52,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_KV_MISMATCH:
     'the reference executor found a wrong block, a stale read or a foreign write; cause lists what it found',
   /** The message names the limit; finish, abort or dispose what is no longer used. */
-  ERR_BLOCKSTEP_LIMIT: 'a fixed limit is reached, such as the number of slots',
+  ERR_BLOCKSTEP_LIMIT:
+    'a limit is reached, such as the number of slots, or what may be unread of engine.outputs()',
   /** Dispose the engine or scheduler, and check the GPU host as docs/gpu.md says. */
   ERR_BLOCKSTEP_MIRROR:
     'the state on the GPU is not that of the host, or fell too far behind; the core refuses all further work',

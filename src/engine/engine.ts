@@ -1,8 +1,7 @@
-import { INSPECT, showFacts } from '../base/inspect.js';
 import { takeAbortKeys } from '../scheduler/calls/validate.js';
 import type { ResetOptions, ResetResult } from '../scheduler/options/reset.js';
 import type { OutstandingKind } from '../scheduler/request/outstanding.js';
-import type { Scheduler } from '../scheduler/scheduler.js';
+import { EngineReader } from './engine-reader.js';
 import { generate } from './generate.js';
 import type {
   GenerateOptions,
@@ -10,14 +9,13 @@ import type {
   GenerateSource,
   ThrowingGenerateOptions,
 } from './generate-options.js';
-import { type EngineStats, engineFacts, readEngineStats } from './inspect/engine-stats.js';
 import { ExitWatch } from './inspect/exit-watch.js';
-import { explain } from './inspect/explain.js';
-import { type EngineHealth, HealthWatch } from './inspect/health.js';
-import { type EngineProgress, readProgress } from './inspect/progress.js';
+import { HealthWatch } from './inspect/health.js';
 import { RunLoop } from './loop/run-loop.js';
 import { Shutdown } from './loop/shutdown.js';
 import { StepLoop, type StepReport } from './loop/step-loop.js';
+import type { RequestResult } from './outputs/outputs.js';
+import { type OutputsOptions, OutputsReader, takeOutputsOptions } from './outputs/outputs-reader.js';
 import { abortByKeys, abortStream } from './requests/abort.js';
 import { Submitter } from './requests/submit.js';
 import { EngineState } from './state/engine-state.js';
@@ -28,10 +26,9 @@ import {
   takeShutdownOptions,
 } from './state/options.js';
 import { openScheduler } from './state/scheduler-options.js';
-import type { RequestResult } from './streams/outputs.js';
 import type { RequestStream } from './streams/request-stream.js';
 import type { SubmitInput, SubmitOptions } from './streams/submission.js';
-import { capturePlace } from './streams/submit-place.js';
+import { PlaceNotes } from './streams/submit-place.js';
 
 /**
  * An inference engine around an executor: takes requests, schedules and executes steps, streams tokens.
@@ -43,40 +40,41 @@ import { capturePlace } from './streams/submit-place.js';
  * From inside `executor.execute` requests may be submitted and aborted, and everything may be read. `step` and `dispose` are
  * refused there (ERR_BLOCKSTEP_REENTRANT), and inside every other callback of a step; the message names the callback.
  */
-export class Engine implements Disposable, AsyncDisposable {
+export class Engine extends EngineReader implements Disposable, AsyncDisposable {
   readonly #e: EngineState;
-  readonly #health: HealthWatch;
   readonly #submitter: Submitter;
+  readonly #places: PlaceNotes;
   readonly #steps: StepLoop;
   readonly #loop: RunLoop;
   readonly #shutdown: Shutdown;
-  readonly #exitWatch: ExitWatch;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
     const scheduler = openScheduler(options, config);
-    this.#e = new EngineState(scheduler, config, {
-      poke: () => this.#loop.poke(),
+    const e = new EngineState(scheduler, config, {
+      poke: () => loop.poke(),
       broke: () => {
-        this.#health.changed();
-        this.#loop.poke();
+        health.changed();
+        loop.poke();
       },
     });
-    this.#health = new HealthWatch(this.#e);
-    this.#submitter = new Submitter(this.#e);
-    this.#steps = new StepLoop(this.#e, this.#health);
-    this.#loop = new RunLoop(this.#e, this.#steps, this.#health, () => this.#shutdown.advance());
-    this.#exitWatch = new ExitWatch(this.#e, this.#loop);
-    this.#shutdown = new Shutdown(this.#e, this.#health, () => {
-      this.#exitWatch.end();
-      this.#loop.stop(this.#e.poison ?? undefined);
+    const health = new HealthWatch(e);
+    const submitter = new Submitter(e);
+    const steps = new StepLoop(e, health);
+    const loop = new RunLoop(e, steps, health, () => shutdown.advance());
+    const exitWatch = new ExitWatch(e, loop);
+    const shutdown = new Shutdown(e, health, () => {
+      exitWatch.end();
+      loop.stop(e.poison ?? undefined);
     });
-  }
-
-  /** The engine's scheduler, for reading only. The engine is its sole owner: a caller that changes it breaks the engine. */
-  get scheduler(): Scheduler {
-    return this.#e.scheduler;
+    super(e, health, loop);
+    this.#e = e;
+    this.#submitter = submitter;
+    this.#places = new PlaceNotes(config.submitPlaces, () => e.now());
+    this.#steps = steps;
+    this.#loop = loop;
+    this.#shutdown = shutdown;
   }
 
   /**
@@ -87,7 +85,7 @@ export class Engine implements Disposable, AsyncDisposable {
    * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
    */
   submit(request: SubmitInput, options: SubmitOptions = {}): RequestStream {
-    return this.#submitter.submit(request, options, capturePlace(SUBMIT));
+    return this.#submitter.submit(request, options, this.#places.one(SUBMIT));
   }
 
   /**
@@ -100,8 +98,19 @@ export class Engine implements Disposable, AsyncDisposable {
   generate(prompts: GenerateSource, options: ThrowingGenerateOptions): Promise<RequestResult[]>;
   generate(prompts: GenerateSource, options?: GenerateOptions): Promise<GenerateResult[]>;
   generate(prompts: GenerateSource, options: GenerateOptions = {}): Promise<GenerateResult[]> {
-    const place = capturePlace(GENERATE);
+    const place = this.#places.each(GENERATE);
     return generate(this.#e, this.#loop, this.#submitter, { prompts, options, place });
+  }
+
+  /**
+   * The outputs of all requests together, from now on: one item for a step, without an object per request or token. For servers, which
+   * read many requests at once. The requests may have readers of their own besides.
+   * @returns a reader for one `for await`; it is to be left, by its loop or by `return()`, when it is not read any more
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
+   */
+  outputs(options: OutputsOptions = {}): OutputsReader {
+    this.#e.checkUsable();
+    return new OutputsReader(this.#e.streams.totals.open(takeOutputsOptions(options)));
   }
 
   /**
@@ -232,58 +241,6 @@ export class Engine implements Disposable, AsyncDisposable {
   /** Ends every use of blocks by the connector, or by one child of it, that a worker has begun; see `Scheduler.fenceTransfers`. */
   fenceTransfers(child?: number): number {
     return this.#e.forClient((scheduler) => scheduler.fenceTransfers(child, this.#e.workers?.begunStep));
-  }
-
-  [INSPECT](depth: number, options: object): string {
-    return showFacts('Engine', depth, options, engineFacts(this.#e, this.#loop.isRunning));
-  }
-
-  /** Tells the engines of a thread apart. */
-  get number(): number {
-    return this.#e.number;
-  }
-
-  /** Number of running requests. */
-  get numRunning(): number {
-    return this.#e.scheduler.numRunning;
-  }
-
-  /** Number of waiting requests that can be admitted as soon as they fit. */
-  get numWaiting(): number {
-    return this.#e.scheduler.numWaiting;
-  }
-
-  /** Number of unfinished requests that a step could advance (vLLM `get_num_unfinished_requests`); 0 while all is paused. */
-  get numUnfinished(): number {
-    return this.#e.scheduler.numUnfinished;
-  }
-
-  /** Whether another step can change or report anything. @throws ERR_BLOCKSTEP_INVARIANT if asking the connector breaks the engine */
-  hasWork(): boolean {
-    return this.#e.hasWork();
-  }
-
-  /** What a request waits for and since when, in words for people, by id or handle. Works in every state. @throws ERR_BLOCKSTEP_BAD_ARG */
-  explain(id: string | number): string {
-    return explain(this.#e, id, this.#loop.isRunning || this.#e.rounds > 0);
-  }
-
-  /** Whether the engine is healthy, and if not why. Works in every state. */
-  health(): EngineHealth {
-    return this.#health.read();
-  }
-
-  /** Whether the engine gets on: `health()` knows nothing of an engine that nobody steps. Works in every state. */
-  progress(): EngineProgress {
-    return readProgress(this.#e);
-  }
-
-  /**
-   * Statistics of the engine and its scheduler. Works for a broken engine too, unless the scheduler itself is broken.
-   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
-   */
-  stats(): EngineStats {
-    return readEngineStats(this.#e);
   }
 
   /** Checks every invariant of the scheduler and the native core. @throws ERR_BLOCKSTEP_INVARIANT */

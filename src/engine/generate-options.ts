@@ -1,7 +1,7 @@
 import { badArgument, show } from '../base/errors.js';
 import { knownNames } from '../base/known-names.js';
 import { REQUEST_FIELDS } from '../scheduler/calls/request-names.js';
-import type { RequestResult } from './streams/outputs.js';
+import type { RequestResult } from './outputs/outputs.js';
 import { type SubmitInput, type SubmitOptions, takeSignal } from './streams/submission.js';
 
 /** A prompt (token ids), or a request with its own fields besides the shared ones. Sessions (`resumable`) are refused. */

@@ -27,7 +27,11 @@ export async function generate(
   e: EngineState,
   loop: RunLoop,
   submitter: Submitter,
-  call: { readonly prompts: GenerateSource; readonly options: GenerateOptions; readonly place: SubmitPlace },
+  call: {
+    readonly prompts: GenerateSource;
+    readonly options: GenerateOptions;
+    readonly place: SubmitPlace | null;
+  },
 ): Promise<GenerateResult[]> {
   submitter.checkOpen();
   const options = takeGenerateOptions(call.options);

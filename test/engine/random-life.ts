@@ -15,6 +15,7 @@ import {
 import { drawPool } from '../support/driver.js';
 import { prompt, Random, settled } from '../support/engine-bench.js';
 import { type Executed, FakeModel, mix } from '../support/fake-model.js';
+import { Listener } from './outputs/heard.js';
 
 const GARBAGE = 2_000_000_000;
 const VOCABULARY = 60;
@@ -108,12 +109,16 @@ export class EngineLife {
   readonly model: FakeModel;
   readonly random: Random;
   readonly clients: Client[] = [];
+  /** Readers of all outputs: one that never rests, and one that reads now and then. */
+  readonly listeners: readonly Listener[];
   readonly failing: number;
   readonly #held: [number, string][] = [];
   /** The step that was made last, where the GPU decides. */
   #stepping: Promise<StepReport> | null = null;
   #time = 0;
   #next = 0;
+  /** Whether the second listener waits for an item. */
+  #listens = false;
 
   constructor(seed: number, options: Partial<EngineOptions> = {}) {
     const random = new Random(seed);
@@ -130,6 +135,8 @@ export class EngineLife {
       executor: this.executor,
       ...options,
     });
+    this.listeners = [new Listener(this.engine.outputs()), new Listener(this.engine.outputs())];
+    void this.listeners[0].readAll();
     this.model = new FakeModel(
       this.engine.scheduler,
       (_, position, root) => 1000 + (mix(root, position) % VOCABULARY),
@@ -237,6 +244,12 @@ export class EngineLife {
   }
 
   #readSome(): void {
+    if (!this.#listens && this.random.chance(30)) {
+      this.#listens = true;
+      void this.listeners[1].readOne().then(() => {
+        this.#listens = false;
+      });
+    }
     if (this.clients.length === 0) return;
     for (let i = 0; i < 3; i++) this.#read(this.clients[this.random.below(this.clients.length)]);
   }

@@ -1,12 +1,19 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
+import type { OutputRequest } from '../../src/index.js';
 import { leftovers, tokensOf } from '../support/engine-bench.js';
 import { share } from '../support/share.js';
 import { endOf } from './ends.js';
+import type { Heard } from './outputs/heard.js';
 import { EngineLife } from './random-life.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(20, 60));
 const EVENTS = 500;
+
+/** What was heard of the requests that reached the scheduler. */
+function byHandle(byRequest: ReadonlyMap<OutputRequest, Heard>): Map<number, Heard> {
+  return new Map([...byRequest].map(([{ handle }, heard]) => [handle, heard]));
+}
 
 describe('random lives', () => {
   const seen = new Set<string>();
@@ -15,7 +22,9 @@ describe('random lives', () => {
     it(`seed ${seed}: every text is right, every client is told once how it ended, nothing is left`, async () => {
       const life = new EngineLife(seed);
       await life.run(EVENTS);
-      const { engine, clients, model } = life;
+      const { engine, clients, model, listeners } = life;
+      await listeners[1].readRest();
+      const heard = listeners.map(({ byRequest }) => byHandle(byRequest));
       expect(leftovers(engine)).toEqual([]);
       const ends: Record<string, number> = {};
       for (const client of clients) {
@@ -31,6 +40,18 @@ describe('random lives', () => {
         const right = model.text(client.stream.handle, client.stream.numOutputTokens);
         expect(read).toEqual(right.slice(0, read.length));
         if (settled.status === 'fulfilled') expect([...settled.value.tokens]).toEqual(right);
+        for (const all of heard) {
+          const {
+            tokens,
+            ends: [last, ...others],
+          } = all.get(client.stream.handle) as Heard;
+          expect(tokens).toEqual(right);
+          expect(others).toEqual([]);
+          // A reader that has left aborts its request, and was told of no end.
+          expect(last.error ?? last.finishReason).toBe(
+            settled.status === 'rejected' ? settled.reason : settled.value.finishReason,
+          );
+        }
         if (end === 'length') expect(right.length).toBeGreaterThan(0);
         expect(client.read.filter(({ finishReason }) => finishReason !== null).length).toBeLessThanOrEqual(1);
         expect(right.length).toBeLessThanOrEqual(client.input.maxTokens);

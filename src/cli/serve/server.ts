@@ -69,6 +69,8 @@ async function prepareEngine(
       kvEvents,
       executor,
       maxQueuedRequests: flags.maxQueuedRequests,
+      // All requests are submitted at one place.
+      submitPlaces: 'none',
       ...(connector && { connector }),
       ...(workers && { workers }),
     });

@@ -1,26 +1,28 @@
 import { takeInt32Array, takeUint8Array } from '../../base/arrays.js';
 import { badArgument, show } from '../../base/errors.js';
 import { TOKEN_MAX } from '../../core/core.js';
-import { checkFlatFields } from '../../scheduler/calls/validate.js';
+import { checkFlatFields, takeStepResult } from '../../scheduler/calls/validate.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Drafts, StepResult } from '../../scheduler/plan/step-result.js';
+import type { Drafts, StepResult, TakenResult } from '../../scheduler/plan/step-result.js';
 import type { Request } from '../../scheduler/request/request.js';
 
 const NO_BLOCKS: readonly unknown[] = [];
 
 /** An executor's answer, read once. Its arrays lie over memory whose size cannot change. */
 export interface TakenAnswer {
+  /** A `TakenResult` if every row is good; else only its form was checked, and its rows are to be repaired. */
   readonly result: StepResult;
   /** Not checked yet; see `takeDrafts`. */
   readonly drafts: unknown;
-  /** Not checked yet; see `takeExtras`. */
+  /** A copy, not checked yet; see `takeExtras`. */
   readonly extras: unknown;
   /** Ids of lost blocks, not checked: the scheduler counts ids that name no block. */
   readonly lostBlocks: readonly unknown[];
 }
 
 /**
- * Reads an answer and checks its form: two Int32Arrays, `tokens` and `counts`, and a count for each entry of the plan.
+ * Reads an answer and checks it, as a whole or, where rows are wrong, its form: two Int32Arrays, `tokens` and `counts`, and a count for
+ * each entry of the plan.
  * @throws ERR_BLOCKSTEP_BAD_ARG for an answer of another form, or what the answer's getters throw
  */
 export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
@@ -29,6 +31,26 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
   }
   const { tokens, counts, errors, drafts, extras, lostBlocks } = answer as Record<string, unknown>;
   checkFlatFields(answer, tokens, counts);
+  // Getters of these lists run here, before the check: they might change what was checked.
+  const list = copyOf(extras);
+  const lost = takeLost(lostBlocks);
+  const result =
+    takeGood(plan, { tokens, counts, errors } as StepResult) ?? takeForm(plan, tokens, counts, errors);
+  return { result, drafts, extras: list, lostBlocks: lost };
+}
+
+/** The result of a step if every row of it is good; else null. */
+function takeGood(plan: Plan, result: StepResult): TakenResult | null {
+  try {
+    const taken = takeStepResult(plan, result);
+    return taken.isShort ? null : taken;
+  } catch {
+    return null;
+  }
+}
+
+/** The result of a step in which rows may be wrong. @throws ERR_BLOCKSTEP_BAD_ARG for a result of another form */
+function takeForm(plan: Plan, tokens: unknown, counts: unknown, errors: unknown): StepResult {
   const result: StepResult = {
     tokens: takeInt32Array('tokens', tokens),
     counts: takeInt32Array('counts', counts),
@@ -38,7 +60,7 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
     result.errors = takeUint8Array('errors', errors);
     checkLength('errors', result.errors, plan.numRequests);
   }
-  return { result, drafts, extras, lostBlocks: takeLost(lostBlocks) };
+  return result;
 }
 
 /**
@@ -58,29 +80,39 @@ export function checkDrafts({ numRequests }: Plan, tokens: Int32Array, counts: I
   checkLayout(numRequests, { tokens, counts });
 }
 
-/** Whether some entry brought no token though one was due. The request of such an entry could never be scheduled again. */
-export function lacksTokens({ numRequests, maxOutputTokens }: Plan, { counts }: StepResult): boolean {
-  let missing = 0;
-  for (let i = 0; i < numRequests; i++) missing |= counts[i] === 0 && maxOutputTokens[i] !== 0 ? 1 : 0;
-  return missing !== 0;
+/** Extras whose getters threw. */
+class Unreadable {
+  readonly error: unknown;
+
+  constructor(error: unknown) {
+    this.error = error;
+  }
+}
+
+function copyOf(extras: unknown): unknown {
+  if (!Array.isArray(extras)) return extras;
+  try {
+    return Array.from(extras as unknown[]);
+  } catch (error) {
+    return new Unreadable(error);
+  }
 }
 
 /**
- * A copy of the extras, one for each token in the order of `tokens`; null if the answer has none.
- * @throws ERR_BLOCKSTEP_BAD_ARG if there are fewer extras than tokens by `counts`, or what the getters of the extras throw
+ * The extras of an answer, one for each token in the order of `tokens`; null if the answer has none.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if there are fewer extras than tokens by `counts`, or what the getters of the extras threw
  */
 export function takeExtras(
   { numRequests }: Plan,
-  { counts }: StepResult,
-  extras: unknown,
+  { result: { counts }, extras }: TakenAnswer,
 ): readonly unknown[] | null {
   if (extras === undefined) return null;
+  if (extras instanceof Unreadable) throw extras.error;
   if (!Array.isArray(extras)) throw badArgument('extras', show(extras), 'an array, one entry for each token');
-  const taken: unknown[] = Array.from(extras as unknown[]);
   let total = 0;
   for (let i = 0; i < numRequests; i++) total += counts[i];
-  if (taken.length >= total) return taken;
-  throw badArgument('extras', `${taken.length} entries`, `at least ${total}, one for each token`);
+  if (extras.length >= total) return extras;
+  throw badArgument('extras', `${extras.length} entries`, `at least ${total}, one for each token`);
 }
 
 function takeLost(lost: unknown): readonly unknown[] {

@@ -2,10 +2,10 @@ import { BlockstepError, describeError, show } from '../../base/errors.js';
 import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { StepOutputs } from '../../scheduler/plan/step-outputs.js';
+import { TakenResult } from '../../scheduler/plan/step-result.js';
 import type { Request } from '../../scheduler/request/request.js';
 import {
   checkDrafts,
-  lacksTokens,
   repairAnswer,
   type TakenAnswer,
   takeAnswer,
@@ -37,15 +37,9 @@ export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput
   // The scheduler counts ids that name no block.
   const output = lostBlocks.length === 0 ? reports : { ...reports, lostBlocks: lostBlocks as number[] };
   const extras = goodExtras(e, step, taken);
-  if (!lacksTokens(plan, result)) {
-    try {
-      const outputs = e.scheduler.update(plan, result, output);
-      return { outputs, extras, failureOf: (request) => rowFailure(plan, result.errors, request) };
-    } catch (error) {
-      // The scheduler refused the answer as a whole, so its rows are repaired one by one below. If the scheduler refused
-      // something else, such as the reports, the second `update` throws the same again.
-      if (!isBadArgument(error)) throw error;
-    }
+  if (result instanceof TakenResult) {
+    const outputs = e.scheduler.update(plan, result, output);
+    return { outputs, extras, failureOf: (request) => rowFailure(plan, result.errors, request) };
   }
   let repaired: ReturnType<typeof repairAnswer>;
   try {
@@ -79,9 +73,9 @@ function readAnswer(e: EngineState, step: Step): TakenAnswer | null {
 }
 
 /** The extras of an answer. Wrong extras are counted and give null: the tokens are good without them. */
-function goodExtras(e: EngineState, step: Step, { result, extras }: TakenAnswer): readonly unknown[] | null {
+function goodExtras(e: EngineState, step: Step, taken: TakenAnswer): readonly unknown[] | null {
   try {
-    return takeExtras(step.plan, result, extras);
+    return takeExtras(step.plan, taken);
   } catch (error) {
     e.countWrongAnswer(step.number, error);
     return null;

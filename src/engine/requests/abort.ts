@@ -2,8 +2,8 @@ import { channels } from '../../base/channels.js';
 import { BlockstepError, badArgument, show } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';
 import { FinishCode } from '../../scheduler/request/status.js';
+import type { StopReason } from '../outputs/outputs.js';
 import type { EngineState } from '../state/engine-state.js';
-import type { StopReason } from '../streams/outputs.js';
 import type { StreamBuffer } from '../streams/stream-buffer.js';
 
 /**

@@ -2,8 +2,8 @@ import { BlockstepError, show } from '../../base/errors.js';
 import type { StepOutputs } from '../../scheduler/plan/step-outputs.js';
 import type { Request } from '../../scheduler/request/request.js';
 import { FinishCode, finishReasonOf } from '../../scheduler/request/status.js';
+import type { EndReason } from '../outputs/outputs.js';
 import type { EngineState } from '../state/engine-state.js';
-import type { EndReason } from '../streams/outputs.js';
 import type { StreamBuffer } from '../streams/stream-buffer.js';
 
 /** Makes the error with which the readers of a failed request are rejected. */
@@ -14,8 +14,8 @@ export const schedulerFailure: FailureOf = ({ id, failure }) =>
   new BlockstepError('ERR_BLOCKSTEP_REQUEST', `request ${show(id)} ${failure ?? 'ended with an error'}`);
 
 /**
- * Hands the rows of an update to their streams, and wakes each waiting reader at most once. Tokens without a waiting reader are kept in
- * the stream, and nothing is allocated for them.
+ * Hands the rows of an update to their streams, wakes each waiting reader at most once, and tells the readers of all outputs. A row with
+ * one token and no end, for a stream that nobody waits for, costs a copy of its token (`RecentTokens`).
  * @param extras one value per token of `outputs.tokens`, at the same index; null = none
  */
 export function publish(
@@ -24,23 +24,47 @@ export function publish(
   failureOf = schedulerFailure,
   extras: readonly unknown[] | null = null,
 ): void {
-  const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, continues, length } = outputs;
-  for (let row = 0; row < length; row++) {
-    const request = requests[row];
-    const stream = e.streams.of(request);
-    if (stream === undefined) continue;
-    stream.append(tokens, tokenOffsets[row], tokenCounts[row], extras);
-    if (stream.isAwaited) e.counters.wakes++;
-    const reason = finishReasons[row] as FinishCode;
-    if (reason !== FinishCode.none) {
-      if (continues[row] === 0) {
-        endStream(e, stream, reason, failureOf);
-        continue;
+  const { streams } = e;
+  const { totals } = streams;
+  const { recent } = totals;
+  if (extras !== null) {
+    for (let row = 0; row < outputs.length; row++) publishRow(e, outputs, row, failureOf, extras);
+  } else if (outputs.length > 0) {
+    totals.bufferedTokens += recent.write(outputs, streams);
+    for (const feed of totals.feeds) recent.feed(feed);
+    for (let i = 0; i < recent.numLeft; i++) {
+      const left = recent.left[i];
+      if (left >= 0) publishRow(e, outputs, left, failureOf, null);
+      else {
+        e.counters.wakes++;
+        recent.owner(-1 - left)?.wake();
       }
-      stream.endAnswer(finishReasonOf(reason) as EndReason);
     }
-    if (stream.isAwaited) stream.wake();
+    recent.rotate();
   }
+  for (const feed of totals.feeds) feed.tell();
+}
+
+function publishRow(
+  e: EngineState,
+  outputs: StepOutputs,
+  row: number,
+  failureOf: FailureOf,
+  extras: readonly unknown[] | null,
+): void {
+  const stream = e.streams.of(outputs.requests[row]);
+  if (stream === undefined) return;
+  stream.append(outputs.tokens, outputs.tokenOffsets[row], outputs.tokenCounts[row], extras);
+  if (stream.isAwaited) e.counters.wakes++;
+  const reason = outputs.finishReasons[row] as FinishCode;
+  if (reason !== FinishCode.none) {
+    if (outputs.continues[row] === 0) {
+      endStream(e, stream, reason, failureOf);
+      return;
+    }
+    stream.endAnswer(finishReasonOf(reason) as EndReason);
+  }
+  if (stream.isAwaited) stream.wake();
 }
 
 /**

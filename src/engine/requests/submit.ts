@@ -56,8 +56,8 @@ export class Submitter {
     }
   }
 
-  /** See `Engine.submit`. @param place the place in the client's code that submitted the request */
-  submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace): RequestStream {
+  /** See `Engine.submit`. @param place the place in the client's code that submitted the request; null = it was not noted */
+  submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace | null): RequestStream {
     const e = this.#e;
     let signal: AbortSignal | null;
     let request: SubmitInput;

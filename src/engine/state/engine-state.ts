@@ -236,6 +236,8 @@ export class EngineState {
       stream.fail(error, now);
       this.scheduler.backlog.leave(stream.request, now, false);
     }
+    // A disposed engine has ended as its owner wanted.
+    this.streams.totals.close(this.disposed ? null : error);
   }
 }
 

@@ -9,6 +9,7 @@ import type { DeviceExecutor, Executor, ExecutorPlan, SubmittedRequest } from '.
 import { type ExecutorLimits, takeLimits } from '../executor/executor-limits.js';
 import { type ExecutorPlace, takePlace } from '../executor/executor-place.js';
 import type { PlanTables } from '../executor/executor-tables.js';
+import { SUBMIT_PLACES, type SubmitPlaces } from '../streams/submit-place.js';
 import { takeWorkers, type WorkerMethods } from '../workers/worker-methods.js';
 
 /** Longest delay that a timer of the platform can have, in milliseconds. */
@@ -43,6 +44,11 @@ export interface EngineOptions extends SchedulerOptions {
   maxQueuedRequests?: number;
   /** Most prompt tokens of the requests that `maxQueuedRequests` counts; of a session those of its first chunk. Default Infinity. */
   maxQueuedTokens?: number;
+  /**
+   * Of which requests the place of their `submit` is noted, for the stack of their errors. A place costs more than all else of a
+   * submission. `some`, the default: of all, and of one in 16 of those beyond 1,000 a second. `all`, `none`.
+   */
+  submitPlaces?: SubmitPlaces;
 }
 
 /** The names of all options of an engine. */
@@ -54,6 +60,7 @@ export const ENGINE_OPTION_NAMES: NamesOf<EngineOptions> = {
   stallSteps: true,
   maxQueuedRequests: true,
   maxQueuedTokens: true,
+  submitPlaces: true,
 };
 
 const ENGINE_OPTIONS = knownNames<EngineOptions>('the options of an Engine', ENGINE_OPTION_NAMES, {
@@ -87,6 +94,7 @@ export interface EngineConfig extends QueueBounds {
   readonly place: ExecutorPlace | null;
   readonly executorTimeoutMs: number;
   readonly stallSteps: number;
+  readonly submitPlaces: SubmitPlaces;
   readonly workers: readonly WorkerMethods[];
 }
 
@@ -108,6 +116,7 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
     workers = [],
     maxQueuedRequests,
     maxQueuedTokens,
+    submitPlaces = 'some',
   } = options;
   const taken = takeWorkers(workers);
   if (taken.length > 0 && (options.connector ?? null) === null)
@@ -118,6 +127,7 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
     stallSteps: checkInteger('stallSteps', stallSteps, 1, 2 ** 30),
     maxQueuedRequests: takeBound('maxQueuedRequests', maxQueuedRequests),
     maxQueuedTokens: takeBound('maxQueuedTokens', maxQueuedTokens),
+    submitPlaces: takeSubmitPlaces(submitPlaces),
     workers: taken,
   });
 }
@@ -129,6 +139,12 @@ export function takeShutdownOptions(options: unknown): number {
   checkNames(options, SHUTDOWN_OPTIONS);
   const { drainMs = DRAIN_MS } = options as ShutdownOptions;
   return checkInteger('drainMs', drainMs, 0, MAX_DELAY_MS);
+}
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG */
+function takeSubmitPlaces(value: unknown): SubmitPlaces {
+  if (SUBMIT_PLACES.includes(value as SubmitPlaces)) return value as SubmitPlaces;
+  throw badArgument('submitPlaces', show(value), `one of ${SUBMIT_PLACES.join(', ')}`);
 }
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */

@@ -1,11 +1,10 @@
 import type { Request } from '../../scheduler/request/request.js';
-import { News } from './news.js';
 import type { StreamBuffer } from './stream-buffer.js';
-import type { StreamTotals } from './stream-totals.js';
+import { StreamTotals } from './stream-totals.js';
 
 /** The streams that have not ended, found by the slots of their requests: an array lookup per row, without hashing. */
 export class LiveStreams {
-  readonly totals: StreamTotals = { bufferedTokens: 0, readersWaiting: 0, news: new News() };
+  readonly totals = new StreamTotals();
   /** By slot: the stream that was added last. Its `request` tells whether it belongs to the wanted incarnation of the slot. */
   readonly #bySlot: (StreamBuffer | undefined)[] = [];
   /** Live streams whose slot has another stream by now. */

@@ -1,7 +1,7 @@
 import { type InspectOptions, inspect } from 'node:util';
 import { BlockstepError, badArgument, describeError, show } from '../../base/errors.js';
 import type { ChunkInput, ChunkOutcome, EndOutcome } from '../../scheduler/request/session.js';
-import type { RequestOutput, RequestResult, StopReason } from './outputs.js';
+import type { RequestOutput, RequestResult, StopReason } from '../outputs/outputs.js';
 import type { StreamBuffer } from './stream-buffer.js';
 
 /** The calls of a stream to its engine. */

@@ -7,17 +7,14 @@ import {
   type RequestOutput,
   type RequestResult,
   type StopReason,
-} from './outputs.js';
+} from '../outputs/outputs.js';
+import { StreamOutput } from '../outputs/stream-output.js';
+import { TokenList } from '../outputs/token-list.js';
+import { Waiters } from '../outputs/waiters.js';
+import { Answers } from './answers.js';
+import type { ColumnOwner } from './recent-tokens.js';
 import type { StreamTotals } from './stream-totals.js';
 import { failureAt, type SubmitPlace } from './submit-place.js';
-import { TokenList } from './token-list.js';
-
-/** The end of one answer of a session: the number of tokens before it, and how the answer ended. */
-interface Answer {
-  readonly end: number;
-  readonly reason: EndReason;
-  readonly stopReason: number | null;
-}
 
 type Next = IteratorResult<RequestOutput, undefined>;
 
@@ -31,15 +28,18 @@ const DONE: Next = Object.freeze({ done: true, value: undefined });
  *
  * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; a stream ends once.
  */
-export class StreamBuffer {
+export class StreamBuffer implements ColumnOwner {
   // The fields that every step touches stand first.
   readonly #made: TokenList;
   /** Tokens that the reader has taken. */
   read = 0;
-  /** Waiting calls of `next`, the oldest first. */
-  readonly #waiting: Deferred<Next>[] = [];
+  /** Waiting calls of `next`; null: none has waited yet. */
+  #waiting: Waiters<Next> | null = null;
   /** Whether a reader waits for the next output; with a listener always, until the end. */
   isAwaited = false;
+  // Where its last tokens stand: see `ColumnOwner`.
+  column = -1;
+  since = 0;
   /** Called when there is something to take; null: readers wait by `next`. */
   listener: (() => void) | null = null;
   /** Whether the listener is about to be called. */
@@ -59,10 +59,8 @@ export class StreamBuffer {
   wasLeft = false;
   /** The request was aborted with a reason. */
   wasCutOff = false;
-  /** In a session: the ended answers whose ends were not read yet, oldest first. */
-  readonly #answers: Answer[] = [];
-  /** In a session: how the last answer ended. */
-  lastAnswer: EndReason | null = null;
+  /** The answers of a session; null: none has ended. */
+  #answers: Answers | null = null;
   /** The promise of the result; null until it is asked for. */
   #result: Deferred<RequestResult> | null = null;
   /** Unties the stream from its signal; called when the stream ends. */
@@ -94,17 +92,25 @@ export class StreamBuffer {
 
   /** Tokens received. */
   get numTokens(): number {
+    this.pull();
     return this.#made.length;
   }
 
   get numBuffered(): number {
-    return this.#made.length - this.read;
+    return this.numTokens - this.read;
+  }
+
+  /** Takes the tokens of the last steps. */
+  pull(): void {
+    if (this.column >= 0) this.#totals.recent.take(this, this.#made);
   }
 
   /** Appends the `count` tokens of `source` from index `from` on. Wakes no reader. */
   append(source: Int32Array, from: number, count: number, extras: readonly unknown[] | null = null): void {
+    this.pull();
     this.#made.append(source, from, count, extras);
     this.#totals.bufferedTokens += count;
+    for (const feed of this.#totals.feeds) feed.addAll(this.request, source, from, count, extras);
   }
 
   /** Makes a function the reader. It is told at once of what has come already. */
@@ -126,20 +132,22 @@ export class StreamBuffer {
       this.#totals.news.add(this);
       return;
     }
-    const waiter = this.numBuffered === 0 ? undefined : this.#waiting.shift();
-    if (waiter === undefined) return;
-    this.#setAwaited(this.#waiting.length > 0);
-    waiter.resolve({ done: false, value: this.#take() });
+    const waiting = this.#waiting;
+    const waiter = waiting === null || this.numBuffered === 0 ? null : waiting.take();
+    if (waiter === null) return;
+    this.#setAwaited(waiting?.isEmpty === false);
+    waiter({ done: false, value: this.#take() });
+  }
+
+  /** How the last answer of a session ended; null before. */
+  get lastAnswer(): EndReason | null {
+    return this.#answers?.last ?? null;
   }
 
   /** Ends the answer to one chunk of a session, after the tokens that have come; the session goes on. */
   endAnswer(reason: EndReason): void {
-    this.lastAnswer = reason;
-    this.#answers.push({
-      end: this.numTokens,
-      reason,
-      stopReason: reason === 'stop' ? this.request.stopReason : null,
-    });
+    this.#answers ??= new Answers();
+    this.#totals.tellEnd(this.request, this.#answers.add(this.numTokens, reason, this.request), undefined);
   }
 
   /** Ends the stream; only the first end counts. @returns whether it ended now */
@@ -178,10 +186,10 @@ export class StreamBuffer {
   next(): Promise<Next> {
     if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
     if (this.ended) return this.#nextEnd();
-    const waiter = new Deferred<Next>();
-    this.#waiting.push(waiter);
+    this.#waiting ??= new Waiters();
+    const next = this.#waiting.wait();
     this.#setAwaited(true);
-    return waiter.promise;
+    return next;
   }
 
   /** The reader leaves: this reader and all later readers find the end. */
@@ -190,7 +198,8 @@ export class StreamBuffer {
     this.#readTo(this.numTokens);
     this.#finalOutputTaken = true;
     this.listener = null;
-    for (const waiter of this.#takeWaiting()) waiter.resolve(DONE);
+    this.#setAwaited(false);
+    this.#waiting?.answerAll(() => DONE);
   }
 
   /** The result, once the request has ended. All calls return one promise. */
@@ -205,6 +214,7 @@ export class StreamBuffer {
   #end(reason: EndReason | null, failure: unknown, now: number): boolean {
     if (this.ended) return false;
     this.#totals.bufferedTokens -= this.numBuffered;
+    this.#totals.recent.release(this);
     this.ended = true;
     this.reason = reason;
     this.failure = failure;
@@ -212,9 +222,12 @@ export class StreamBuffer {
     this.#place = null;
     this.release?.();
     this.release = null;
-    const waiting = this.#takeWaiting();
+    const finishReason = reason ?? (this.wasCutOff ? 'abort' : 'error');
+    const stopReason = this.#stopReason(reason);
+    this.#totals.tellEnd(this.request, { finishReason, continues: false, stopReason }, failure);
     // The first waiting call gets the end, or the failure. The other calls find the stream over.
-    for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
+    this.#setAwaited(false);
+    this.#waiting?.answerAll(() => this.next());
     if (this.listener !== null) this.#totals.news.add(this);
     if (this.#result !== null) this.#settleResult(this.#result);
     return true;
@@ -232,34 +245,27 @@ export class StreamBuffer {
     if (this.#finalOutputTaken) return null;
     this.#finalOutputTaken = true;
     if (this.reason === null) throw this.failure;
-    return this.#output(new Int32Array(0), this.#made.hasExtras ? [] : null);
+    return this.#output(this.numTokens);
   }
 
   /** All unread tokens; in a session at most up to the end of one answer. */
   #take(): RequestOutput {
-    const answer = this.#answers.shift();
-    const end = answer?.end ?? this.numTokens;
-    const tokens = this.#made.tokens(this.read, end);
-    const extras = this.#made.extras(this.read, end);
-    this.#readTo(end);
+    const answer = this.#answers?.take();
+    const from = this.read;
     if (answer !== undefined) {
-      const { reason, stopReason } = answer;
-      return { tokens, extras, numOutputTokens: end, finishReason: reason, continues: true, stopReason };
+      this.#readTo(answer.end);
+      return new StreamOutput(this.#made, from, answer.end, answer.close);
     }
+    this.#readTo(this.#made.length);
     if (this.reason !== null) this.#finalOutputTaken = true;
-    return this.#output(tokens, extras);
+    return this.#output(from);
   }
 
-  #output(tokens: Int32Array, extras: unknown[] | null): RequestOutput {
-    const { numTokens, reason } = this;
-    return {
-      tokens,
-      extras,
-      numOutputTokens: numTokens,
-      finishReason: reason,
-      continues: false,
-      stopReason: this.#stopReason(reason),
-    };
+  /** The tokens from index `from` on, with the end of the request if it has ended. */
+  #output(from: number): RequestOutput {
+    const { reason } = this;
+    const close = { finishReason: reason, continues: false, stopReason: this.#stopReason(reason) };
+    return new StreamOutput(this.#made, from, this.#made.length, close);
   }
 
   #stopReason(reason: EndReason | null): StopReason | null {
@@ -277,15 +283,11 @@ export class StreamBuffer {
     result.resolve(makeResult(this.request, this.#made.tokens(), this.#made.extras(), end));
   }
 
-  #takeWaiting(): Deferred<Next>[] {
-    this.#setAwaited(false);
-    return this.#waiting.splice(0);
-  }
-
   #setAwaited(isAwaited: boolean): void {
     if (this.isAwaited === isAwaited) return;
     this.isAwaited = isAwaited;
     this.#totals.readersWaiting += isAwaited ? 1 : -1;
+    this.#totals.recent.setAwaited(this);
   }
 
   /** Moves the reader's position. The totals count unread tokens only of streams that have not ended. */

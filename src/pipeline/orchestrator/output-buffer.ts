@@ -1,6 +1,6 @@
 import { Deferred } from '../../base/deferred.js';
-import type { EndReason, StopReason } from '../../engine/streams/outputs.js';
-import type { TokenList } from '../../engine/streams/token-list.js';
+import type { EndReason, StopReason } from '../../engine/outputs/outputs.js';
+import type { TokenList } from '../../engine/outputs/token-list.js';
 import type { StageOutput } from '../transport/messages.js';
 import type { PipelineOutput } from './outputs.js';
 

@@ -1,8 +1,8 @@
-import type { EndReason, RequestOutput, StopReason } from '../../engine/streams/outputs.js';
+import type { EndReason, OutputData, StopReason } from '../../engine/outputs/outputs.js';
 import type { StageEnd } from '../transport/messages.js';
 
 /** One output for a reader of a pipeline: all tokens of one stage since the previous output, as far as no other stage spoke in between. */
-export interface PipelineOutput extends RequestOutput {
+export interface PipelineOutput extends OutputData {
   /** The stage whose tokens these are; in the last output, the last stage. */
   readonly stage: string;
 }

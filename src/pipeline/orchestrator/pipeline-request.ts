@@ -1,7 +1,7 @@
 import { Deferred } from '../../base/deferred.js';
 import { BlockstepError, show } from '../../base/errors.js';
-import type { EndReason, StopReason } from '../../engine/streams/outputs.js';
-import { TokenList } from '../../engine/streams/token-list.js';
+import type { EndReason, StopReason } from '../../engine/outputs/outputs.js';
+import { TokenList } from '../../engine/outputs/token-list.js';
 import type { RequestKey, StageEnd, StageFailure, StageOutput } from '../transport/messages.js';
 import { OutputBuffer } from './output-buffer.js';
 import type { PipelineResult, StageResult } from './outputs.js';

@@ -69,7 +69,7 @@ class Session implements Work {
         const isEmpty = tokens.length === 0 && (isAnswered || finishReason === 'abort');
         if (this.#isOver || isEmpty) continue;
         isAnswered = finishReason !== null;
-        events.output(finishReason === 'abort' ? { ...output, finishReason: null } : output);
+        events.output(finishReason === 'abort' ? { ...output.toJSON(), finishReason: null } : output);
       }
       const result = await this.#stream.result();
       if (this.#isOver) return;

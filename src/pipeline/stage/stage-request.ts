@@ -1,5 +1,5 @@
 import { BlockstepError, describeError, show } from '../../base/errors.js';
-import type { RequestOutput } from '../../engine/streams/outputs.js';
+import type { OutputData } from '../../engine/outputs/outputs.js';
 import type { ChunkInput } from '../../scheduler/request/session.js';
 import type { ChunkTransferAdapter, Source } from '../chunks/chunk-transfer-adapter.js';
 import type { Chunk } from '../transport/chunk.js';
@@ -145,7 +145,7 @@ export class StageRequest {
     }
   }
 
-  #output(output: RequestOutput): void {
+  #output(output: OutputData): void {
     const { config, adapter } = this.#parts;
     const { key, wants, client } = this.submission;
     const { tokens, extras, finishReason, stopReason } = output;

@@ -1,5 +1,5 @@
 import { BlockstepError } from '../../base/errors.js';
-import type { RequestOutput, RequestResult } from '../../engine/streams/outputs.js';
+import type { OutputData, RequestResult } from '../../engine/outputs/outputs.js';
 import type { ChunkInput } from '../../scheduler/request/session.js';
 import type { StageEnd } from '../transport/messages.js';
 import type { StageFields } from './stage-options.js';
@@ -17,7 +17,7 @@ export interface WorkInput {
 
 /** What is told of a request's work. Each answer to an input ends with an output that has a `finishReason`. */
 export interface WorkEvents {
-  output(output: RequestOutput): void;
+  output(output: OutputData): void;
   /** The work is done; nothing more is told. */
   ended(end: WorkEnd): void;
   /** The work failed, or was aborted; nothing more is told. */

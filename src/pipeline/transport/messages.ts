@@ -1,5 +1,5 @@
 import type { BlockstepError, ErrorCode } from '../../base/errors.js';
-import type { EndReason, StopReason } from '../../engine/streams/outputs.js';
+import type { EndReason, StopReason } from '../../engine/outputs/outputs.js';
 import type { Chunk } from './chunk.js';
 
 /**

@@ -9,7 +9,7 @@ import { type TakenOutput, takeOutput } from '../connector/connector-output.js';
 import { RESET_OPTIONS } from '../options/option-names.js';
 import type { ResetOptions } from '../options/reset.js';
 import type { Plan } from '../plan/plan.js';
-import type { Drafts, StepResult, TakenResult } from '../plan/step-result.js';
+import { type Drafts, type StepResult, TakenResult } from '../plan/step-result.js';
 import type { BlockUse } from '../request/outstanding.js';
 import { OUTSTANDING_KINDS, type OutstandingKind } from '../request/outstanding.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -17,10 +17,12 @@ import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 
 /**
  * Checks the result of a step: its arrays cover every entry of the plan, with as many tokens as `counts` says and no
- * more than each entry can bring. Arrays may be longer than needed.
+ * more than each entry can bring. Arrays may be longer than needed. A result that was checked is not checked again: the
+ * engine checks an answer to see whether rows must be repaired, and hands on what this function gave.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
+  if (result instanceof TakenResult) return result;
   if (typeof result !== 'object' || result === null) throw badArgument('result', show(result), 'an object');
   const { tokens, counts, errors } = result;
   checkFlatFields(result, tokens, counts);
@@ -34,7 +36,8 @@ export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
       `at least ${plan.numRequests} entries, one for each of the plan`,
     );
   }
-  return { ...taken, errors: flags };
+  taken.errors = flags;
+  return taken;
 }
 
 /**
@@ -101,8 +104,8 @@ function lacksField(result: object, field: string): Error {
  * Checks `n` counts, each from 0 to `most[i]`, and as many token ids as the counts add up to, each from 0 to 2^31 - 2.
  */
 function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array): TakenResult {
-  const ids = takeInt32Array('tokens', tokens);
-  const lengths = takeInt32Array('counts', counts);
+  const taken = new TakenResult(takeInt32Array('tokens', tokens), takeInt32Array('counts', counts));
+  const { tokens: ids, counts: lengths } = taken;
   if (lengths.length < n) {
     throw badArgument(
       'counts',
@@ -113,9 +116,11 @@ function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array)
   let total = 0;
   // The sign bit collects the faults of all entries, so that the loops need no branch.
   let wrong = 0;
+  let short = 0;
   for (let i = 0; i < n; i++) {
     const count = lengths[i];
     wrong |= count | (most[i] - count);
+    short |= (count - 1) & (0 - most[i]);
     total += count;
   }
   if (wrong < 0) throwFirst('counts', lengths, n, (i) => most[i]);
@@ -123,7 +128,9 @@ function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array)
     throw badArgument('tokens', `${ids.length} ids`, `at least ${total} ids, the sum of counts`);
   for (let i = 0; i < total; i++) wrong |= ids[i] | (ids[i] + 1);
   if (wrong < 0) throwFirst('tokens', ids, total, () => TOKEN_MAX);
-  return { tokens: ids, counts: lengths, numTokens: total };
+  taken.numTokens = total;
+  taken.isShort = short < 0;
+  return taken;
 }
 
 function throwFirst(field: string, values: Int32Array, n: number, most: (i: number) => number): never {

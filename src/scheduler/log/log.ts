@@ -118,7 +118,7 @@ export interface LoggedTokens {
   counts: Int32Array;
   /** The sum of `counts`. */
   numTokens: number;
-  errors?: Uint8Array;
+  errors?: Uint8Array | undefined;
 }
 
 const encoder = new TextEncoder();

@@ -89,6 +89,7 @@ export const SCHEDULER_OPTIONS = knownNames<SchedulerOptions>(
     workers: OF_ENGINE,
     executorTimeoutMs: OF_ENGINE,
     stallSteps: OF_ENGINE,
+    submitPlaces: OF_ENGINE,
   },
 );
 

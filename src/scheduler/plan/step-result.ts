@@ -8,12 +8,26 @@ export interface StepResult {
    */
   counts: Int32Array;
   /** Non-zero: the entry failed, and its request ends with `error`. */
-  errors?: Uint8Array;
+  errors?: Uint8Array | undefined;
 }
 
-/** A checked `StepResult`, and the sum of its counts. */
-export interface TakenResult extends StepResult {
-  numTokens: number;
+/**
+ * A checked `StepResult` with the sum of its counts. Its arrays lie over memory whose size cannot change. Only the check makes one, so
+ * whoever is handed one need not check it again.
+ */
+export class TakenResult implements StepResult {
+  readonly tokens: Int32Array;
+  readonly counts: Int32Array;
+  errors: Uint8Array | undefined = undefined;
+  /** The sum of the counts. */
+  numTokens = 0;
+  /** Whether some entry brought no token though one was due. */
+  isShort = false;
+
+  constructor(tokens: Int32Array, counts: Int32Array) {
+    this.tokens = tokens;
+    this.counts = counts;
+  }
 }
 
 /** Draft tokens for the entries of a plan, in the order of the plan. */

@@ -1,4 +1,4 @@
-import type { RequestResult } from '../../engine/streams/outputs.js';
+import type { RequestResult } from '../../engine/outputs/outputs.js';
 import { BOUNDS, Buckets, tokenBounds } from './buckets.js';
 import type { Exposed } from './exposed.js';
 

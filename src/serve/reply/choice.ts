@@ -1,5 +1,6 @@
 import { BlockstepError } from '../../base/errors.js';
-import type { RequestOutput, StopReason } from '../../engine/streams/outputs.js';
+import type { EngineOutputs, OutputEnd } from '../../engine/outputs/engine-outputs.js';
+import type { StopReason } from '../../engine/outputs/outputs.js';
 import type { RequestStream } from '../../engine/streams/request-stream.js';
 import { Detokenizer } from '../text/detokenizer.js';
 import { StopStrings } from '../text/stop-strings.js';
@@ -49,6 +50,7 @@ export class Choice {
   #lastAt = 0;
   #end: ChoiceEnd | null = null;
   #failure: unknown = null;
+  readonly #changed: (choice: Choice) => void;
 
   /** @param changed called when there is text to take, or the choice has ended */
   constructor(
@@ -67,10 +69,7 @@ export class Choice {
     const { vocabulary, logprobs } = options;
     this.#likely = logprobs === null ? null : new LikelyTokens(vocabulary, logprobs, options.echo.length);
     this.#onTokens = options.onTokens;
-    stream.onOutput(() => {
-      this.#read();
-      changed(this);
-    });
+    this.#changed = changed;
   }
 
   /** How it ended; null while it goes on, and if it failed. */
@@ -109,37 +108,42 @@ export class Choice {
     return this.#likely?.take() ?? null;
   }
 
-  #read(): void {
-    try {
-      for (let output = this.stream.take(); output !== null; output = this.stream.take()) this.#add(output);
-    } catch (error) {
-      this.#failure = error ?? new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'the request was aborted');
-    }
-  }
-
-  #add(output: RequestOutput): void {
+  /** Takes a row of the engine's outputs. @param now by `performance.now` */
+  take({ tokens, tokenOffsets, extras, ends }: EngineOutputs, row: number, now: number): void {
     if (this.hasEnded) return;
-    const { tokens, extras, finishReason, stopReason, numOutputTokens } = output;
-    this.#numTokens = numOutputTokens;
-    if (tokens.length > 0 && this.#onTokens !== null) this.#tell(this.#onTokens);
-    // A token that ends the text is no part of it: that of every text's end, which has no reason, or a stop token.
-    const isEndToken = stopReason === null || (typeof stopReason === 'number' && !this.#keepsStop);
-    const count = finishReason === 'stop' && isEndToken ? tokens.length - 1 : tokens.length;
-    const first = numOutputTokens - tokens.length;
-    for (let i = 0; i < count; i++) {
+    const from = tokenOffsets[row];
+    const to = tokenOffsets[row + 1];
+    const end = ends[row];
+    const first = this.#numTokens;
+    this.#numTokens += to - from;
+    if (to > from && this.#onTokens !== null) this.#tell(this.#onTokens, now);
+    const last = end !== null && this.#hasEndToken(end) ? to - 1 : to;
+    for (let i = from; i < last; i++) {
       const piece = this.#detokenizer.push(tokens[i]);
       this.#likely?.add(tokens[i], extras?.[i], piece.length);
-      if (piece === '' || this.#pass(piece, first + i + 1)) continue;
-      this.#numTokens = first + i + 1;
+      if (piece === '' || this.#pass(piece, first + i - from + 1)) continue;
+      this.#numTokens = first + i - from + 1;
+      this.#changed(this);
       return;
     }
-    if (finishReason === null) return;
-    this.#finish();
-    this.#end = { finishReason, stopReason };
+    if (end !== null) this.#finish(end);
+    this.#changed(this);
   }
 
-  #tell(onTokens: (sinceMs: number) => void): void {
-    const now = performance.now();
+  /** Ends with a failure. */
+  fail(error: unknown): void {
+    if (this.hasEnded) return;
+    this.#failure = error ?? new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'the request was aborted');
+    this.#changed(this);
+  }
+
+  /** Whether the last token is no part of the text: that of every text's end, which has no reason, or a stop token. */
+  #hasEndToken({ finishReason, stopReason }: OutputEnd): boolean {
+    if (finishReason !== 'stop') return false;
+    return stopReason === null || (typeof stopReason === 'number' && !this.#keepsStop);
+  }
+
+  #tell(onTokens: (sinceMs: number) => void, now: number): void {
     if (this.#lastAt > 0) onTokens(now - this.#lastAt);
     this.#lastAt = now;
   }
@@ -158,10 +162,15 @@ export class Choice {
     return false;
   }
 
-  /** No token comes any more: what was held back is text. */
-  #finish(): void {
+  /** No token comes any more: what was held back is text, unless the request failed. */
+  #finish({ finishReason, stopReason, error }: OutputEnd): void {
+    if (finishReason === 'error' || error !== undefined) {
+      this.#failure = error ?? new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'the request was aborted');
+      return;
+    }
     const rest = this.#detokenizer.end();
     if (this.#stops === null) this.#text += rest;
     else this.#text += this.#stops.push(rest).text + this.#stops.end();
+    this.#end = { finishReason, stopReason };
   }
 }

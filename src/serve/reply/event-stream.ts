@@ -1,5 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { type Heard, News } from '../../base/collections/news.js';
+
+/** The streams that have something to write. All of them are written when the work of the turn is done, in one microtask. */
+const written = new News();
 
 /**
  * A response of server-sent events. What is written in one turn goes out as one write of the socket, with the framing of HTTP's chunks
@@ -7,14 +11,15 @@ import type { Socket } from 'node:net';
  *
  * Invariant: once `#socket` is set, the head of the response has been handed to it, and nothing of the response waits elsewhere.
  */
-export class EventStream {
+export class EventStream implements Heard {
   readonly #response: ServerResponse;
   readonly #drained: () => void;
   #socket: Socket | null = null;
   #text = '';
   /** Whether `#text` is ASCII alone: then it has as many bytes as characters, and is written as it is. */
   #isAscii = true;
-  #isFlushing = false;
+  /** Whether it is about to be written. */
+  isNews = false;
   #waits = false;
 
   /** @param drained called when the socket has taken what it was given, if `isBlocked` was true before */
@@ -48,19 +53,17 @@ export class EventStream {
   write(text: string, isAscii = false): void {
     this.#text += text;
     this.#isAscii &&= isAscii;
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
-    queueMicrotask(this.#flush);
+    written.add(this);
   }
 
   /** Writes what was not written yet, and ends the response. */
   end(): void {
-    this.#flush();
+    this.listener();
     this.#response.end();
   }
 
-  readonly #flush = (): void => {
-    this.#isFlushing = false;
+  /** Writes what was not written yet. */
+  listener(): void {
     const text = this.#text;
     const isAscii = this.#isAscii;
     this.#text = '';
@@ -74,7 +77,7 @@ export class EventStream {
       this.#waits = false;
       this.#drained();
     });
-  };
+  }
 }
 
 /** Writes text as one chunk of HTTP. @returns false if the socket wants no more for now */

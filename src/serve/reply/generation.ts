@@ -1,9 +1,10 @@
 import type { Engine } from '../../engine/engine.js';
-import type { RequestResult } from '../../engine/streams/outputs.js';
+import type { RequestResult } from '../../engine/outputs/outputs.js';
 import type { RequestStream } from '../../engine/streams/request-stream.js';
 import type { GenerationRequest } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
 import { Choice } from './choice.js';
+import type { Choices } from './choices.js';
 
 /** How many tokens a request had, as OpenAI's API counts them. */
 export interface Usage {
@@ -41,17 +42,19 @@ export class Generation {
 
   /**
    * Submits all choices.
+   * @param all gives the choices what the engine brings
    * @throws what `Engine.submit` throws; then none is submitted
    */
   constructor(
-    engine: Engine,
+    all: Choices,
     model: ServedModel,
     request: GenerationRequest,
     id: string,
     { reader, watch }: { readonly reader: GenerationReader; readonly watch: GenerationWatch | null },
   ) {
     this.#request = request;
-    this.#streams = submitAll(engine, model, request, id);
+    all.read();
+    this.#streams = submitAll(all.engine, model, request, id);
     const { vocabulary } = model;
     const { stop, keepsStop, minTokens, echoes, n, sampling } = request;
     const changed = (choice: Choice): void => reader.changed(choice);
@@ -62,6 +65,7 @@ export class Generation {
       const options = { vocabulary, stop, keepsStop, minTokens, echo, onTokens, logprobs };
       return new Choice(index, stream, options, changed);
     });
+    for (const choice of this.choices) all.add(choice);
     if (watch !== null) this.#watch(watch);
   }
 

@@ -6,6 +6,7 @@ import { readCompletion } from '../api/completion-request.js';
 import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
+import type { Choices } from '../reply/choices.js';
 import { Generation, type GenerationWatch } from '../reply/generation.js';
 import { StreamedReply } from '../reply/streamed-reply.js';
 import { WholeReply } from '../reply/whole-reply.js';
@@ -26,6 +27,7 @@ const CHATS: Way = { prefix: 'chatcmpl-', bodies: CHAT_BODIES, read: readChat };
 interface Around {
   readonly watch: GenerationWatch | null;
   readonly live: LiveRequests;
+  readonly choices: Choices;
 }
 
 /** The routes that generate text. */
@@ -43,7 +45,7 @@ async function generate(
   { body }: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const { engine, model, watch, live } = settings;
+  const { model, watch, live, choices } = settings;
   checkModel(body, model);
   const wanted = read(body, model, settings);
   const id = prefix + randomUUID().replaceAll('-', '');
@@ -51,7 +53,7 @@ async function generate(
   if (wanted.isStreamed) {
     const { includesUsage } = wanted;
     const streamed = new StreamedReply(head, bodies, { includesUsage, interval: settings.streamInterval });
-    const generation = new Generation(engine, model, wanted, id, { reader: streamed, watch });
+    const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch });
     live.add(generation, reply.raw);
     // From here on the response is the stream's.
     reply.hijack();
@@ -59,7 +61,7 @@ async function generate(
     return reply;
   }
   const whole = new WholeReply(head, bodies);
-  const generation = new Generation(engine, model, wanted, id, { reader: whole, watch });
+  const generation = new Generation(choices, model, wanted, id, { reader: whole, watch });
   live.add(generation, reply.raw);
   const answer = await whole.body(generation, reply.raw);
   if (answer !== null) return answer;

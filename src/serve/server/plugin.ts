@@ -6,6 +6,7 @@ import { packageRoot } from '../../core/package-root.js';
 import { ApiError, toApiError } from '../api/api-error.js';
 import { Metrics } from '../metrics/metrics.js';
 import { addPageRoutes } from '../page/page-routes.js';
+import { Choices } from '../reply/choices.js';
 import { addControlRoutes } from './control-routes.js';
 import { addGenerateRoutes } from './generate-routes.js';
 import { Guard } from './guard.js';
@@ -84,6 +85,7 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
   const health = () => readServerHealth(engine, wedgedMs);
   if (settings.page) addPageRoutes(app, { engine, model: model.id, version, control, health });
   const metrics = settings.metrics ? addMetrics(app, settings) : null;
+  const choices = new Choices(engine);
   const streaming = new Set<ServerResponse>();
   app.register((inner, _options, done) => {
     load.watch(inner);
@@ -92,7 +94,7 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
       raw.once('close', () => streaming.delete(raw));
       next();
     });
-    addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live });
+    addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live, choices });
     done();
   });
   app.addHook('preClose', () => end(settings, streaming));

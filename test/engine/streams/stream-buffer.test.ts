@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { News } from '../../../src/engine/streams/news.js';
+import { TokenList } from '../../../src/engine/outputs/token-list.js';
 import { StreamBuffer } from '../../../src/engine/streams/stream-buffer.js';
-import { TokenList } from '../../../src/engine/streams/token-list.js';
-import { BlockstepError, type Request } from '../../../src/index.js';
+import { StreamTotals } from '../../../src/engine/streams/stream-totals.js';
+import { BlockstepError, type Request, type StepOutputs } from '../../../src/index.js';
 import { Random, rejection } from '../../support/engine-bench.js';
 
 const late = new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'late');
 
 function stream(maxTokens = 100): StreamBuffer {
-  const totals = { bufferedTokens: 0, readersWaiting: 0, news: new News() };
-  return new StreamBuffer({ id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request, 0, totals);
+  const request = { id: 'a', maxTokens, addedAt: 0, stopReason: null } as Request;
+  return new StreamBuffer(request, 0, new StreamTotals());
 }
 
 describe('a stream', () => {
@@ -27,6 +27,21 @@ describe('a stream', () => {
       message: 'mine',
       cause: 'why',
     });
+  });
+
+  it('gives its column back at its end, with every token taken', async () => {
+    const totals = new StreamTotals();
+    const request = { id: 'a', maxTokens: 9, addedAt: 0, stopReason: null } as Request;
+    const one = new StreamBuffer(request, 0, totals);
+    const outputs = {
+      ...{ length: 1, requests: [request], tokens: Int32Array.of(7), tokenOffsets: Int32Array.of(0) },
+      ...{ tokenCounts: Int32Array.of(1), finishReasons: Uint8Array.of(0) },
+    } as unknown as StepOutputs;
+    for (let i = 0; i < 3; i++) totals.recent.write(outputs, { of: () => one });
+    expect(one.column).toBe(0);
+    one.end('stop', 1);
+    expect([one.column, totals.recent.owner(0)]).toEqual([-1, null]);
+    expect([...(await one.result()).tokens]).toEqual([7, 7, 7]);
   });
 
   it('lets go of its signal at its end, once', () => {
@@ -75,8 +90,7 @@ describe('a stream', () => {
 describe('the totals of many streams', () => {
   it.each([1, 2, 3, 4])('seed %i: are what a walk over those that have not ended finds', (seed) => {
     const random = new Random(seed);
-    const totals = { bufferedTokens: 0, readersWaiting: 0, news: new News() };
-    const { news } = totals;
+    const totals = new StreamTotals();
     const streams = Array.from(
       { length: 6 },
       () => new StreamBuffer({ id: 'a', maxTokens: 99, addedAt: 0, stopReason: null } as Request, 0, totals),
@@ -95,13 +109,12 @@ describe('the totals of many streams', () => {
     for (let i = 0; i < 400; i++) {
       acts[random.below(acts.length)](streams[random.below(streams.length)]);
       const live = streams.filter(({ ended }) => !ended);
-      expect(totals).toEqual({
-        news,
+      expect(totals).toMatchObject({
         bufferedTokens: live.reduce((sum, { numBuffered }) => sum + numBuffered, 0),
         readersWaiting: live.filter(({ isAwaited }) => isAwaited).length,
       });
     }
     for (const stream of streams) stream.end('abort', 2);
-    expect(totals).toEqual({ news, bufferedTokens: 0, readersWaiting: 0 });
+    expect(totals).toMatchObject({ bufferedTokens: 0, readersWaiting: 0 });
   });
 });

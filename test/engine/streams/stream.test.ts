@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { RequestOutput } from '../../../src/index.js';
 import {
@@ -27,6 +28,61 @@ describe('a reader', () => {
       [[700], 2, null],
       [[800], 3, 'length'],
     ]);
+  });
+
+  it('that comes late and keeps up from then on is woken by every step, and by no other', async () => {
+    const bench = new EngineBench();
+    const stream = bench.submit({ maxTokens: 40 });
+    for (let i = 0; i < 5; i++) bench.engine.step();
+    const iterator = stream[Symbol.asyncIterator]();
+    expect((await iterator.next()).value?.numTokens).toBe(5);
+    for (let i = 6; i < 9; i++) {
+      const next = iterator.next();
+      bench.engine.step();
+      expect((await next).value).toMatchObject({ numOutputTokens: i, numTokens: 1 });
+    }
+    bench.engine.step();
+    expect(bench.engine.stats().wakes).toBe(3);
+    bench.engine.dispose();
+  });
+
+  it('gets the extras that were beside its tokens when they came', async () => {
+    const bench = new EngineBench();
+    const stream = bench.submit({ maxTokens: 9 });
+    const iterator = stream[Symbol.asyncIterator]();
+    const read: RequestOutput[] = [];
+    for (const extras of [undefined, ['x'], undefined, undefined]) {
+      bench.executor.answer = (plan) => ({ ...answerOf(plan), ...(extras && { extras }) });
+      const next = iterator.next();
+      bench.engine.step();
+      read.push((await next).value as RequestOutput);
+    }
+    expect(read.map(({ extras }) => extras)).toEqual([null, ['x'], [undefined], [undefined]]);
+    bench.engine.abort(stream.id);
+    expect((await stream.result()).extras).toEqual([undefined, 'x', undefined, undefined]);
+  });
+
+  it('gets outputs whose arrays are made once, and that are plain data by toJSON', async () => {
+    const bench = new EngineBench();
+    bench.executor.answer = (plan) => ({ ...answerOf(plan), extras: ['x'] });
+    const stream = bench.submit({ maxTokens: 4 });
+    const iterator = stream[Symbol.asyncIterator]();
+    bench.engine.step();
+    const { value } = await iterator.next();
+    const output = value as RequestOutput;
+    bench.engine.step();
+    expect([output.numTokens, output.tokenAt(0)]).toEqual([1, 600]);
+    for (const wrong of [1, -1, 0.5])
+      expect(() => output.tokenAt(wrong)).toThrow(/index must be an integer from 0 to 0/);
+    const { tokens, extras } = output;
+    expect([output.tokens === tokens, output.extras === extras]).toEqual([true, true]);
+    tokens[0] = 9;
+    const rest = { numOutputTokens: 1, finishReason: null, continues: false, stopReason: null };
+    expect({ ...output.toJSON() }).toEqual({ tokens: Int32Array.of(9), extras: ['x'], ...rest });
+    expect(JSON.parse(JSON.stringify(output))).toEqual({ tokens: { 0: 9 }, extras: ['x'], ...rest });
+    expect(inspect(output)).toMatch(/tokens: Int32Array\(1\) \[ 9 \],\s+extras: \[ 'x' \]/);
+    expect(output.tokenAt(0)).toBe(600);
+    bench.engine.dispose();
   });
 
   it('that is slow gets all that has come as one chunk, and nothing is lost', async () => {

@@ -58,7 +58,7 @@ const FAILURES: Record<string, [string, (bench: EngineBench) => void]> = {
   ],
 };
 
-// Pinned by: `capturePlace`, `failureAt` (submit-place.ts), `fail` (stream-buffer.ts), `submit` (engine.ts).
+// Pinned by: `PlaceNotes`, `failureAt` (submit-place.ts), `fail` (stream-buffer.ts), `submit` (engine.ts).
 describe('an error that readers are rejected with says where the request was submitted', () => {
   it.each(Object.keys(FAILURES))('when %s', async (name) => {
     const [code, fail] = FAILURES[name];
@@ -141,6 +141,53 @@ describe('the place of a request', () => {
   it('has as many frames as stackTraceLimit says', async () => {
     Error.stackTraceLimit = 2;
     expect(submitted(await failed())).toHaveLength(2);
+  });
+
+  /** Of which of `count` submissions the place was noted. */
+  async function noted(bench: EngineBench, count: number): Promise<number[]> {
+    const streams = Array.from({ length: count }, () => oneSite(bench));
+    for (const stream of streams) stream.result().catch(() => {});
+    bench.engine.dispose();
+    const errors = await Promise.all(streams.map((stream) => rejection(stream.result())));
+    return errors.flatMap((error, i) => (String((error as Error).stack).includes('submitted') ? [i] : []));
+  }
+
+  it('is noted of the first 1,000 of a second, and of one in 16 beyond them', async () => {
+    const bench = new EngineBench();
+    const places = await noted(bench, 1100);
+    const beyond = [1007, 1023, 1039, 1055, 1071, 1087];
+    expect(places).toEqual([...Array.from({ length: 1000 }, (_, i) => i), ...beyond]);
+  });
+
+  it('is noted of as many again in the next second', async () => {
+    const bench = new EngineBench();
+    for (let i = 0; i < 2000; i++) oneSite(bench).abort();
+    bench.time += 999;
+    for (let i = 0; i < 16; i++) oneSite(bench).abort();
+    bench.time += 1;
+    // The clock is asked with the sixteenth of them.
+    const places = await noted(bench, 1100);
+    expect(places).toEqual(
+      Array.from({ length: 1001 }, (_, i) => 15 + i).concat(
+        15 + 1008,
+        15 + 1024,
+        15 + 1040,
+        15 + 1056,
+        15 + 1072,
+      ),
+    );
+  });
+
+  it('is noted of all requests with submitPlaces all, and of none with none', async () => {
+    expect(await noted(new EngineBench({ submitPlaces: 'all' }), 2500)).toHaveLength(2500);
+    const silent = new EngineBench({ submitPlaces: 'none' });
+    const batch = silent.engine.generate([[1, 2, 3]], { maxTokens: 4, onError: 'throw' });
+    const failed = rejection(batch);
+    expect(await noted(silent, 10)).toEqual([]);
+    expect(((await failed) as Error).stack).not.toMatch(/submitted/);
+    expect(() => new EngineBench({ submitPlaces: 'most' as never })).toThrow(
+      /submitPlaces must be one of all, some, none, got "most"/,
+    );
   });
 
   it('becomes text only when somebody reads it', async () => {

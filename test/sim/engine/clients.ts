@@ -1,5 +1,5 @@
 import { BlockstepError } from '../../../src/base/errors.js';
-import type { RequestOutput } from '../../../src/engine/streams/outputs.js';
+import type { RequestOutput } from '../../../src/engine/outputs/outputs.js';
 import type { RequestStream } from '../../../src/engine/streams/request-stream.js';
 import { type GroupLimits, mostTokens } from '../audit/group-rules.js';
 import { END_TOKEN } from '../shared/text.js';

@@ -1,6 +1,6 @@
 import { isCount, isObject } from '../../../base/checks.js';
 import { ERROR_CODES, type ErrorCode } from '../../../base/errors.js';
-import type { EndReason } from '../../../engine/streams/outputs.js';
+import type { EndReason } from '../../../engine/outputs/outputs.js';
 import type { Chunk } from '../../transport/chunk.js';
 import type {
   PipelineMessage,

@@ -28,15 +28,43 @@ export class TokenList {
     return this.#extras !== null;
   }
 
+  /** Appends a token with nothing beside it. */
+  push(token: number): void {
+    const at = this.length;
+    const tokens = at === this.#tokens.length ? this.#grow(at + 1) : this.#tokens;
+    tokens[at] = token;
+    this.length = at + 1;
+    if (this.#extras !== null) this.#extras.push(undefined);
+  }
+
+  /** Appends the tokens of `source` at every `stride` indexes from `from` on and before `end`, but none below 0. */
+  appendColumn(source: Int32Array, from: number, end: number, stride: number): void {
+    let at = this.length;
+    let tokens = this.#tokens;
+    const extras = this.#extras;
+    for (let i = from; i < end; i += stride) {
+      const token = source[i];
+      if (token < 0) continue;
+      if (at === tokens.length) tokens = this.#grow(at + 1);
+      tokens[at++] = token;
+      if (extras !== null) extras.push(undefined);
+    }
+    this.length = at;
+  }
+
   /** Appends the `count` tokens of `source` from index `from` on, with the extras at the same indexes. */
   append(source: Int32Array, from: number, count: number, extras: readonly unknown[] | null): void {
     if (extras !== null || this.#extras !== null) this.#appendExtras(extras, from, count);
     let at = this.length;
     const end = at + count;
-    if (end > this.#tokens.length) this.#grow(end);
-    const tokens = this.#tokens;
+    const tokens = end > this.#tokens.length ? this.#grow(end) : this.#tokens;
     for (let i = from; at < end; at++, i++) tokens[at] = source[i];
     this.length = end;
+  }
+
+  /** The token at an index below `length`. */
+  at(index: number): number {
+    return this.#tokens[index];
   }
 
   /** A copy of the tokens from one index to before another one. */
@@ -54,12 +82,13 @@ export class TokenList {
     for (let i = from; i < from + count; i++) this.#extras.push(source?.[i]);
   }
 
-  #grow(atLeast: number): void {
+  #grow(atLeast: number): Int32Array {
     const expected = this.#expected;
     const doubled = 2 * this.#tokens.length;
     const isWithin = atLeast <= expected && doubled > expected;
     const grown = new Int32Array(isWithin ? expected : Math.max(atLeast, doubled));
-    grown.set(this.#tokens.subarray(0, this.length));
+    grown.set(this.#tokens);
     this.#tokens = grown;
+    return grown;
   }
 }

@@ -1,8 +1,8 @@
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 
-/** One output for a reader: all tokens since its previous output. */
-export interface RequestOutput {
+/** What an output says, as plain data. */
+export interface OutputData {
   /** New token ids, in order; a copy that belongs to the reader. Can be empty in an output that has a `finishReason`. */
   readonly tokens: Int32Array;
   /** The executor's extra value for each of `tokens`, for instance log-probabilities; null if there are none. */
@@ -15,6 +15,19 @@ export interface RequestOutput {
   readonly continues: boolean;
   /** The cause of the end `stop`: the stop token, or the reason given to `RequestStream.stop`; null for other ends. */
   readonly stopReason: StopReason | null;
+}
+
+/**
+ * One output for a reader: all tokens since its previous output. `tokens` and `extras` are made when somebody asks for them, so they are
+ * getters, which a spread and a clone leave out: `toJSON()` has them.
+ */
+export interface RequestOutput extends OutputData {
+  /** Number of `tokens`. */
+  readonly numTokens: number;
+  /** The token at an index of `tokens`, without making the array. @throws ERR_BLOCKSTEP_BAD_ARG */
+  tokenAt(index: number): number;
+  /** The output as plain data. */
+  toJSON(): OutputData;
 }
 
 /** The result of a request that has ended without failing. */

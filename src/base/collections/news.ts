@@ -1,0 +1,45 @@
+/** Something with a listener, such as the stream of a request. */
+export interface Heard {
+  /** Called behind the present work; null: nobody listens. */
+  readonly listener: (() => void) | null;
+  /** Whether the listener is about to be called. */
+  isNews: boolean;
+}
+
+/**
+ * Those whose listeners are to be called, once each, in a microtask.
+ *
+ * So a step that the engine makes by itself first hands the executor its next step, and the clients' work on the tokens costs the executor
+ * no time. A listener is never called from inside a call of its own, or of the engine's.
+ *
+ * Invariant: each is in `#told` once at most, and then its `isNews` is true.
+ */
+export class News {
+  #told: Heard[] = [];
+  /** The list of the round before, emptied, to be filled again. */
+  #spare: Heard[] = [];
+
+  add(heard: Heard): void {
+    if (heard.isNews) return;
+    heard.isNews = true;
+    if (this.#told.push(heard) === 1) queueMicrotask(this.#tell);
+  }
+
+  readonly #tell = (): void => {
+    const told = this.#told;
+    this.#told = this.#spare;
+    for (const heard of told) {
+      heard.isNews = false;
+      try {
+        heard.listener?.();
+      } catch (error) {
+        // It is a mistake of this listener's alone: it is thrown where nobody's work is lost.
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
+    told.length = 0;
+    this.#spare = told;
+  };
+}

@@ -1,0 +1,78 @@
+import { INSPECT, showFacts } from '../base/inspect.js';
+import type { Scheduler } from '../scheduler/scheduler.js';
+import { type EngineStats, engineFacts, readEngineStats } from './inspect/engine-stats.js';
+import { explain } from './inspect/explain.js';
+import type { EngineHealth, HealthWatch } from './inspect/health.js';
+import { type EngineProgress, readProgress } from './inspect/progress.js';
+import type { EngineState } from './state/engine-state.js';
+
+/** The part of an engine that only reads. */
+export class EngineReader {
+  readonly #e: EngineState;
+  readonly #health: HealthWatch;
+  readonly #driver: { readonly isRunning: boolean };
+
+  /** @internal */
+  constructor(e: EngineState, health: HealthWatch, driver: { readonly isRunning: boolean }) {
+    this.#e = e;
+    this.#health = health;
+    this.#driver = driver;
+  }
+
+  /** The engine's scheduler, for reading only. The engine is its sole owner: a caller that changes it breaks the engine. */
+  get scheduler(): Scheduler {
+    return this.#e.scheduler;
+  }
+
+  [INSPECT](depth: number, options: object): string {
+    return showFacts('Engine', depth, options, engineFacts(this.#e, this.#driver.isRunning));
+  }
+
+  /** Tells the engines of a thread apart. */
+  get number(): number {
+    return this.#e.number;
+  }
+
+  /** Number of running requests. */
+  get numRunning(): number {
+    return this.#e.scheduler.numRunning;
+  }
+
+  /** Number of waiting requests that can be admitted as soon as they fit. */
+  get numWaiting(): number {
+    return this.#e.scheduler.numWaiting;
+  }
+
+  /** Number of unfinished requests that a step could advance (vLLM `get_num_unfinished_requests`); 0 while all is paused. */
+  get numUnfinished(): number {
+    return this.#e.scheduler.numUnfinished;
+  }
+
+  /** Whether another step can change or report anything. @throws ERR_BLOCKSTEP_INVARIANT if asking the connector breaks the engine */
+  hasWork(): boolean {
+    return this.#e.hasWork();
+  }
+
+  /** What a request waits for and since when, in words for people, by id or handle. Works in every state. @throws ERR_BLOCKSTEP_BAD_ARG */
+  explain(id: string | number): string {
+    return explain(this.#e, id, this.#driver.isRunning || this.#e.rounds > 0);
+  }
+
+  /** Whether the engine is healthy, and if not why. Works in every state. */
+  health(): EngineHealth {
+    return this.#health.read();
+  }
+
+  /** Whether the engine gets on: `health()` knows nothing of an engine that nobody steps. Works in every state. */
+  progress(): EngineProgress {
+    return readProgress(this.#e);
+  }
+
+  /**
+   * Statistics of the engine and its scheduler. Works for a broken engine too, unless the scheduler itself is broken.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  stats(): EngineStats {
+    return readEngineStats(this.#e);
+  }
+}

@@ -1,0 +1,129 @@
+import type { Heard, News } from '../../base/collections/news.js';
+import { BlockstepError } from '../../base/errors.js';
+import type { EngineOutputs, OutputEnd, OutputRequest } from './engine-outputs.js';
+import { OutputRows } from './output-rows.js';
+
+type Next = IteratorResult<EngineOutputs, undefined>;
+
+const DONE: Next = Object.freeze({ done: true, value: undefined });
+
+/**
+ * What waits for one reader of all outputs, and the reader's call that waits for it. The reader is told behind the step, as listeners of
+ * streams are (`News`).
+ *
+ * Invariants: while a call waits nothing is unread, but what the news are about to tell of. `#fresh` and `#given` are two objects, which
+ * take turns: the reader has `#given` until its next call.
+ */
+export class OutputsFeed implements Heard {
+  readonly #news: News;
+  readonly #maxUnread: number;
+  readonly #leave: (feed: OutputsFeed) => void;
+  #fresh = new OutputRows();
+  #given = new OutputRows();
+  /** Settles the promise of the call that waits; null: none does. */
+  #waiter: ((next: Next | Promise<Next>) => void) | null = null;
+  #isOver = false;
+  /** Why the outputs ended, until a call was rejected with it; null: for no reason. */
+  #failure: BlockstepError | null = null;
+  isNews = false;
+
+  /**
+   * @param maxUnread most tokens and rows that may wait
+   * @param leave called when nothing is wanted any more
+   */
+  constructor(news: News, maxUnread: number, leave: (feed: OutputsFeed) => void) {
+    this.#news = news;
+    this.#maxUnread = maxUnread;
+    this.#leave = leave;
+  }
+
+  /** See `OutputsReader.next`. */
+  next(): Promise<Next> {
+    if (this.#waiter !== null) return Promise.reject(busy());
+    if (this.#fresh.length > 0) return Promise.resolve(this.#take());
+    if (this.#isOver) return this.#last();
+    return new Promise((resolve) => {
+      this.#waiter = resolve;
+    });
+  }
+
+  /** Called by the news. */
+  readonly listener = (): void => {
+    const waiter = this.#waiter;
+    if (waiter === null) return;
+    this.#waiter = null;
+    waiter(this.next());
+  };
+
+  /** Adds a row with one token. */
+  add(request: OutputRequest, token: number): void {
+    this.#fresh.add(request, token);
+  }
+
+  /** See `OutputRows.addAll`. */
+  addAll(
+    request: OutputRequest,
+    source: Int32Array,
+    from: number,
+    count: number,
+    extras: readonly unknown[] | null,
+  ): void {
+    this.#fresh.addAll(request, source, from, count, extras);
+  }
+
+  /** Adds the end of a request, or of an answer. */
+  addEnd(request: OutputRequest, end: OutputEnd): void {
+    this.#fresh.end(request, end);
+    this.tell();
+  }
+
+  /** Has the reader told of what was added. If it is too slow, all of it is dropped, and the outputs end. */
+  tell(): void {
+    const { length, numTokens } = this.#fresh;
+    if (length + numTokens > this.#maxUnread) {
+      this.#fresh.clear();
+      this.end(tooSlow(length, numTokens, this.#maxUnread));
+    } else if (length > 0) this.#news.add(this);
+  }
+
+  /** Ends the outputs behind those that came. @param failure rejects the reader; null: the outputs are just over */
+  end(failure: BlockstepError | null): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#failure = failure;
+    this.#leave(this);
+    this.#news.add(this);
+  }
+
+  /** The reader leaves: nothing is kept for it any more. */
+  close(): void {
+    this.#fresh.clear();
+    this.end(null);
+    this.#failure = null;
+  }
+
+  #take(): Next {
+    const taken = this.#fresh;
+    this.#given.clear();
+    this.#fresh = this.#given;
+    this.#given = taken;
+    return { done: false, value: taken };
+  }
+
+  #last(): Promise<Next> {
+    const failure = this.#failure;
+    this.#failure = null;
+    return failure === null ? Promise.resolve(DONE) : Promise.reject(failure);
+  }
+}
+
+function busy(): BlockstepError {
+  const message =
+    'a call of next() of these outputs waits already: one reader reads them, and others call engine.outputs() themselves';
+  return new BlockstepError('ERR_BLOCKSTEP_BUSY', message);
+}
+
+function tooSlow(rows: number, tokens: number, most: number): BlockstepError {
+  const message = `the reader of the engine's outputs is too slow: ${tokens} tokens in ${rows} rows were unread, more than maxUnread ${most} in all; they were dropped`;
+  return new BlockstepError('ERR_BLOCKSTEP_LIMIT', message);
+}

@@ -1,0 +1,79 @@
+import type { EngineOutputs, OutputEnd, OutputRequest, OutputsReader } from '../../../src/index.js';
+
+/** What a reader of all outputs has heard of one request. */
+export interface Heard {
+  readonly id: string;
+  readonly tokens: number[];
+  readonly extras: unknown[];
+  /** The ends of its answers, and its own. */
+  readonly ends: OutputEnd[];
+}
+
+/** A reader of all outputs, which copies what it reads. */
+export class Listener {
+  readonly reader: OutputsReader;
+  readonly byRequest = new Map<OutputRequest, Heard>();
+  /** Rows of each item. */
+  readonly items: number[] = [];
+  /** How the outputs ended; null while they go on. */
+  over: { readonly error: unknown } | null = null;
+
+  constructor(reader: OutputsReader) {
+    this.reader = reader;
+  }
+
+  /** Reads until the outputs are over. */
+  async readAll(): Promise<void> {
+    try {
+      for await (const outputs of this.reader) this.take(outputs);
+      this.over = { error: null };
+    } catch (error) {
+      this.over = { error };
+    }
+  }
+
+  /** Reads what is there, without waiting for more. */
+  async readRest(): Promise<void> {
+    let isWaiting = false;
+    while (!isWaiting && this.over === null) {
+      isWaiting = true;
+      void this.readOne().then(() => {
+        isWaiting = false;
+      });
+      for (let i = 0; i < 10; i++) await Promise.resolve();
+    }
+  }
+
+  /** Reads one item, unless a call waits already. */
+  async readOne(): Promise<void> {
+    try {
+      const { done, value } = await this.reader.next();
+      if (done === true) this.over = { error: null };
+      else this.take(value);
+    } catch (error) {
+      this.over = { error };
+    }
+  }
+
+  /** What was heard of requests with these ids, in the order in which they were heard of. */
+  of(...ids: string[]): Heard[] {
+    return [...this.byRequest.values()].filter(({ id }) => ids.includes(id));
+  }
+
+  take({ length, requests, tokens, tokenOffsets, extras, ends }: EngineOutputs): void {
+    this.items.push(length);
+    for (let row = 0; row < length; row++) {
+      const request = requests[row];
+      let heard = this.byRequest.get(request);
+      if (heard === undefined) {
+        heard = { id: request.id, tokens: [], extras: [], ends: [] };
+        this.byRequest.set(request, heard);
+      }
+      const [from, to] = [tokenOffsets[row], tokenOffsets[row + 1]];
+      heard.tokens.push(...tokens.subarray(from, to));
+      if (extras !== null) heard.extras.push(...extras.slice(from, to));
+      const end = ends[row];
+      if (end !== null) heard.ends.push(end);
+    }
+  }
+}

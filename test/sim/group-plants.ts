@@ -17,6 +17,13 @@ export const GROUP_PLANTS: readonly Plant[] = [
     replacement: 'dropped.push(id);',
   },
   {
+    name: 'empty-load',
+    why: 'a load that fills no block, and fails, costs others what they have computed',
+    file: 'src/scheduler/plan/sync-load.ts',
+    text: 'return failed && blocks.length > 0;',
+    replacement: 'return failed && blocks !== null;',
+  },
+  {
     name: 'owner-left',
     why: 'with groups a load that failed costs everybody who came in with it the prefix cache',
     file: 'src/scheduler/loads/load-failure.ts',

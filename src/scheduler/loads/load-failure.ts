@@ -3,7 +3,7 @@ import { loseLoad, markFailed, tokensLoaded } from '../life/loading.js';
 import { dropOutputs, preemptByForce } from '../life/preempt.js';
 import { endConnectorWait } from '../life/wait-for-connector.js';
 import type { Plan } from '../plan/plan.js';
-import type { SyncLoad } from '../plan/sync-load.js';
+import { lacksKv, type SyncLoad } from '../plan/sync-load.js';
 import type { Load } from '../request/load.js';
 import { peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -53,7 +53,7 @@ export function failLoads(
     // An older step may still bring an output for a request that was preempted and loaded again since.
     for (const request of failed) dropOutputs(s, request, plan);
   }
-  if (plan !== null && (found.size > 0 || plan.syncLoads.some((load) => load.failed))) {
+  if (plan !== null && (found.size > 0 || plan.syncLoads.some(lacksKv))) {
     forgetReassigned(s, plan);
     for (const id of found) plan.missing.add(id);
     failSyncLoads(s, plan, failed, failedEntries);
@@ -234,7 +234,7 @@ function failSyncLoads(
   }
   // Loads whose blocks have a new owner count too: tokens that were computed from their KV and published are wrong all
   // the same.
-  const lost = plan.syncLoads.filter(({ failed: isLost }) => isLost);
+  const lost = plan.syncLoads.filter(lacksKv);
   for (const load of lost) {
     const { request } = load;
     load.numLoaded = owners.has(request) ? tokensLoaded(request, load) : 0;

@@ -136,7 +136,8 @@ function takeInvalid(
       load.failed = true;
       if (s.core.native.blockGeneration(block) === load.generations[at])
         known = plan.missing.add(block).size > 0;
-      else if (droppedInFlight(s, load.request).includes(-block)) known = plan.missing.add(-block).size > 0;
+      // Who has its row still has let the block go since.
+      else if (holdsSince(load.request, load.step)) known = plan.missing.add(-block).size > 0;
       else reassigned = true;
     }
   }
@@ -205,14 +206,14 @@ function failSyncLoads(
   const { missing } = plan;
   const { deviations, loadFailurePolicy } = s.config;
   const ends = loadFailurePolicy === 'fail';
-  if (!deviations.sharersWait) failPrefixes(s, missing, failed);
+  if (!deviations.sharersWait) failPrefixes(s, plan, failed);
   const bad = new Set(missing);
   const owners = new Set<Request>();
   const marked = new Set<number>();
   for (const request of [...s.queues.running]) {
     const before = computedBeforeStep(s, plan, request);
     if (deviations.sharersWait) marked.clear();
-    const touched = findMissing(s, request, before, missing, marked);
+    const touched = findMissing(s, plan, request, before, marked);
     if (touched === null) continue;
     const { firstOwn, first, firstToken } = touched;
     if (deviations.sharersWait && !isOwnLoad(plan, request, first)) continue;
@@ -259,11 +260,11 @@ function failSyncLoads(
  * is missing. If several loads stand behind the same missing prefix, the first one computes it and the others count on
  * that.
  */
-function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: Set<Request>): void {
+function failPrefixes(s: SchedulerState, plan: Plan, failed: Set<Request>): void {
   const marked = new Set<number>();
   for (const request of s.queues.allSkipped()) {
     if (request.load === null) continue;
-    const touched = findMissing(s, request, Number.POSITIVE_INFINITY, missing, marked);
+    const touched = findMissing(s, plan, request, Number.POSITIVE_INFINITY, marked);
     if (touched === null) continue;
     markFailed(s, request, request.load);
     const from = endsWhole(s) ? touched.firstToken : touched.firstOwn;

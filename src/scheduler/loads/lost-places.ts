@@ -100,26 +100,36 @@ export function firstTokenIn(s: SchedulerState, request: Request, ids: ReadonlyS
 }
 
 /**
- * Finds the missing blocks among those with KV of the first `numTokens` tokens of a request, and adds them to `marked`.
+ * Finds the blocks that the loads of a plan left out among those with KV of the first `numTokens` tokens of a request, and adds them to `marked`.
  * @param marked missing blocks that a request before this one has to compute
- * @returns `first`: id of the first missing block; `firstToken`: first token with KV in a missing block; `firstOwn`: the same of a block
- * that was not marked, -1 if all were. Null if no block is missing
+ * @returns `first`: id of the first missing block, or one of its own load that it has let go; `firstToken`: first token with KV in a missing
+ * block; `firstOwn`: the same of a block that was not marked, -1 if all were. Null if no block is missing
  */
 export function findMissing(
   s: SchedulerState,
+  plan: Plan,
   request: Request,
   numTokens: number,
-  missing: ReadonlySet<number>,
   marked: Set<number>,
 ): { firstOwn: number; first: number; firstToken: number } | null {
-  const found = placesOf(s, request, numTokens).filter(({ id }) => missing.has(id));
+  const { missing, step } = plan;
+  // Its own load left it out, whoever has taken the block anew since, and whether they hold it still.
+  const isOwn = (id: number): boolean =>
+    (missing.has(id) || missing.has(-id)) &&
+    holdsSince(request, step) &&
+    isOwnLoad(plan, request, Math.abs(id));
+  const found = placesOf(s, request, numTokens).filter(({ id }) => missing.has(id) || isOwn(id));
+  // What was let go and taken anew says nothing else alone: that place may have been another load's.
+  const first = droppedInFlight(s, request).find(isOwn) ?? found.find(({ id }) => id > 0)?.id;
+  if (first === undefined) return null;
   const own = found.filter(({ id }) => !marked.has(id));
   for (const { id } of found) marked.add(id);
-  // What was let go and taken anew says nothing alone: that place may have been another load's.
-  const first = found.find(({ id }) => id > 0)?.id;
-  if (first === undefined) return null;
   const firstOf = (places: typeof found): number => Math.min(...places.map((place) => place.firstToken));
-  return { first, firstToken: firstOf(found), firstOwn: own.length === 0 ? -1 : firstOf(own) };
+  return {
+    first: Math.abs(first),
+    firstToken: firstOf(found),
+    firstOwn: own.length === 0 ? -1 : firstOf(own),
+  };
 }
 
 /**

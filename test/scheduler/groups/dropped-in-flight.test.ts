@@ -83,27 +83,36 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
     scheduler.dispose();
   });
 
+  /** The third step takes a block anew that the second one has let go, for the request `b`; and reports about it. */
+  function takenAnew(numLoaded: number, loadFailurePolicy: 'recompute' | 'fail') {
+    // All that is left is one more request's.
+    const numBlocks = kvGroups.length > 1 && numLoaded > 0 ? 18 : 17;
+    const room = { pipelineDepth: 3, numBlocks, reserveFullIsl: false, loadFailurePolicy } as const;
+    const steps = twoSteps(kvGroups, numLoaded, room);
+    const { scheduler, handle, second, row } = steps;
+    const of = numLoaded > 0 ? [...row] : [...second.droppedBlocks];
+    const block = of.find((id) => id !== 0 && second.droppedBlocks.includes(id)) ?? 0;
+    const size = Math.floor(scheduler.stats().freeBlocks / kvGroups.length) * 4;
+    scheduler.add({ id: 'b', prompt: prompt(size, 500), maxTokens: 1 });
+    const third = scheduler.schedule();
+    const b = third.requests.find(({ id }) => id === 'b') as Request;
+    const rowsOfB = kvGroups.flatMap((_, g) => [...scheduler.core.blocks(b.slot, g)]);
+    expect(rowsOfB).toContain(block);
+    const reports = {
+      ...{ invalidBlocks: { invalidBlocks: [{ block, handle }] }, lostBlocks: { lostBlocks: [block] } },
+      failedReceiving: { failedReceiving: [{ handle }] },
+    };
+    return { ...steps, third, b, reports };
+  }
+
   it.each(['invalidBlocks', 'failedReceiving', 'lostBlocks'] as const)(
     'so is one whose block was taken anew since (%s), and who took it is not',
     (how) => {
-      const numLoaded = how === 'lostBlocks' ? 0 : 14;
-      // All that is left is one more request's.
-      const numBlocks = kvGroups.length > 1 && numLoaded > 0 ? 18 : 17;
-      const room = { pipelineDepth: 3, numBlocks, reserveFullIsl: false } as const;
-      const { scheduler, handle, request, first, second, row } = twoSteps(kvGroups, numLoaded, room);
-      const of = numLoaded > 0 ? [...row] : [...second.droppedBlocks];
-      const block = of.find((id) => id !== 0 && second.droppedBlocks.includes(id)) ?? 0;
-      const size = Math.floor(scheduler.stats().freeBlocks / kvGroups.length) * 4;
-      scheduler.add({ id: 'b', prompt: prompt(size, 500), maxTokens: 1 });
-      const third = scheduler.schedule();
-      const b = third.requests.find(({ id }) => id === 'b') as Request;
-      const rowsOfB = kvGroups.flatMap((_, g) => [...scheduler.core.blocks(b.slot, g)]);
-      expect(rowsOfB).toContain(block);
-      const report = {
-        ...{ invalidBlocks: { invalidBlocks: [{ block, handle }] }, lostBlocks: { lostBlocks: [block] } },
-        failedReceiving: { failedReceiving: [{ handle }] },
-      };
-      scheduler.update(first, TOKEN, report[how]);
+      const { scheduler, request, first, second, third, b, reports } = takenAnew(
+        how === 'lostBlocks' ? 0 : 14,
+        'recompute',
+      );
+      scheduler.update(first, TOKEN, reports[how]);
       expect(request.numOutputTokens).toBe(0);
       expect([request.status, b.status]).toEqual(['PREEMPTED', 'RUNNING']);
       scheduler.update(second, TOKEN);
@@ -112,7 +121,61 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
       scheduler.dispose();
     },
   );
+
+  it.each(['invalidBlocks', 'failedReceiving'] as const)(
+    'under the policy fail it ends, although the block of its load was taken anew since (%s)',
+    (how) => {
+      const { scheduler, request, first, second, third, b, reports } = takenAnew(14, 'fail');
+      scheduler.update(first, TOKEN, reports[how]);
+      expect([request.finishReason, request.numOutputTokens, b.status]).toEqual(['error', 0, 'RUNNING']);
+      expect(scheduler.stats().failedLoads).toBe(1);
+      scheduler.update(second, TOKEN);
+      toEnd(scheduler, third);
+      expect(b.numOutputTokens).toBe(1);
+      scheduler.dispose();
+    },
+  );
 });
+
+describe.each(['invalidBlocks', 'failedReceiving'] as const)(
+  'a block of a failed load that was let go, and taken anew by a request that has left since (%s)',
+  (how) => {
+    it.each(['recompute', 'fail'] as const)('gives no text under the policy %s', (loadFailurePolicy) => {
+      const connector = new ViewingConnector();
+      const scheduler = makeScheduler({
+        ...{ connector, kvGroups: [...WINDOW], pipelineDepth: 3, strict: true, loadFailurePolicy },
+        ...{ numBlocks: 13, maxNumBatchedTokens: 28, longPrefillTokenThreshold: 20, reserveFullIsl: false },
+      });
+      const b = scheduler.add({ id: 'b', prompt: prompt(110, 500), maxTokens: 1 });
+      const zeroth = scheduler.schedule();
+      connector.match = { numTokens: 14, async: false };
+      const handle = scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 9 });
+      const first = scheduler.schedule();
+      const a = first.requests[1] as Request;
+      const place = [...scheduler.core.blocks(a.slot)][2] ?? 0;
+      connector.match = null;
+      scheduler.update(zeroth, { tokens: new Int32Array(0), counts: Int32Array.of(0) });
+      const second = scheduler.schedule();
+      const third = scheduler.schedule();
+      // b came in before a: it shares nothing that a was to load.
+      expect([...second.droppedBlocks]).toContain(place);
+      expect([...scheduler.core.blocks(first.requests[0]?.slot ?? 0)]).toContain(place);
+      scheduler.abort(b);
+      const reports = {
+        invalidBlocks: { invalidBlocks: [{ block: place, handle }] },
+        failedReceiving: { failedReceiving: [{ handle }] },
+      };
+      const noneOfB = { tokens: Int32Array.of(7), counts: Int32Array.of(0, 1) };
+      scheduler.update(first, noneOfB, reports[how]);
+      expect([a.numOutputTokens, a.finishReason]).toEqual([0, loadFailurePolicy === 'fail' ? 'error' : null]);
+      scheduler.update(second, noneOfB);
+      scheduler.update(third, noneOfB);
+      if (loadFailurePolicy === 'recompute') toEnd(scheduler, scheduler.schedule());
+      expect(a.numOutputTokens).toBe(loadFailurePolicy === 'fail' ? 0 : 9);
+      scheduler.dispose();
+    });
+  },
+);
 
 it.each([
   ['a window', WINDOW],

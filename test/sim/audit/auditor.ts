@@ -70,6 +70,7 @@ export class Auditor {
     const planned = this.ledger.isScheduling ? this.steps.lastPlan : null;
     if (planned !== null) this.recomputes.planned(planned.step, sight);
     this.sights.check(sight);
+    if (planned !== null) this.transfers.planned(planned.step);
     this.recomputes.saw(sight);
     this.admissions.saw(sight, planned);
     this.groups.saw(sight, planned);

@@ -20,6 +20,8 @@ interface SyncLoad {
   readonly blocks: readonly number[];
   /** Which admission of the request it belongs to: the blocks may be somebody else's after another one. */
   readonly admission: number;
+  /** In which turn the request had each block when the step was planned. It may have let one go since, and taken it anew. */
+  readonly turns: Map<number, number>;
   /** Whether the outputs of the step for this request certainly count. */
   isSure: boolean;
   /** Blocks that were reported as failed. They count when the step is updated. */
@@ -117,7 +119,16 @@ export class TransferAudit {
     if (!match.async) {
       account.loadFrom = { step, tokens: numLocal };
       const { admissions: admission, loadBlocks: blocks } = account;
-      const load = { account, child, step, blocks, admission, isSure: true, missing: new Set<number>() };
+      const load = {
+        account,
+        child,
+        step,
+        blocks,
+        admission,
+        turns: new Map<number, number>(),
+        missing: new Set<number>(),
+        isSure: true,
+      };
       this.#syncLoads.set(step, [...(this.#syncLoads.get(step) ?? []), load]);
       return;
     }
@@ -154,6 +165,12 @@ export class TransferAudit {
           `${name} loads ${numTokens} tokens into ${rows[g].length} places of group ${g}`,
         );
     }
+  }
+
+  /** A step was planned, and `Turns` has seen what can be seen then. */
+  planned(step: number): void {
+    for (const { account, blocks, turns } of this.#syncLoads.get(step) ?? [])
+      for (const block of blocks) turns.set(block, this.#turns.turnOf(account.handle, block));
   }
 
   /** The metadata of a plan was made, or could not be: then its loads never begin, and count as failed. */
@@ -307,9 +324,10 @@ export class TransferAudit {
     let isKnown = false;
     let isUnclear = false;
     let isForeign = false;
-    const holds = (account: Account, blocks: readonly number[], isPresent = true): boolean => {
+    const holds = ({ handle: whose }: Account, blocks: readonly number[], turn?: number): boolean => {
       if (!blocks.includes(block)) return false;
-      if (isPresent && this.#turns.turnOf(account.handle, block) > 0) isKnown = true;
+      const present = this.#turns.turnOf(whose, block);
+      if (present > 0 && (turn === undefined || turn === present)) isKnown = true;
       else isUnclear = true;
       return true;
     };
@@ -321,9 +339,10 @@ export class TransferAudit {
       else if (holds(account, blocks)) this.#markFailed(account);
     }
     for (const load of this.#readersOf(handle)) {
-      const { account, blocks, admission } = load;
+      const { account, blocks, admission, turns } = load;
+      const turn = account.admissions === admission ? turns.get(block) : -1;
       if (load.child !== child) isForeign ||= blocks.includes(block);
-      else if (holds(account, blocks, account.admissions === admission)) load.missing.add(block);
+      else if (holds(account, blocks, turn)) load.missing.add(block);
     }
     if (isKnown || isUnclear) this.#shared(block);
     if (isKnown) return;

@@ -39,11 +39,11 @@ export function loseBlocks(
     if (id >= 1 && id < s.config.numBlocks) bad.add(id);
     else s.anomalies.report('invalid-block', `block ${id} is none of the pool, so it cannot be lost`);
   }
+  if (bad.size === 0) return NONE;
   const taken = plan === null ? NO_IDS : takenFrom(s, plan.step + 1);
   const here = [...bad].filter((id) => !taken.has(id));
   // A block that was let go and taken anew is as it should be; who read it before has read what was lost.
   for (const id of taken) if (bad.delete(id) && s.config.kvGroups !== null) bad.add(-id);
-  if (bad.size === 0) return NONE;
   s.core.flush();
   forgetBlocks(s, Int32Array.from(here));
   s.blocksMoved = true;

@@ -3,7 +3,7 @@ import { loseLoad, markFailed, tokensLoaded } from '../life/loading.js';
 import { dropOutputs, preemptByForce } from '../life/preempt.js';
 import { endConnectorWait } from '../life/wait-for-connector.js';
 import type { Plan } from '../plan/plan.js';
-import { lacksKv, type SyncLoad } from '../plan/sync-load.js';
+import { lacksKv } from '../plan/sync-load.js';
 import type { Load } from '../request/load.js';
 import { peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -24,7 +24,7 @@ import {
   findMissing,
   firstTokenIn,
   holdsSince,
-  isOwnLoad,
+  kvIn,
   placesOf,
   tokensKept,
 } from './lost-places.js';
@@ -54,7 +54,7 @@ export function failLoads(
     for (const request of failed) dropOutputs(s, request, plan);
   }
   if (plan !== null && (found.size > 0 || plan.syncLoads.some(lacksKv))) {
-    forgetReassigned(s, plan);
+    nameReassigned(s, plan);
     for (const id of found) plan.missing.add(id);
     failSyncLoads(s, plan, failed, failedEntries);
   } else if (found.size > 0) recomputeSharers(s, null, found, new Set());
@@ -134,10 +134,9 @@ function takeInvalid(
         continue;
       }
       load.failed = true;
-      if (s.core.native.blockGeneration(block) === load.generations[at])
-        known = plan.missing.add(block).size > 0;
-      // Who has its row still has let the block go since.
-      else if (holdsSince(load.request, load.step)) known = plan.missing.add(-block).size > 0;
+      const kv = kvIn(s, block, load.generations[at]);
+      // Who has its row still has let the block go, where somebody has taken it anew.
+      if (kv > 0 || holdsSince(load.request, load.step)) known = plan.missing.add(kv).size > 0;
       else reassigned = true;
     }
   }
@@ -161,20 +160,14 @@ function wasFound(s: SchedulerState, { numTokens }: Request, block: number): boo
   return s.core.published().includes(block);
 }
 
-/**
- * Takes out of `plan.missing` each block whose generation has changed: it has a new owner since, and this step did not
- * read what that owner writes. With KV cache groups what stood there before stays missing (a negative id): a request that goes on may have let go
- * of the block.
- */
-function forgetReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
-  const isStill = (load: SyncLoad, id: number): boolean => {
-    const at = load.failed ? load.blocks.indexOf(id) : -1;
-    return at >= 0 && s.core.native.blockGeneration(id) === load.generations[at];
-  };
-  for (const id of [...missing]) {
-    if (id < 0 || syncLoads.some((load) => isStill(load, id))) continue;
-    missing.delete(id);
-    if (s.config.kvGroups !== null) missing.add(-id);
+/** Names in `plan.missing` what blocks held that have been taken anew since: this step did not read what their new owners write. */
+function nameReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
+  const failed = syncLoads.filter((load) => load.failed);
+  for (const { blocks, generations } of failed) {
+    for (const [at, id] of blocks.entries()) {
+      const kv = kvIn(s, id, generations[at]);
+      if (kv < 0 && missing.delete(id)) missing.add(kv);
+    }
   }
 }
 
@@ -215,8 +208,8 @@ function failSyncLoads(
     if (deviations.sharersWait) marked.clear();
     const touched = findMissing(s, plan, request, before, marked);
     if (touched === null) continue;
-    const { firstOwn, first, firstToken } = touched;
-    if (deviations.sharersWait && !isOwnLoad(plan, request, first)) continue;
+    const { isOwn, firstOwn, firstToken } = touched;
+    if (deviations.sharersWait && !isOwn) continue;
     failed.add(request);
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);

@@ -13,7 +13,7 @@ export { EntryKind };
 export const NEVER = -2;
 
 const NO_BLOCKS = new Int32Array(0);
-const BLOCK_LISTS = ['takenBlocks', 'droppedBlocks', 'droppedSlots', 'forgottenBlocks'] as const;
+const BLOCK_LISTS = ['takenBlocks', 'droppedBlocks', 'letGo', 'forgottenBlocks'] as const;
 
 /**
  * What one step computes (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that were running, in
@@ -92,9 +92,9 @@ export class Plan {
    * pool. Their former content is gone.
    */
   takenBlocks: Int32Array = NO_BLOCKS;
-  /** Blocks that its requests let go, as left of a window, and their slots. Steps in flight may still read them. Told with a connector, `reportBlocks` or `pipelineDepth` > 1. With protection `own` the blocks that requests let go when they ended follow, without slots, where a step in flight has the request. */
+  /** Blocks that its requests let go, as left of a window. Steps in flight may still read them. Told with a connector, `reportBlocks` or `pipelineDepth` > 1. With protection `own` the blocks that requests let go when they ended follow, where a step in flight has the request. */
   droppedBlocks: Int32Array = NO_BLOCKS;
-  droppedSlots: Int32Array = NO_BLOCKS;
+  /** @internal `letGoBy` reads it. */ letGo: Int32Array = NO_BLOCKS;
   /**
    * With `reportBlocks`: blocks that lost their hashes since the plan before, so that their present content is not found any more, by a
    * reset of the prefix cache, a failed step or load, or a session's dropped token. Blocks without a hash may be among them.

@@ -55,9 +55,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F22',
-    file: 'src/scheduler/loads/load-failure.ts',
-    find: 's.core.native.blockGeneration(id) === load.generations[at]',
-    replace: 's.core.native.blockGeneration(id) >= load.generations[at]',
+    file: 'src/scheduler/loads/lost-places.ts',
+    find: 's.core.native.blockGeneration(block) === generation',
+    replace: 's.core.native.blockGeneration(block) >= generation',
     test,
     means: 'whose block it is now does not matter',
   },

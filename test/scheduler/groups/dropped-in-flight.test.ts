@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KvGroupOptions, Plan, Request, Scheduler, SchedulerOptions } from '../../../src/index.js';
+import { letGoBy } from '../../../src/scheduler/plan/let-go.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { makeScheduler, prompt } from '../../support/driver.js';
 
@@ -270,6 +271,81 @@ describe('a request that hit a block of a window', () => {
   });
 });
 
+describe.each(['recompute', 'fail'] as const)(
+  'policy %s: nobody is asked to pay for',
+  (loadFailurePolicy) => {
+    const options = { pipelineDepth: 3, strict: true, loadFailurePolicy, reserveFullIsl: false } as const;
+    const text = (length: number, more: number) => Int32Array.of(...prompt(length), more, more);
+
+    it('a block behind the one that is its own: both were let go, and one is lost', () => {
+      const scheduler = makeScheduler({ ...options, kvGroups: [{ type: 'chunked', chunk: 8 }] });
+      scheduler.add({ id: 'a', prompt: prompt(8), maxTokens: 9 });
+      scheduler.add({ id: 'b', prompt: text(4, 500), maxTokens: 1 });
+      const first = scheduler.schedule();
+      const [a, b] = first.requests as Request[];
+      const [, lost] = scheduler.core.blocks(a.slot);
+      expect(b.numCachedTokens).toBe(4);
+      const second = scheduler.schedule();
+      expect([...second.droppedBlocks]).toContain(lost);
+      const both = { tokens: Int32Array.of(7, 7), counts: Int32Array.of(1, 1) };
+      scheduler.update(first, both, { lostBlocks: [lost] });
+      expect([a.numOutputTokens, a.finishReason]).toEqual([0, loadFailurePolicy === 'fail' ? 'error' : null]);
+      expect([b.numOutputTokens, b.finishReason]).toEqual([1, 'length']);
+      scheduler.dispose();
+    });
+
+    it('what was taken anew, and let go again', () => {
+      const connector = new ViewingConnector();
+      const room = { numBlocks: 11, maxNumBatchedTokens: 26, longPrefillTokenThreshold: 20 };
+      const scheduler = makeScheduler({ ...options, ...room, connector, kvGroups: [...WINDOW] });
+      connector.onMetadata = () => {
+        connector.match = null;
+      };
+      connector.onAlloc = () => {
+        connector.match = null;
+      };
+      connector.match = { numTokens: 14, async: false };
+      const handle = scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 9 });
+      scheduler.add({ id: 'b', prompt: prompt(110, 500), maxTokens: 1 });
+      const first = scheduler.schedule();
+      const [a, b] = first.requests as Request[];
+      const block = scheduler.core.blocks(a.slot)[2] ?? 0;
+      const plans = [scheduler.schedule(), scheduler.schedule()];
+      expect(plans.map(({ droppedBlocks }) => [...droppedBlocks].includes(block))).toEqual([true, true]);
+      const tokens = { tokens: Int32Array.of(7), counts: Int32Array.of(1, 0) };
+      scheduler.update(first, tokens, { invalidBlocks: [{ block, handle }] });
+      expect([a.numOutputTokens, a.finishReason]).toEqual([0, loadFailurePolicy === 'fail' ? 'error' : null]);
+      expect([b.status, scheduler.stats().failedLoads]).toEqual(['RUNNING', 1]);
+      scheduler.dispose();
+    });
+
+    it('what somebody found who found something bad too', () => {
+      const connector = new ViewingConnector();
+      const kvGroups: KvGroupOptions[] = [{ type: 'full' }, { type: 'sliding', window: 5 }];
+      const scheduler = makeScheduler({ ...options, connector, kvGroups });
+      const add = (id: string, length: number, more: number, numTokens: number): Plan => {
+        connector.match = numTokens > 0 ? { numTokens, async: false } : null;
+        scheduler.add({ id, prompt: text(length, more), maxTokens: 9 });
+        return scheduler.schedule();
+      };
+      // a loads the first block of attention; b loads its own one, since a window lacks it. c finds those of a, and the window's from b.
+      const first = add('a', 20, 500, 16);
+      const second = add('b', 8, 600, 4);
+      const third = add('c', 8, 700, 0);
+      const [a, b, c] = third.requests as Request[];
+      const [rowOfA, rowOfB, rowOfC] = [a, b, c].map(({ slot }) => [...scheduler.core.blocks(slot)]);
+      expect([b.numCachedTokens, c.numCachedTokens]).toEqual([4, 8]);
+      expect([rowOfC[0] === rowOfA[0], rowOfB[0] === rowOfA[0]]).toEqual([true, false]);
+      expect(scheduler.core.blocks(c.slot, 1)[1]).toBe(scheduler.core.blocks(b.slot, 1)[1]);
+      scheduler.update(first, TOKEN, { invalidBlocks: [{ block: rowOfA[0] as number, handle: a.handle }] });
+      expect([b.status, c.status]).toEqual(['RUNNING', 'PREEMPTED']);
+      scheduler.update(second, { tokens: Int32Array.of(7, 7), counts: Int32Array.of(1, 1) });
+      expect(b.numOutputTokens).toBe(1);
+      scheduler.dispose();
+    });
+  },
+);
+
 it('a request does not end for a loss of what the one before it in its slot has let go', () => {
   const scheduler = makeScheduler({
     kvGroups: [...WINDOW],
@@ -285,7 +361,7 @@ it('a request does not end for a loss of what the one before it in its slot has 
   scheduler.add({ id: 'b', prompt: prompt(2), maxTokens: 9 });
   const third = scheduler.schedule();
   const b = third.requests[0] as Request;
-  expect(third.slots[0]).toBe(second.droppedSlots[0]);
+  expect(third.slots[0]).toBe(letGoBy(second)[0]?.slot);
   scheduler.update(first, TOKEN, { lostBlocks: [second.droppedBlocks[0] as number] });
   scheduler.update(second, TOKEN);
   toEnd(scheduler, third);

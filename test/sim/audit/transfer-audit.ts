@@ -9,6 +9,7 @@ import {
 } from './facts.js';
 import { neededPlaces } from './group-rules.js';
 import type { Ledger } from './ledger.js';
+import type { LetGo } from './let-go.js';
 import type { Turns } from './turns.js';
 
 /** A load that a step itself waits for. */
@@ -32,6 +33,7 @@ interface SyncLoad {
 export class TransferAudit {
   readonly #ledger: Ledger;
   readonly #turns: Turns;
+  readonly #letGo: LetGo;
   /** The last answer for each request that was asked about. */
   readonly #matches = new Map<Account, MatchFacts & { numLocal: number }>();
   /** Synchronous loads, by the step that reads them. */
@@ -41,9 +43,10 @@ export class TransferAudit {
   /** Requests whose load was begun in the plan that is being made. */
   #begun: Account[] = [];
 
-  constructor(ledger: Ledger, turns: Turns) {
+  constructor(ledger: Ledger, turns: Turns, letGo: LetGo) {
     this.#ledger = ledger;
     this.#turns = turns;
+    this.#letGo = letGo;
   }
 
   /** The connector was asked what it can load. @param answer null if it threw, or if its answer makes no sense */
@@ -387,14 +390,16 @@ export class TransferAudit {
       account.mayFail = 'its load failed';
   }
 
-  /** Whether a request that was admitted anew since found a block in the cache that its load left wrong. */
+  /** Whether a request that was admitted anew since found a block in the cache that its load left wrong. It may have let that go again. */
   #foundAgain({ account, missing }: SyncLoad): boolean {
     const { groups } = this.#ledger.rules;
-    return this.#turns
-      .of(account.handle)
-      .rows.some((row, g) =>
-        row.some((block, place) => place * groups[g].size < account.numFound && missing.has(block)),
-      );
+    const { handle, admittedStep, numFound } = account;
+    const isBad = (block: number, g: number, place: number): boolean =>
+      place * groups[g].size < numFound && missing.has(block);
+    return (
+      this.#turns.of(handle).rows.some((row, g) => row.some((block, place) => isBad(block, g, place))) ||
+      this.#letGo.placesOf(handle, admittedStep).some(({ block, group, place }) => isBad(block, group, place))
+    );
   }
 
   #loadEnded(account: Account): void {

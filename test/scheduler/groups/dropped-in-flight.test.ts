@@ -138,45 +138,39 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
   );
 });
 
-describe.each(['invalidBlocks', 'failedReceiving'] as const)(
-  'a block of a failed load that was let go, and taken anew by a request that has left since (%s)',
-  (how) => {
-    it.each(['recompute', 'fail'] as const)('gives no text under the policy %s', (loadFailurePolicy) => {
-      const connector = new ViewingConnector();
-      const scheduler = makeScheduler({
-        ...{ connector, kvGroups: [...WINDOW], pipelineDepth: 3, strict: true, loadFailurePolicy },
-        ...{ numBlocks: 13, maxNumBatchedTokens: 28, longPrefillTokenThreshold: 20, reserveFullIsl: false },
-      });
-      const b = scheduler.add({ id: 'b', prompt: prompt(110, 500), maxTokens: 1 });
-      const zeroth = scheduler.schedule();
-      connector.match = { numTokens: 14, async: false };
-      const handle = scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 9 });
-      const first = scheduler.schedule();
-      const a = first.requests[1] as Request;
-      const place = [...scheduler.core.blocks(a.slot)][2] ?? 0;
-      connector.match = null;
-      scheduler.update(zeroth, { tokens: new Int32Array(0), counts: Int32Array.of(0) });
-      const second = scheduler.schedule();
-      const third = scheduler.schedule();
-      // b came in before a: it shares nothing that a was to load.
-      expect([...second.droppedBlocks]).toContain(place);
-      expect([...scheduler.core.blocks(first.requests[0]?.slot ?? 0)]).toContain(place);
-      scheduler.abort(b);
-      const reports = {
-        invalidBlocks: { invalidBlocks: [{ block: place, handle }] },
-        failedReceiving: { failedReceiving: [{ handle }] },
-      };
-      const noneOfB = { tokens: Int32Array.of(7), counts: Int32Array.of(0, 1) };
-      scheduler.update(first, noneOfB, reports[how]);
-      expect([a.numOutputTokens, a.finishReason]).toEqual([0, loadFailurePolicy === 'fail' ? 'error' : null]);
-      scheduler.update(second, noneOfB);
-      scheduler.update(third, noneOfB);
-      if (loadFailurePolicy === 'recompute') toEnd(scheduler, scheduler.schedule());
-      expect(a.numOutputTokens).toBe(loadFailurePolicy === 'fail' ? 0 : 9);
-      scheduler.dispose();
+// Pinned by: `holdsSince` in `takeInvalid` (load-failure.ts).
+describe('F19 a block of a failed load that was let go, and taken anew by a request that has left since', () => {
+  it.each(['recompute', 'fail'] as const)('gives no text under the policy %s', (loadFailurePolicy) => {
+    const connector = new ViewingConnector();
+    const scheduler = makeScheduler({
+      ...{ connector, kvGroups: [...WINDOW], pipelineDepth: 3, strict: true, loadFailurePolicy },
+      ...{ numBlocks: 13, maxNumBatchedTokens: 28, longPrefillTokenThreshold: 20, reserveFullIsl: false },
     });
-  },
-);
+    const b = scheduler.add({ id: 'b', prompt: prompt(110, 500), maxTokens: 1 });
+    const zeroth = scheduler.schedule();
+    connector.match = { numTokens: 14, async: false };
+    const handle = scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 9 });
+    const first = scheduler.schedule();
+    const a = first.requests[1] as Request;
+    const place = [...scheduler.core.blocks(a.slot)][2] ?? 0;
+    connector.match = null;
+    scheduler.update(zeroth, { tokens: new Int32Array(0), counts: Int32Array.of(0) });
+    const second = scheduler.schedule();
+    const third = scheduler.schedule();
+    // b came in before a: it shares nothing that a was to load.
+    expect([...second.droppedBlocks]).toContain(place);
+    expect([...scheduler.core.blocks(first.requests[0]?.slot ?? 0)]).toContain(place);
+    scheduler.abort(b);
+    const noneOfB = { tokens: Int32Array.of(7), counts: Int32Array.of(0, 1) };
+    scheduler.update(first, noneOfB, { invalidBlocks: [{ block: place, handle }] });
+    expect([a.numOutputTokens, a.finishReason]).toEqual([0, loadFailurePolicy === 'fail' ? 'error' : null]);
+    scheduler.update(second, noneOfB);
+    scheduler.update(third, noneOfB);
+    if (loadFailurePolicy === 'recompute') toEnd(scheduler, scheduler.schedule());
+    expect(a.numOutputTokens).toBe(loadFailurePolicy === 'fail' ? 0 : 9);
+    scheduler.dispose();
+  });
+});
 
 it.each([
   ['a window', WINDOW],
@@ -271,8 +265,9 @@ describe('a request that hit a block of a window', () => {
   });
 });
 
+// Pinned by: places of what was let go, and `kvIn` (lost-places.ts); `computedBefore` (bad-blocks.ts).
 describe.each(['recompute', 'fail'] as const)(
-  'policy %s: nobody is asked to pay for',
+  'F21 policy %s: nobody is asked to pay for',
   (loadFailurePolicy) => {
     const options = { pipelineDepth: 3, strict: true, loadFailurePolicy, reserveFullIsl: false } as const;
     const text = (length: number, more: number) => Int32Array.of(...prompt(length), more, more);

@@ -129,8 +129,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'generation',
     why: 'a synchronous load that failed counts for blocks that belong to somebody else by now',
     file: 'src/scheduler/loads/load-failure.ts',
-    text: 'return at >= 0 && s.core.native.blockGeneration(id) === load.generations[at];',
-    replacement: 'return at >= 0;',
+    text: 'if (kv < 0 && missing.delete(id)) missing.add(kv);',
+    replacement: 'if (kv < 0) missing.add(kv);',
   },
   {
     name: 'cut',

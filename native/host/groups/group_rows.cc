@@ -66,13 +66,13 @@ void GroupRows::log_drop(const Slot& slot, u32 g, Places places, u32 extra) {
 
 void GroupRows::note_dropped(const Slot& slot, u32 g, Places places, u32 extra) {
   const u32* list = list_of(slot, g);
-  const auto note = [&](u32 id) {
-    dropped_.push_back(index_of(slot));
-    dropped_.push_back(id);
+  const auto note = [&](u32 place) {
+    const u32 id = list[place];
+    dropped_.insert(dropped_.end(), {index_of(slot), id, g, place, state_.blocks[id].generation});
   };
   for (u32 i = places.from + places.count; i > places.from; --i)
-    if (list[i - 1] != kNullBlock) note(list[i - 1]);
-  if (extra != kNone) note(list[extra]);
+    if (list[i - 1] != kNullBlock) note(i - 1);
+  if (extra != kNone) note(extra);
 }
 
 std::vector<u32> GroupRows::take_dropped() {

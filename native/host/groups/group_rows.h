@@ -87,7 +87,7 @@ class GroupRows {
   u64 num_dropped(u32 g) const { return num_dropped_[g]; }
   /// Notes the blocks in these places for take_dropped(). Call it before log_drop().
   void note_dropped(const Slot& slot, u32 g, Places places, u32 extra);
-  /// Slots and blocks that were noted since begin_step(), in turn, in the order in which they were let go.
+  /// What was noted since begin_step(), in the order in which it was let go: slot, block, group, place and generation of the block in turn.
   std::vector<u32> take_dropped();
   /// How the row grows to hold `slots` tokens, of which `main` are no drafts (vLLM allocate_new_blocks). `places`: of the row,
   /// behind it nothing was dropped yet.

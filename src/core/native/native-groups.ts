@@ -56,8 +56,8 @@ export interface NativeGroupCalls {
   /** Blocks of full attention that were taken since the last call, if there is a group of states. */
   takeZeroed(): Int32Array;
   /**
-   * What `run` and `admitGroups` let go since `beginStep`, because no later token reads it: slot and block in turn; null = nothing. A block may
-   * stand there twice.
+   * What `run` and `admitGroups` let go since `beginStep`, because no later token reads it: slot, block, group, place in that group's row and
+   * generation of the block in turn; null = nothing. A block may stand there twice.
    */
   takeDropped(): Int32Array | null;
   /** The group for which a block is published; 0 if it is not. */

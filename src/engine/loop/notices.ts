@@ -63,7 +63,6 @@ export class Notices {
   addTo(plan: Plan): void {
     if (this.#taken.length + this.#dropped.length + this.#forgotten.length > 0) {
       plan.takenBlocks = joined(this.#taken, plan.takenBlocks);
-      // Behind the plan's own, which `droppedSlots` names one by one.
       plan.droppedBlocks = joined(plan.droppedBlocks, this.#dropped);
       plan.forgottenBlocks = joined(this.#forgotten, plan.forgottenBlocks);
       this.#taken = NO_BLOCKS;

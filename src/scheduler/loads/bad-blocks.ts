@@ -22,21 +22,23 @@ import {
 /** Removes a request's blocks from the prefix cache, those with KV of the tokens from `firstBad` on, and adds their ids to `bad`. */
 export function evictRow(s: SchedulerState, request: Request, firstBad: number, bad: Set<number>): void {
   for (const { id, endToken } of placesOf(s, request)) if (endToken > firstBad) bad.add(id);
-  for (const id of droppedInFlight(s, request)) bad.add(id);
   forgetFrom(s, request, firstBad);
 }
 
 /**
- * Takes the hashes from the blocks of a request that have KV of the tokens from `firstToken` on, and from all that steps in flight have let go:
- * nobody knows any more which tokens those had.
+ * Takes the hashes from the blocks of a request that have KV of the tokens from `firstToken` on, those among them that steps in flight have
+ * let go.
  */
 export function forgetFrom(s: SchedulerState, request: Request, firstToken: number): void {
   forgetRow(s, request.slot, firstToken);
   // Of those that were taken anew the hash is another one's.
-  const dropped = droppedInFlight(s, request).filter((id) => id > 0);
+  const dropped = droppedInFlight(s, request).filter(({ id, endToken }) => id > 0 && endToken > firstToken);
   if (dropped.length === 0) return;
   s.core.flush();
-  forgetBlocks(s, Int32Array.from(dropped));
+  forgetBlocks(
+    s,
+    Int32Array.from(dropped, ({ id }) => id),
+  );
 }
 
 /** The requests of this step, and of the steps in flight behind it, that no longer have the row that they had there. */
@@ -95,15 +97,18 @@ export function recomputeSharers(
   bad: ReadonlySet<number>,
   spared: ReadonlySet<Request>,
 ): void {
-  const all = withBuilt(s, bad, spared);
+  const all = withBuilt(s, plan, bad, spared);
   recompute(s, plan, (request) => (spared.has(request) ? -1 : firstTokenIn(s, request, all)));
 }
 
 /**
- * These blocks, and those that were computed from them. A request that hit a block of a window need not hold what that block was computed from.
+ * These blocks, and those that this plan and the plans in flight behind it computed from them. A request that hit a block of a window need not
+ * hold what that block was computed from.
+ * @param plan null outside an update
  */
 export function withBuilt(
   s: SchedulerState,
+  plan: Plan | null,
   bad: ReadonlySet<number>,
   spared: ReadonlySet<Request>,
 ): ReadonlySet<number> {
@@ -114,10 +119,22 @@ export function withBuilt(
     for (const request of s.requests.values()) {
       const first = spared.has(request) || !holdsBlocks(request) ? -1 : firstTokenIn(s, request, all);
       if (first < 0) continue;
-      for (const { id, firstToken } of placesOf(s, request)) if (firstToken >= first) all.add(id);
+      const had = computedBefore(s, plan, request);
+      for (const { id, firstToken, endToken } of placesOf(s, request))
+        if (firstToken >= first && endToken > had) all.add(id);
     }
   }
   return all;
+}
+
+/** Tokens of a request that nothing in this plan and the plans in flight behind it was to compute: they were computed before, found or loaded. */
+function computedBefore(s: SchedulerState, plan: Plan | null, request: Request): number {
+  let least = request.numComputedTokens;
+  for (const each of plan === null ? s.inFlight : [plan, ...s.inFlight]) {
+    const at = each.indexOf(request);
+    if (at >= 0) least = Math.min(least, each.numComputedTokens[at]);
+  }
+  return least;
 }
 
 /**

@@ -3,7 +3,7 @@ import { loseLoad, markFailed, tokensLoaded } from '../life/loading.js';
 import { dropOutputs, preemptByForce } from '../life/preempt.js';
 import { endConnectorWait } from '../life/wait-for-connector.js';
 import type { Plan } from '../plan/plan.js';
-import type { SyncLoad } from '../plan/sync-load.js';
+import { lacksKv } from '../plan/sync-load.js';
 import type { Load } from '../request/load.js';
 import { peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -24,7 +24,7 @@ import {
   findMissing,
   firstTokenIn,
   holdsSince,
-  isOwnLoad,
+  kvIn,
   placesOf,
   tokensKept,
 } from './lost-places.js';
@@ -53,8 +53,8 @@ export function failLoads(
     // An older step may still bring an output for a request that was preempted and loaded again since.
     for (const request of failed) dropOutputs(s, request, plan);
   }
-  if (plan !== null && (found.size > 0 || plan.syncLoads.some((load) => load.failed))) {
-    forgetReassigned(s, plan);
+  if (plan !== null && (found.size > 0 || plan.syncLoads.some(lacksKv))) {
+    nameReassigned(s, plan);
     for (const id of found) plan.missing.add(id);
     failSyncLoads(s, plan, failed, failedEntries);
   } else if (found.size > 0) recomputeSharers(s, null, found, new Set());
@@ -134,9 +134,9 @@ function takeInvalid(
         continue;
       }
       load.failed = true;
-      if (s.core.native.blockGeneration(block) === load.generations[at])
-        known = plan.missing.add(block).size > 0;
-      else if (droppedInFlight(s, load.request).includes(-block)) known = plan.missing.add(-block).size > 0;
+      const kv = kvIn(s, block, load.generations[at]);
+      // Who has its row still has let the block go, where somebody has taken it anew.
+      if (kv > 0 || holdsSince(load.request, load.step)) known = plan.missing.add(kv).size > 0;
       else reassigned = true;
     }
   }
@@ -160,20 +160,14 @@ function wasFound(s: SchedulerState, { numTokens }: Request, block: number): boo
   return s.core.published().includes(block);
 }
 
-/**
- * Takes out of `plan.missing` each block whose generation has changed: it has a new owner since, and this step did not
- * read what that owner writes. With KV cache groups what stood there before stays missing (a negative id): a request that goes on may have let go
- * of the block.
- */
-function forgetReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
-  const isStill = (load: SyncLoad, id: number): boolean => {
-    const at = load.failed ? load.blocks.indexOf(id) : -1;
-    return at >= 0 && s.core.native.blockGeneration(id) === load.generations[at];
-  };
-  for (const id of [...missing]) {
-    if (id < 0 || syncLoads.some((load) => isStill(load, id))) continue;
-    missing.delete(id);
-    if (s.config.kvGroups !== null) missing.add(-id);
+/** Names in `plan.missing` what blocks held that have been taken anew since: this step did not read what their new owners write. */
+function nameReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
+  const failed = syncLoads.filter((load) => load.failed);
+  for (const { blocks, generations } of failed) {
+    for (const [at, id] of blocks.entries()) {
+      const kv = kvIn(s, id, generations[at]);
+      if (kv < 0 && missing.delete(id)) missing.add(kv);
+    }
   }
 }
 
@@ -205,17 +199,17 @@ function failSyncLoads(
   const { missing } = plan;
   const { deviations, loadFailurePolicy } = s.config;
   const ends = loadFailurePolicy === 'fail';
-  if (!deviations.sharersWait) failPrefixes(s, missing, failed);
+  if (!deviations.sharersWait) failPrefixes(s, plan, failed);
   const bad = new Set(missing);
   const owners = new Set<Request>();
   const marked = new Set<number>();
   for (const request of [...s.queues.running]) {
     const before = computedBeforeStep(s, plan, request);
     if (deviations.sharersWait) marked.clear();
-    const touched = findMissing(s, request, before, missing, marked);
+    const touched = findMissing(s, plan, request, before, marked);
     if (touched === null) continue;
-    const { firstOwn, first, firstToken } = touched;
-    if (deviations.sharersWait && !isOwnLoad(plan, request, first)) continue;
+    const { isOwn, firstOwn, firstToken } = touched;
+    if (deviations.sharersWait && !isOwn) continue;
     failed.add(request);
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
@@ -234,7 +228,7 @@ function failSyncLoads(
   }
   // Loads whose blocks have a new owner count too: tokens that were computed from their KV and published are wrong all
   // the same.
-  const lost = plan.syncLoads.filter(({ failed: isLost }) => isLost);
+  const lost = plan.syncLoads.filter(lacksKv);
   for (const load of lost) {
     const { request } = load;
     load.numLoaded = owners.has(request) ? tokensLoaded(request, load) : 0;
@@ -259,11 +253,11 @@ function failSyncLoads(
  * is missing. If several loads stand behind the same missing prefix, the first one computes it and the others count on
  * that.
  */
-function failPrefixes(s: SchedulerState, missing: ReadonlySet<number>, failed: Set<Request>): void {
+function failPrefixes(s: SchedulerState, plan: Plan, failed: Set<Request>): void {
   const marked = new Set<number>();
   for (const request of s.queues.allSkipped()) {
     if (request.load === null) continue;
-    const touched = findMissing(s, request, Number.POSITIVE_INFINITY, missing, marked);
+    const touched = findMissing(s, plan, request, Number.POSITIVE_INFINITY, marked);
     if (touched === null) continue;
     markFailed(s, request, request.load);
     const from = endsWhole(s) ? touched.firstToken : touched.firstOwn;

@@ -1,4 +1,5 @@
 import { discardOutputs, dropOutputs } from '../life/preempt.js';
+import { letGoBy } from '../plan/let-go.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks } from '../state/forget.js';
@@ -11,11 +12,10 @@ import {
   spoilEntries,
   withBuilt,
 } from './bad-blocks.js';
-import { firstTokenIn, takenFrom, tokensKept } from './lost-places.js';
+import { firstTokenIn, kvIn, takenFrom, tokensKept } from './lost-places.js';
 
 const NOBODY: ReadonlySet<Request> = new Set();
 const NONE: readonly Request[] = [];
-const NO_IDS: ReadonlySet<number> = new Set();
 
 /**
  * Takes the report that the KV of these blocks is gone, whichever request wrote it. The blocks leave the prefix cache.
@@ -23,8 +23,8 @@ const NO_IDS: ReadonlySet<number> = new Set();
  * `error`, as `loadFailurePolicy` says. Outputs of the plan being updated and of steps in flight are dropped for it, since they
  * were computed without that KV.
  *
- * Blocks that a plan behind the one being updated took from the pool are left out: they hold newer KV. Only who has let go of such a block
- * since, and had read it, is computed again.
+ * A block that a plan behind the one being updated took from the pool holds newer KV. Only who has let go of such a block since, and had read
+ * it, is computed again.
  * @param plan the plan being updated; null outside an update
  * @returns the requests that the caller must end
  */
@@ -39,13 +39,10 @@ export function loseBlocks(
     if (id >= 1 && id < s.config.numBlocks) bad.add(id);
     else s.anomalies.report('invalid-block', `block ${id} is none of the pool, so it cannot be lost`);
   }
-  const taken = plan === null ? NO_IDS : takenFrom(s, plan.step + 1);
-  const here = [...bad].filter((id) => !taken.has(id));
-  // A block that was let go and taken anew is as it should be; who read it before has read what was lost.
-  for (const id of taken) if (bad.delete(id) && s.config.kvGroups !== null) bad.add(-id);
   if (bad.size === 0) return NONE;
+  if (plan !== null) nameTaken(s, plan, bad);
   s.core.flush();
-  forgetBlocks(s, Int32Array.from(here));
+  forgetBlocks(s, Int32Array.from([...bad].filter((id) => id > 0)));
   s.blocksMoved = true;
   // The oldest step that may have been computed without that KV.
   const oldest = plan ?? s.inFlight.at(0) ?? null;
@@ -54,12 +51,27 @@ export function loseBlocks(
   let ends = NONE;
   if (s.config.loadFailurePolicy === 'recompute') recomputeSharers(s, oldest, bad, NOBODY);
   else {
-    const all = withBuilt(s, bad, NOBODY);
+    const all = withBuilt(s, oldest, bad, NOBODY);
     ends = [...s.requests.values()].filter((request) => firstTokenIn(s, request, all) >= 0);
     for (const request of ends) giveUp(s, oldest, request, firstTokenIn(s, request, all));
   }
   if (oldest !== null && left.length > 0) forgetLeft(s, oldest, left);
   return ends;
+}
+
+/**
+ * Names in `bad` what the blocks held when the plan was made: newer KV in them is as it should be, and who read them before has read what was
+ * lost. What nobody holds any more goes.
+ */
+function nameTaken(s: SchedulerState, { step }: Plan, bad: Set<number>): void {
+  const taken = takenFrom(s, step + 1);
+  const gone = s.inFlight.filter((later) => later.step > step).flatMap(letGoBy);
+  for (const id of [...bad]) {
+    const before = gone.find(({ block, generation }) => block === id && !taken.has(kvIn(s, id, generation)));
+    if (before === undefined && !taken.has(id)) continue;
+    bad.delete(id);
+    if (before !== undefined) bad.add(kvIn(s, id, before.generation));
+  }
 }
 
 /**

@@ -1,14 +1,16 @@
 import type { KvGroup } from '../options/kv-groups.js';
-import { newBlocksOf } from '../plan/new-blocks.js';
+import { letGoBy } from '../plan/let-go.js';
+import { newBlocksOf, newPlacesOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
+import type { SyncLoad } from '../plan/sync-load.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-const NONE: readonly number[] = [];
+const NONE: readonly Place[] = [];
 
 /** A block in a request's rows, or one that steps in flight have let go of it. */
 export interface Place {
-  /** Negative: what stood in this block before somebody took it anew. */
+  /** Names the KV in the block, see `kvIn`. */
   readonly id: number;
   /** The first token whose KV is in the block. */
   readonly firstToken: number;
@@ -17,55 +19,65 @@ export interface Place {
 }
 
 /**
- * The blocks with KV of a request's first `numTokens` tokens, in the order of their tokens; group after group. Besides those of its rows: what
- * steps in flight have let go, since an older step may have read it. Who has to do without such a block computes everything again.
+ * Names the KV that a block had in that generation: by the block's id as long as that is the present one. Else by a negative number, of this
+ * block and generation alone: the block has been taken anew, and holds another one's KV.
+ */
+export function kvIn(s: SchedulerState, block: number, generation: number): number {
+  if (s.core.native.blockGeneration(block) === generation) return block;
+  return -(generation * s.config.numBlocks + block);
+}
+
+/**
+ * The blocks with KV of a request's first `numTokens` tokens: those that steps in flight have let go, since an older step may have read them, and
+ * those of its rows, group after group, in the order of their tokens.
  */
 export function placesOf(s: SchedulerState, request: Request, numTokens = Number.POSITIVE_INFINITY): Place[] {
   const sizes = s.config.kvGroups?.list.map(({ blockSize }) => blockSize) ?? [s.config.blockSize];
   const inRows = sizes.flatMap((size, g) => {
     const row = s.core.blocks(request.slot, g);
-    const places = Array.from(row, (id, at) => ({
-      id,
-      firstToken: at * size,
-      endToken: (at + 1) * size,
-    }));
+    const places = Array.from(row, (id, at) => placeOf(id, at, size));
     return places.filter(({ id, firstToken }) => id !== 0 && firstToken < numTokens);
   });
   const dropped = droppedInFlight(s, request);
-  return dropped.length === 0
-    ? inRows
-    : [...dropped.map((id) => ({ id, firstToken: 0, endToken: 1 })), ...inRows];
+  return dropped.length === 0 ? inRows : [...dropped, ...inRows];
+}
+
+function placeOf(id: number, at: number, size: number): Place {
+  return { id, firstToken: at * size, endToken: (at + 1) * size };
+}
+
+/** The blocks that steps in flight have let go of a request's rows, as left of a window. Somebody may have taken them anew since. */
+export function droppedInFlight(s: SchedulerState, request: Request): readonly Place[] {
+  const { kvGroups } = s.config;
+  if (kvGroups === null) return NONE;
+  // Before its last admission the slot, or the row, was another one.
+  const plans = s.inFlight.filter(({ step }) => step >= request.admittedStep);
+  const own = plans.flatMap(letGoBy).filter(({ slot }) => slot === request.slot);
+  return own.map(({ block, generation, group, place }) =>
+    placeOf(kvIn(s, block, generation), place, kvGroups.list[group].blockSize),
+  );
 }
 
 /**
- * The blocks that steps in flight have let go of a request's rows, as left of a window. The id of a block that somebody has taken anew since is
- * negative: it holds another one's KV by now, and whoever has it has nothing to do with what this request read.
+ * The KV in the blocks that this plan, and those in flight behind it, took from the pool: what their new owners compute or load, also where
+ * they have let it go since. Owners that have left are not looked at.
  */
-export function droppedInFlight(s: SchedulerState, request: Request): readonly number[] {
-  if (s.config.kvGroups === null) return NONE;
-  const dropped: number[] = [];
-  for (const { step, droppedSlots, droppedBlocks } of s.inFlight) {
-    // Before its last admission the slot, or the row, was another one.
-    if (step < request.admittedStep) continue;
-    const own = droppedBlocks.filter((_, i) => droppedSlots[i] === request.slot);
-    if (own.length === 0) continue;
-    const taken = takenFrom(s, step);
-    for (const id of own) dropped.push(taken.has(id) ? -id : id);
-  }
-  return dropped;
-}
-
-/** Blocks that this plan, and those in flight behind it, took from the pool. They hold what their new owners compute or load. */
 export function takenFrom(s: SchedulerState, step: number): Set<number> {
   const taken = new Set<number>();
-  for (const each of s.inFlight) {
-    if (each.step < step) continue;
-    for (let i = 0; i < each.numRequests; i++) {
-      if (!holdsSince(each.requests[i], each.step)) continue;
-      for (let g = 0; g < each.groups.length; g++)
-        for (const id of newBlocksOf(s.core, each, i, g)) if (id !== 0) taken.add(id);
+  for (const plan of s.inFlight) {
+    if (plan.step < step) continue;
+    const gone = s.inFlight.filter((later) => later.step > plan.step).flatMap(letGoBy);
+    for (let i = 0; i < plan.numRequests; i++) {
+      if (!holdsSince(plan.requests[i], plan.step)) continue;
+      for (let g = 0; g < plan.groups.length; g++) {
+        for (const id of newBlocksOf(s.core, plan, i, g)) if (id !== 0) taken.add(id);
+        const { from, until } = newPlacesOf(plan, i, g);
+        for (const { slot, group, place, block, generation } of gone)
+          if (slot === plan.slots[i] && group === g && place >= from && place < until)
+            taken.add(kvIn(s, block, generation));
+      }
     }
-    for (const blocks of each.loadedBlocks) for (const id of blocks) taken.add(id);
+    for (const blocks of plan.loadedBlocks) for (const id of blocks) taken.add(id);
   }
   return taken;
 }
@@ -88,9 +100,11 @@ export function endsWhole({ config }: SchedulerState): boolean {
   return config.loadFailurePolicy === 'fail' && config.deviations.evictFailedLoads;
 }
 
-/** Whether a synchronous load of this very request was to fill the block. */
-export function isOwnLoad({ syncLoads }: Plan, request: Request, block: number): boolean {
-  return syncLoads.some((load) => load.request === request && load.blocks.includes(block));
+/** Whether a synchronous load of this very request was to bring this KV. */
+export function isOwnLoad(s: SchedulerState, { syncLoads }: Plan, request: Request, kv: number): boolean {
+  const brings = ({ blocks, generations }: SyncLoad): boolean =>
+    blocks.some((id, at) => kvIn(s, id, generations[at]) === kv);
+  return syncLoads.some((load) => load.request === request && brings(load));
 }
 
 /** The first token with KV in one of these blocks, as `placesOf` has it; -1 if none of them is the request's. */
@@ -100,31 +114,34 @@ export function firstTokenIn(s: SchedulerState, request: Request, ids: ReadonlyS
 }
 
 /**
- * Finds the missing blocks among those with KV of the first `numTokens` tokens of a request, and adds them to `marked`.
- * @param marked missing blocks that a request before this one has to compute
- * @returns `first`: id of the first missing block; `firstToken`: first token with KV in a missing block; `firstOwn`: the same of a block
- * that was not marked, -1 if all were. Null if no block is missing
+ * Finds the KV that the loads of a plan left out among that of the first `numTokens` tokens of a request, and adds it to `marked`.
+ * @param marked missing KV that a request before this one has to compute
+ * @returns `isOwn`: its own load was to bring the first of it; `firstToken`: first token with missing KV; `firstOwn`: the same of KV that was
+ * not marked, -1 if all was. Null if nothing is missing
  */
 export function findMissing(
   s: SchedulerState,
+  plan: Plan,
   request: Request,
   numTokens: number,
-  missing: ReadonlySet<number>,
   marked: Set<number>,
-): { firstOwn: number; first: number; firstToken: number } | null {
-  const found = placesOf(s, request, numTokens).filter(({ id }) => missing.has(id));
+): { isOwn: boolean; firstOwn: number; firstToken: number } | null {
+  const found = placesOf(s, request, numTokens).filter(({ id }) => plan.missing.has(id));
+  if (found.length === 0) return null;
   const own = found.filter(({ id }) => !marked.has(id));
   for (const { id } of found) marked.add(id);
-  // What was let go and taken anew says nothing alone: that place may have been another load's.
-  const first = found.find(({ id }) => id > 0)?.id;
-  if (first === undefined) return null;
   const firstOf = (places: typeof found): number => Math.min(...places.map((place) => place.firstToken));
-  return { first, firstToken: firstOf(found), firstOwn: own.length === 0 ? -1 : firstOf(own) };
+  return {
+    isOwn: isOwnLoad(s, plan, request, found[0].id),
+    firstToken: firstOf(found),
+    firstOwn: own.length === 0 ? -1 : firstOf(own),
+  };
 }
 
 /**
  * Tokens of a request that stay computed where a block is lost. With several KV cache groups none does: what is left of the blocks in front was
- * let go in some group (vLLM since #50388). In a group with a window the tokens behind need those in front of the block too.
+ * let go in some group (vLLM since #50388). None does either where the row has let the block go. In a group with a window the tokens behind
+ * need those in front of the block too.
  * @param firstToken the first token with KV in the lost block
  */
 export function tokensKept(s: SchedulerState, { slot }: Request, firstToken: number): number {
@@ -132,10 +149,12 @@ export function tokensKept(s: SchedulerState, { slot }: Request, firstToken: num
   if (kvGroups === null) return firstToken;
   if (kvGroups.list.length > 1) return 0;
   const [group] = kvGroups.list;
+  const row = s.core.blocks(slot);
+  const place = Math.floor(firstToken / group.blockSize);
+  if (row[place] === 0) return 0;
   if (!deviations.recomputeWindows) return firstToken;
   const from = Math.max(firstNeeded(group, firstToken), 0);
-  const row = s.core.blocks(slot).subarray(Math.floor(from / group.blockSize), firstToken / group.blockSize);
-  return row.includes(0) ? 0 : firstToken;
+  return row.subarray(Math.floor(from / group.blockSize), place).includes(0) ? 0 : firstToken;
 }
 
 /** The first token whose KV, or state, the token behind `numTokens` others needs. */

@@ -3,10 +3,15 @@ import { EntryKind, type Plan } from './plan.js';
 
 /** The ids of the blocks that an entry took from the pool in the step of its plan, in the order of its tokens. */
 export function newBlocksOf(core: Core, plan: Plan, entry: number, group = 0): Int32Array {
+  const { from, until } = newPlacesOf(plan, entry, group);
+  if (from >= until) return new Int32Array(0);
+  return core.blocks(plan.slots[entry], group).subarray(from, until);
+}
+
+/** The places of those blocks in the row of their group: from one on, until before another. */
+export function newPlacesOf(plan: Plan, entry: number, group: number): { from: number; until: number } {
   const { numBlocks, numNewBlocks, numHitBlocks } = plan.groups[group];
-  const length = numBlocks[entry];
+  const until = numBlocks[entry];
   const isRunning = plan.kinds[entry] === EntryKind.running;
-  const from = isRunning ? length - numNewBlocks[entry] : numHitBlocks[entry];
-  if (from >= length) return new Int32Array(0);
-  return core.blocks(plan.slots[entry], group).subarray(from, length);
+  return { from: isRunning ? until - numNewBlocks[entry] : numHitBlocks[entry], until };
 }

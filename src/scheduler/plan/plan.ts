@@ -91,9 +91,9 @@ export class Plan {
    * pool. Their former content is gone.
    */
   takenBlocks: Int32Array = NO_BLOCKS;
-  /** Blocks that its requests let go, as left of a window, and their slots. Steps in flight may still read them. Told with a connector, `reportBlocks` or `pipelineDepth` > 1. With protection `own` the blocks that requests let go when they ended follow, without slots, where a step in flight has the request. */
+  /** Blocks that its requests let go, as left of a window. Steps in flight may still read them. Told with a connector, `reportBlocks` or `pipelineDepth` > 1. With protection `own` the blocks that requests let go when they ended follow, where a step in flight has the request. */
   droppedBlocks: Int32Array = NO_BLOCKS;
-  droppedSlots: Int32Array = NO_BLOCKS;
+  /** @internal `letGoBy` reads it. */ letGo: Int32Array = NO_BLOCKS;
   /**
    * With `reportBlocks`: blocks that lost their hashes since the plan before, so that their present content is not found any more, by a
    * reset of the prefix cache, a failed step or load, or a session's dropped token. Blocks without a hash may be among them.
@@ -240,7 +240,7 @@ export class Plan {
     if (this.loadedBlocks.length > 0) this.loadedBlocks = [];
     this.takenBlocks = NO_BLOCKS;
     this.droppedBlocks = NO_BLOCKS;
-    this.droppedSlots = NO_BLOCKS;
+    this.letGo = NO_BLOCKS;
     this.forgottenBlocks = NO_BLOCKS;
     this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();

@@ -14,3 +14,8 @@ export interface SyncLoad extends Load {
   /** Generation of each block, by which a block that belongs to another request by now is recognised. */
   readonly generations: readonly number[];
 }
+
+/** Whether something of the load did not come. One that fills no block, as behind a window of one token, lacks nothing, whatever is reported. */
+export function lacksKv({ failed, blocks }: SyncLoad): boolean {
+  return failed && blocks.length > 0;
+}

@@ -6,6 +6,7 @@ import { Loan } from '../lend/loan.js';
 import { endExpired } from '../life/expiry.js';
 import { endUnreported } from '../life/finish.js';
 import { loseLoadsOf } from '../loads/fence.js';
+import { blocksLetGo } from '../plan/let-go.js';
 import { newBlocksOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
 import { FinishCode } from '../request/status.js';
@@ -120,11 +121,11 @@ function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void 
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
 }
 
-/** @param dropped slots and blocks in turn; null = none */
-function noteDropped(s: SchedulerState, plan: Plan, dropped: Int32Array | null): void {
-  if (dropped !== null) {
-    plan.droppedSlots = dropped.filter((_, i) => i % 2 === 0);
-    plan.droppedBlocks = dropped.filter((_, i) => i % 2 === 1);
+/** @param letGo see `NativeCore.takeDropped` */
+function noteDropped(s: SchedulerState, plan: Plan, letGo: Int32Array | null): void {
+  if (letGo !== null) {
+    plan.letGo = letGo;
+    plan.droppedBlocks = blocksLetGo(letGo);
   }
   if (s.droppedAtEnd.length === 0) return;
   plan.droppedBlocks = joined(plan.droppedBlocks, Int32Array.from(s.droppedAtEnd));

@@ -6,6 +6,7 @@ import {
   type StepInputs,
   type StepTables,
 } from '../../../src/index.js';
+import { letGoBy } from '../../../src/scheduler/plan/let-go.js';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { EngineBench, FakeExecutor, prompt } from '../../support/engine-bench.js';
@@ -197,9 +198,12 @@ describe('what a plan says of blocks', () => {
       plan = made;
     };
     expect(engine.step().scheduledTokens).toBe(2);
-    const { droppedBlocks = [], droppedSlots = [] } = plan ?? {};
-    // Two of r, whose last two its connector keeps, and three of the session.
-    expect([droppedBlocks.length, droppedSlots.length]).toEqual([5, 3]);
+    const { droppedBlocks = [] } = plan ?? {};
+    // Three of the session, and two of r, whose last two its connector keeps.
+    expect(droppedBlocks.length).toBe(5);
+    expect(letGoBy(plan as Plan).map(({ slot, place }) => [slot, place])).toEqual([
+      ...[2, 1, 0].map((place) => [session.handle % 2 ** 21, place]),
+    ]);
     expect([...droppedBlocks.slice(0, 3)].sort()).toEqual([...blocks].sort());
     session.endInput();
     await bench.finish();

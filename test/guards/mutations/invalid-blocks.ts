@@ -2,6 +2,7 @@ import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/invalid-blocks.test.ts';
 const inFlight = 'test/scheduler/loads/failed-in-flight.test.ts';
+const letGo = 'test/scheduler/groups/dropped-in-flight.test.ts';
 
 export const mutations: readonly Mutation[] = [
   {
@@ -55,9 +56,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F22',
-    file: 'src/scheduler/loads/load-failure.ts',
-    find: 's.core.native.blockGeneration(id) === load.generations[at]',
-    replace: 's.core.native.blockGeneration(id) >= load.generations[at]',
+    file: 'src/scheduler/loads/lost-places.ts',
+    find: 's.core.native.blockGeneration(block) === generation',
+    replace: 's.core.native.blockGeneration(block) >= generation',
     test,
     means: 'whose block it is now does not matter',
   },
@@ -124,5 +125,29 @@ export const mutations: readonly Mutation[] = [
     replace: 'of [oldest]) {',
     test: inFlight,
     means: 'who shared in a later step, and has left, is not known to have shared',
+  },
+  {
+    failure: 'F19',
+    file: 'src/scheduler/loads/load-failure.ts',
+    find: 'if (kv > 0 || holdsSince(load.request, load.step)) known',
+    replace: 'if (kv > 0) known',
+    test: letGo,
+    means: 'a missing block that was let go and taken anew counts as one of somebody else',
+  },
+  {
+    failure: 'F21',
+    file: 'src/scheduler/loads/lost-places.ts',
+    find: 'placeOf(kvIn(s, block, generation), place,',
+    replace: 'placeOf(kvIn(s, block, generation), 0 * place,',
+    test: letGo,
+    means: 'all that a request has let go is bad with the block that is',
+  },
+  {
+    failure: 'F21',
+    file: 'src/scheduler/loads/bad-blocks.ts',
+    find: 'endToken > had) all.add(id)',
+    replace: 'endToken > 0 * had) all.add(id)',
+    test: letGo,
+    means: 'what a request found beside something bad is bad too',
   },
 ];

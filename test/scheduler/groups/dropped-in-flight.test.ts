@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { KvGroupOptions, Plan, Request, Scheduler, SchedulerOptions } from '../../../src/index.js';
+import { letGoBy } from '../../../src/scheduler/plan/let-go.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { makeScheduler, prompt } from '../../support/driver.js';
 
@@ -83,27 +84,36 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
     scheduler.dispose();
   });
 
+  /** The third step takes a block anew that the second one has let go, for the request `b`; and reports about it. */
+  function takenAnew(numLoaded: number, loadFailurePolicy: 'recompute' | 'fail') {
+    // All that is left is one more request's.
+    const numBlocks = kvGroups.length > 1 && numLoaded > 0 ? 18 : 17;
+    const room = { pipelineDepth: 3, numBlocks, reserveFullIsl: false, loadFailurePolicy } as const;
+    const steps = twoSteps(kvGroups, numLoaded, room);
+    const { scheduler, handle, second, row } = steps;
+    const of = numLoaded > 0 ? [...row] : [...second.droppedBlocks];
+    const block = of.find((id) => id !== 0 && second.droppedBlocks.includes(id)) ?? 0;
+    const size = Math.floor(scheduler.stats().freeBlocks / kvGroups.length) * 4;
+    scheduler.add({ id: 'b', prompt: prompt(size, 500), maxTokens: 1 });
+    const third = scheduler.schedule();
+    const b = third.requests.find(({ id }) => id === 'b') as Request;
+    const rowsOfB = kvGroups.flatMap((_, g) => [...scheduler.core.blocks(b.slot, g)]);
+    expect(rowsOfB).toContain(block);
+    const reports = {
+      ...{ invalidBlocks: { invalidBlocks: [{ block, handle }] }, lostBlocks: { lostBlocks: [block] } },
+      failedReceiving: { failedReceiving: [{ handle }] },
+    };
+    return { ...steps, third, b, reports };
+  }
+
   it.each(['invalidBlocks', 'failedReceiving', 'lostBlocks'] as const)(
     'so is one whose block was taken anew since (%s), and who took it is not',
     (how) => {
-      const numLoaded = how === 'lostBlocks' ? 0 : 14;
-      // All that is left is one more request's.
-      const numBlocks = kvGroups.length > 1 && numLoaded > 0 ? 18 : 17;
-      const room = { pipelineDepth: 3, numBlocks, reserveFullIsl: false } as const;
-      const { scheduler, handle, request, first, second, row } = twoSteps(kvGroups, numLoaded, room);
-      const of = numLoaded > 0 ? [...row] : [...second.droppedBlocks];
-      const block = of.find((id) => id !== 0 && second.droppedBlocks.includes(id)) ?? 0;
-      const size = Math.floor(scheduler.stats().freeBlocks / kvGroups.length) * 4;
-      scheduler.add({ id: 'b', prompt: prompt(size, 500), maxTokens: 1 });
-      const third = scheduler.schedule();
-      const b = third.requests.find(({ id }) => id === 'b') as Request;
-      const rowsOfB = kvGroups.flatMap((_, g) => [...scheduler.core.blocks(b.slot, g)]);
-      expect(rowsOfB).toContain(block);
-      const report = {
-        ...{ invalidBlocks: { invalidBlocks: [{ block, handle }] }, lostBlocks: { lostBlocks: [block] } },
-        failedReceiving: { failedReceiving: [{ handle }] },
-      };
-      scheduler.update(first, TOKEN, report[how]);
+      const { scheduler, request, first, second, third, b, reports } = takenAnew(
+        how === 'lostBlocks' ? 0 : 14,
+        'recompute',
+      );
+      scheduler.update(first, TOKEN, reports[how]);
       expect(request.numOutputTokens).toBe(0);
       expect([request.status, b.status]).toEqual(['PREEMPTED', 'RUNNING']);
       scheduler.update(second, TOKEN);
@@ -112,6 +122,54 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
       scheduler.dispose();
     },
   );
+
+  it.each(['invalidBlocks', 'failedReceiving'] as const)(
+    'under the policy fail it ends, although the block of its load was taken anew since (%s)',
+    (how) => {
+      const { scheduler, request, first, second, third, b, reports } = takenAnew(14, 'fail');
+      scheduler.update(first, TOKEN, reports[how]);
+      expect([request.finishReason, request.numOutputTokens, b.status]).toEqual(['error', 0, 'RUNNING']);
+      expect(scheduler.stats().failedLoads).toBe(1);
+      scheduler.update(second, TOKEN);
+      toEnd(scheduler, third);
+      expect(b.numOutputTokens).toBe(1);
+      scheduler.dispose();
+    },
+  );
+});
+
+// Pinned by: `holdsSince` in `takeInvalid` (load-failure.ts).
+describe('F19 a block of a failed load that was let go, and taken anew by a request that has left since', () => {
+  it.each(['recompute', 'fail'] as const)('gives no text under the policy %s', (loadFailurePolicy) => {
+    const connector = new ViewingConnector();
+    const scheduler = makeScheduler({
+      ...{ connector, kvGroups: [...WINDOW], pipelineDepth: 3, strict: true, loadFailurePolicy },
+      ...{ numBlocks: 13, maxNumBatchedTokens: 28, longPrefillTokenThreshold: 20, reserveFullIsl: false },
+    });
+    const b = scheduler.add({ id: 'b', prompt: prompt(110, 500), maxTokens: 1 });
+    const zeroth = scheduler.schedule();
+    connector.match = { numTokens: 14, async: false };
+    const handle = scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 9 });
+    const first = scheduler.schedule();
+    const a = first.requests[1] as Request;
+    const place = [...scheduler.core.blocks(a.slot)][2] ?? 0;
+    connector.match = null;
+    scheduler.update(zeroth, { tokens: new Int32Array(0), counts: Int32Array.of(0) });
+    const second = scheduler.schedule();
+    const third = scheduler.schedule();
+    // b came in before a: it shares nothing that a was to load.
+    expect([...second.droppedBlocks]).toContain(place);
+    expect([...scheduler.core.blocks(first.requests[0]?.slot ?? 0)]).toContain(place);
+    scheduler.abort(b);
+    const noneOfB = { tokens: Int32Array.of(7), counts: Int32Array.of(0, 1) };
+    scheduler.update(first, noneOfB, { invalidBlocks: [{ block: place, handle }] });
+    expect([a.numOutputTokens, a.finishReason]).toEqual([0, loadFailurePolicy === 'fail' ? 'error' : null]);
+    scheduler.update(second, noneOfB);
+    scheduler.update(third, noneOfB);
+    if (loadFailurePolicy === 'recompute') toEnd(scheduler, scheduler.schedule());
+    expect(a.numOutputTokens).toBe(loadFailurePolicy === 'fail' ? 0 : 9);
+    scheduler.dispose();
+  });
 });
 
 it.each([
@@ -207,6 +265,82 @@ describe('a request that hit a block of a window', () => {
   });
 });
 
+// Pinned by: places of what was let go, and `kvIn` (lost-places.ts); `computedBefore` (bad-blocks.ts).
+describe.each(['recompute', 'fail'] as const)(
+  'F21 policy %s: nobody is asked to pay for',
+  (loadFailurePolicy) => {
+    const options = { pipelineDepth: 3, strict: true, loadFailurePolicy, reserveFullIsl: false } as const;
+    const text = (length: number, more: number) => Int32Array.of(...prompt(length), more, more);
+
+    it('a block behind the one that is its own: both were let go, and one is lost', () => {
+      const scheduler = makeScheduler({ ...options, kvGroups: [{ type: 'chunked', chunk: 8 }] });
+      scheduler.add({ id: 'a', prompt: prompt(8), maxTokens: 9 });
+      scheduler.add({ id: 'b', prompt: text(4, 500), maxTokens: 1 });
+      const first = scheduler.schedule();
+      const [a, b] = first.requests as Request[];
+      const [, lost] = scheduler.core.blocks(a.slot);
+      expect(b.numCachedTokens).toBe(4);
+      const second = scheduler.schedule();
+      expect([...second.droppedBlocks]).toContain(lost);
+      const both = { tokens: Int32Array.of(7, 7), counts: Int32Array.of(1, 1) };
+      scheduler.update(first, both, { lostBlocks: [lost] });
+      expect([a.numOutputTokens, a.finishReason]).toEqual([0, loadFailurePolicy === 'fail' ? 'error' : null]);
+      expect([b.numOutputTokens, b.finishReason]).toEqual([1, 'length']);
+      scheduler.dispose();
+    });
+
+    it('what was taken anew, and let go again', () => {
+      const connector = new ViewingConnector();
+      const room = { numBlocks: 11, maxNumBatchedTokens: 26, longPrefillTokenThreshold: 20 };
+      const scheduler = makeScheduler({ ...options, ...room, connector, kvGroups: [...WINDOW] });
+      connector.onMetadata = () => {
+        connector.match = null;
+      };
+      connector.onAlloc = () => {
+        connector.match = null;
+      };
+      connector.match = { numTokens: 14, async: false };
+      const handle = scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 9 });
+      scheduler.add({ id: 'b', prompt: prompt(110, 500), maxTokens: 1 });
+      const first = scheduler.schedule();
+      const [a, b] = first.requests as Request[];
+      const block = scheduler.core.blocks(a.slot)[2] ?? 0;
+      const plans = [scheduler.schedule(), scheduler.schedule()];
+      expect(plans.map(({ droppedBlocks }) => [...droppedBlocks].includes(block))).toEqual([true, true]);
+      const tokens = { tokens: Int32Array.of(7), counts: Int32Array.of(1, 0) };
+      scheduler.update(first, tokens, { invalidBlocks: [{ block, handle }] });
+      expect([a.numOutputTokens, a.finishReason]).toEqual([0, loadFailurePolicy === 'fail' ? 'error' : null]);
+      expect([b.status, scheduler.stats().failedLoads]).toEqual(['RUNNING', 1]);
+      scheduler.dispose();
+    });
+
+    it('what somebody found who found something bad too', () => {
+      const connector = new ViewingConnector();
+      const kvGroups: KvGroupOptions[] = [{ type: 'full' }, { type: 'sliding', window: 5 }];
+      const scheduler = makeScheduler({ ...options, connector, kvGroups });
+      const add = (id: string, length: number, more: number, numTokens: number): Plan => {
+        connector.match = numTokens > 0 ? { numTokens, async: false } : null;
+        scheduler.add({ id, prompt: text(length, more), maxTokens: 9 });
+        return scheduler.schedule();
+      };
+      // a loads the first block of attention; b loads its own one, since a window lacks it. c finds those of a, and the window's from b.
+      const first = add('a', 20, 500, 16);
+      const second = add('b', 8, 600, 4);
+      const third = add('c', 8, 700, 0);
+      const [a, b, c] = third.requests as Request[];
+      const [rowOfA, rowOfB, rowOfC] = [a, b, c].map(({ slot }) => [...scheduler.core.blocks(slot)]);
+      expect([b.numCachedTokens, c.numCachedTokens]).toEqual([4, 8]);
+      expect([rowOfC[0] === rowOfA[0], rowOfB[0] === rowOfA[0]]).toEqual([true, false]);
+      expect(scheduler.core.blocks(c.slot, 1)[1]).toBe(scheduler.core.blocks(b.slot, 1)[1]);
+      scheduler.update(first, TOKEN, { invalidBlocks: [{ block: rowOfA[0] as number, handle: a.handle }] });
+      expect([b.status, c.status]).toEqual(['RUNNING', 'PREEMPTED']);
+      scheduler.update(second, { tokens: Int32Array.of(7, 7), counts: Int32Array.of(1, 1) });
+      expect(b.numOutputTokens).toBe(1);
+      scheduler.dispose();
+    });
+  },
+);
+
 it('a request does not end for a loss of what the one before it in its slot has let go', () => {
   const scheduler = makeScheduler({
     kvGroups: [...WINDOW],
@@ -222,7 +356,7 @@ it('a request does not end for a loss of what the one before it in its slot has 
   scheduler.add({ id: 'b', prompt: prompt(2), maxTokens: 9 });
   const third = scheduler.schedule();
   const b = third.requests[0] as Request;
-  expect(third.slots[0]).toBe(second.droppedSlots[0]);
+  expect(third.slots[0]).toBe(letGoBy(second)[0]?.slot);
   scheduler.update(first, TOKEN, { lostBlocks: [second.droppedBlocks[0] as number] });
   scheduler.update(second, TOKEN);
   toEnd(scheduler, third);

@@ -244,3 +244,35 @@ it('a plan names as taken what it zeroes for somebody whose connector failed at 
   expect(blocksToZero?.length).toBeGreaterThan(0);
   expect([...takenBlocks].sort()).toEqual([...(blocksToZero ?? [])].sort());
 });
+
+describe.each(['fail', 'recompute'] as const)(
+  'policy %s: a load that fills no block',
+  (loadFailurePolicy) => {
+    it.each([false, true])(
+      'lacks nothing, and costs nobody anything if it fails; its request left: %s',
+      (leaves) => {
+        const connector = new ViewingConnector();
+        const scheduler = schedulerOf([{ type: 'sliding', window: 1 }], {
+          ...{ connector, strict: true, pipelineDepth: 2, loadFailurePolicy },
+        });
+        // Token 16 reads itself alone, and its block is computed.
+        connector.match = { numTokens: 16, async: false };
+        const handle = scheduler.add({ id: 'a', prompt: prompt(20), maxTokens: 9 });
+        const first = scheduler.schedule();
+        connector.match = null;
+        const b = scheduler.add({ id: 'b', prompt: prompt(9).fill(5), maxTokens: 9 });
+        const second = scheduler.schedule();
+        if (leaves) scheduler.abort(handle);
+        scheduler.update(
+          first,
+          { tokens: Int32Array.of(7), counts: Int32Array.of(1) },
+          { failedReceiving: [{ handle, step: first.step }] },
+        );
+        bring(scheduler, second, 7);
+        expect(scheduler.getByHandle(b)?.numOutputTokens).toBe(1);
+        expect(scheduler.getByHandle(handle)?.numOutputTokens).toBe(leaves ? undefined : 2);
+        expect(scheduler.stats()).toMatchObject({ failedLoads: 0, numPreemptions: 0 });
+      },
+    );
+  },
+);

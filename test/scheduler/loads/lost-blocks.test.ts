@@ -69,6 +69,24 @@ describe('lost blocks of a scheduler used alone', () => {
     driver.update();
   });
 
+  it('who was preempted since gets no token of that step, also where somebody has taken the block anew', () => {
+    const driver = driverOf({ pipelineDepth: 2, numBlocks: 5, reserveFullIsl: false });
+    const b = driver.add({ id: 'b', prompt: prompt(7), maxTokens: 3 });
+    const a = driver.add({ id: 'a', prompt: prompt(6, 1), maxTokens: 3 });
+    driver.schedule();
+    driver.update();
+    const [, block] = blocksOf(driver, a);
+    lose(driver, block);
+    driver.schedule();
+    expect(driver.schedule().preempted).toEqual(['a']);
+    expect(blocksOf(driver, b)).toContain(block);
+    driver.update();
+    expect(driver.last).toEqual(['b:1']);
+    driver.run();
+    expect([driver.text(a), driver.text(b)]).toEqual([driver.model.text(a, 3), driver.model.text(b, 3)]);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
   it('policy fail: the end goes out with the next update, and says why', () => {
     const driver = driverOf({ loadFailurePolicy: 'fail' });
     const a = driver.add({ id: 'a', prompt: prompt(9) });

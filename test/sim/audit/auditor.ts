@@ -6,6 +6,7 @@ import { GrammarAudit } from './grammar-audit.js';
 import { GroupAudit } from './group-audit.js';
 import { mostTokens, numUsable } from './group-rules.js';
 import { Ledger } from './ledger.js';
+import { LetGo } from './let-go.js';
 import { RecomputeAudit } from './recompute-audit.js';
 import { SessionAudit } from './session-audit.js';
 import { SightAudit } from './sight-audit.js';
@@ -51,8 +52,10 @@ export class Auditor {
     this.groups = new GroupAudit(this.ledger);
     this.steps = new StepAudit(this.ledger, tokenAt);
     this.versions = new VersionAudit(this.ledger, this.steps);
-    this.transfers = new TransferAudit(this.ledger, this.sights.turns);
-    this.recomputes = new RecomputeAudit(this.ledger, this.steps, this.transfers, this.sights.turns);
+    const { turns } = this.sights;
+    const letGo = new LetGo(turns);
+    this.transfers = new TransferAudit(this.ledger, turns, letGo);
+    this.recomputes = new RecomputeAudit(this.ledger, this.steps, this.transfers, turns, letGo);
   }
 
   /** A call begins, at this time. */
@@ -70,6 +73,7 @@ export class Auditor {
     const planned = this.ledger.isScheduling ? this.steps.lastPlan : null;
     if (planned !== null) this.recomputes.planned(planned.step, sight);
     this.sights.check(sight);
+    if (planned !== null) this.transfers.planned(planned.step);
     this.recomputes.saw(sight);
     this.admissions.saw(sight, planned);
     this.groups.saw(sight, planned);

@@ -4,6 +4,8 @@ import type { Turns } from './turns.js';
 interface Gone {
   readonly handle: number;
   readonly block: number;
+  readonly group: number;
+  readonly place: number;
   /** The step whose planning let it go. */
   readonly step: number;
 }
@@ -26,7 +28,7 @@ export class LetGo {
       const before = this.#turns.of(handle).rows;
       for (const [g, row] of rows.entries()) {
         for (const [place, block] of (before[g] ?? []).entries())
-          if (block !== 0 && row[place] === 0) this.#gone.push({ handle, block, step });
+          if (block !== 0 && row[place] === 0) this.#gone.push({ handle, block, group: g, place, step });
       }
     }
   }
@@ -38,8 +40,11 @@ export class LetGo {
 
   /** Those blocks of a request which were let go in this step or later ones. */
   of(handle: number, since: number): readonly number[] {
-    return this.#gone
-      .filter((gone) => gone.handle === handle && gone.step >= since)
-      .map(({ block }) => block);
+    return this.placesOf(handle, since).map(({ block }) => block);
+  }
+
+  /** The same with their places. */
+  placesOf(handle: number, since: number): readonly Gone[] {
+    return this.#gone.filter((gone) => gone.handle === handle && gone.step >= since);
   }
 }

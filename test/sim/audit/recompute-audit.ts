@@ -1,7 +1,7 @@
 import type { Account } from './account.js';
 import { type EntryResult, type Sight, Violation } from './facts.js';
 import type { Ledger } from './ledger.js';
-import { LetGo } from './let-go.js';
+import type { LetGo } from './let-go.js';
 import type { StepAudit } from './step-audit.js';
 import type { TransferAudit } from './transfer-audit.js';
 import type { Turns } from './turns.js';
@@ -26,12 +26,12 @@ export class RecomputeAudit {
   /** Those that ran when it began, and their blocks, what was let go in flight among them. */
   readonly #ran = new Map<Account, readonly number[]>();
 
-  constructor(ledger: Ledger, steps: StepAudit, transfers: TransferAudit, turns: Turns) {
+  constructor(ledger: Ledger, steps: StepAudit, transfers: TransferAudit, turns: Turns, letGo: LetGo) {
     this.#ledger = ledger;
     this.#steps = steps;
     this.#transfers = transfers;
     this.#turns = turns;
-    this.#letGo = new LetGo(turns);
+    this.#letGo = letGo;
   }
 
   /** A step was planned. Told before `Turns` sees what can be seen then. */

@@ -9,6 +9,7 @@ import {
 } from './facts.js';
 import { neededPlaces } from './group-rules.js';
 import type { Ledger } from './ledger.js';
+import type { LetGo } from './let-go.js';
 import type { Turns } from './turns.js';
 
 /** A load that a step itself waits for. */
@@ -20,6 +21,8 @@ interface SyncLoad {
   readonly blocks: readonly number[];
   /** Which admission of the request it belongs to: the blocks may be somebody else's after another one. */
   readonly admission: number;
+  /** In which turn the request had each block when the step was planned. It may have let one go since, and taken it anew. */
+  readonly turns: Map<number, number>;
   /** Whether the outputs of the step for this request certainly count. */
   isSure: boolean;
   /** Blocks that were reported as failed. They count when the step is updated. */
@@ -30,6 +33,7 @@ interface SyncLoad {
 export class TransferAudit {
   readonly #ledger: Ledger;
   readonly #turns: Turns;
+  readonly #letGo: LetGo;
   /** The last answer for each request that was asked about. */
   readonly #matches = new Map<Account, MatchFacts & { numLocal: number }>();
   /** Synchronous loads, by the step that reads them. */
@@ -39,9 +43,10 @@ export class TransferAudit {
   /** Requests whose load was begun in the plan that is being made. */
   #begun: Account[] = [];
 
-  constructor(ledger: Ledger, turns: Turns) {
+  constructor(ledger: Ledger, turns: Turns, letGo: LetGo) {
     this.#ledger = ledger;
     this.#turns = turns;
+    this.#letGo = letGo;
   }
 
   /** The connector was asked what it can load. @param answer null if it threw, or if its answer makes no sense */
@@ -117,7 +122,16 @@ export class TransferAudit {
     if (!match.async) {
       account.loadFrom = { step, tokens: numLocal };
       const { admissions: admission, loadBlocks: blocks } = account;
-      const load = { account, child, step, blocks, admission, isSure: true, missing: new Set<number>() };
+      const load = {
+        account,
+        child,
+        step,
+        blocks,
+        admission,
+        turns: new Map<number, number>(),
+        missing: new Set<number>(),
+        isSure: true,
+      };
       this.#syncLoads.set(step, [...(this.#syncLoads.get(step) ?? []), load]);
       return;
     }
@@ -154,6 +168,12 @@ export class TransferAudit {
           `${name} loads ${numTokens} tokens into ${rows[g].length} places of group ${g}`,
         );
     }
+  }
+
+  /** A step was planned, and `Turns` has seen what can be seen then. */
+  planned(step: number): void {
+    for (const { account, blocks, turns } of this.#syncLoads.get(step) ?? [])
+      for (const block of blocks) turns.set(block, this.#turns.turnOf(account.handle, block));
   }
 
   /** The metadata of a plan was made, or could not be: then its loads never begin, and count as failed. */
@@ -307,9 +327,10 @@ export class TransferAudit {
     let isKnown = false;
     let isUnclear = false;
     let isForeign = false;
-    const holds = (account: Account, blocks: readonly number[], isPresent = true): boolean => {
+    const holds = ({ handle: whose }: Account, blocks: readonly number[], turn?: number): boolean => {
       if (!blocks.includes(block)) return false;
-      if (isPresent && this.#turns.turnOf(account.handle, block) > 0) isKnown = true;
+      const present = this.#turns.turnOf(whose, block);
+      if (present > 0 && (turn === undefined || turn === present)) isKnown = true;
       else isUnclear = true;
       return true;
     };
@@ -321,9 +342,10 @@ export class TransferAudit {
       else if (holds(account, blocks)) this.#markFailed(account);
     }
     for (const load of this.#readersOf(handle)) {
-      const { account, blocks, admission } = load;
+      const { account, blocks, admission, turns } = load;
+      const turn = account.admissions === admission ? turns.get(block) : -1;
       if (load.child !== child) isForeign ||= blocks.includes(block);
-      else if (holds(account, blocks, account.admissions === admission)) load.missing.add(block);
+      else if (holds(account, blocks, turn)) load.missing.add(block);
     }
     if (isKnown || isUnclear) this.#shared(block);
     if (isKnown) return;
@@ -368,14 +390,16 @@ export class TransferAudit {
       account.mayFail = 'its load failed';
   }
 
-  /** Whether a request that was admitted anew since found a block in the cache that its load left wrong. */
+  /** Whether a request that was admitted anew since found a block in the cache that its load left wrong. It may have let that go again. */
   #foundAgain({ account, missing }: SyncLoad): boolean {
     const { groups } = this.#ledger.rules;
-    return this.#turns
-      .of(account.handle)
-      .rows.some((row, g) =>
-        row.some((block, place) => place * groups[g].size < account.numFound && missing.has(block)),
-      );
+    const { handle, admittedStep, numFound } = account;
+    const isBad = (block: number, g: number, place: number): boolean =>
+      place * groups[g].size < numFound && missing.has(block);
+    return (
+      this.#turns.of(handle).rows.some((row, g) => row.some((block, place) => isBad(block, g, place))) ||
+      this.#letGo.placesOf(handle, admittedStep).some(({ block, group, place }) => isBad(block, group, place))
+    );
   }
 
   #loadEnded(account: Account): void {

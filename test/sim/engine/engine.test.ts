@@ -1,9 +1,14 @@
-import { describe, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { Driver } from '../../support/driver.js';
 import { isQuick, share } from '../../support/share.js';
 import { expectFoundAgain, expectGuarded } from '../shared/command.js';
 import { describeLives } from '../shared/lives.js';
+import { Observer } from '../shared/observer.js';
+import { SimGrammar } from './grammar.js';
 import { ENGINE_PLANTS } from './plants.js';
 import { ENGINE_LOOP } from './run.js';
+import type { Stage } from './stage.js';
+import { Waits } from './waits.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(12, 30));
 /** What a simulation is for: each of it must happen often. */
@@ -27,4 +32,43 @@ describe('bugs planted in the loop', () => {
     '%s is found, and found again by the command that is told',
     (name) => expectFoundAgain(name, 60, `--loop engine --plant ${name}`),
   );
+});
+
+describe('a wait for a grammar whose deadline is over', () => {
+  /**
+   * @param throws whether the grammar throws when it is asked; else it is not ready
+   * @returns a check whether a request may wait for that grammar while a step is in flight
+   */
+  function late(throws: boolean): (hasUpdated: boolean) => void {
+    const stage = {
+      ...{ now: 1000, isCalm: false, excused: new Set(), setup: { engine: { deadlines: { grammar: 100 } } } },
+      ...{ name: () => 'g', blame: () => {}, strikes: () => throws, rng: () => ({ chance: () => true }) },
+    };
+    const now = () => stage.now;
+    // What throws is asked at its deadline; the other one waits on, as if there were none.
+    const deadlines = { grammar: throws ? 100 : 1000 };
+    const driver = new Driver({ now, deadlines, pipelineDepth: 2, maxNumSeqs: 1, grammarFailures: 'update' });
+    const world = Object.assign(stage, { engine: driver }) as unknown as Stage;
+    const waits = new Waits(world, null);
+    const observer = new Observer(driver.scheduler);
+    driver.add({ id: 'runs' });
+    driver.schedule();
+    driver.add({ id: 'g', grammar: new SimGrammar(world, 17, 9000) });
+    waits.watch(observer.sight(stage.now));
+    stage.now += 200;
+    driver.schedule();
+    return (hasUpdated) => waits.check(observer.sight(stage.now), () => false, hasUpdated);
+  }
+
+  it('may go on until the next update, if the grammar has failed', () => {
+    const check = late(true);
+    expect(() => check(false)).not.toThrow();
+    expect(() => check(true)).toThrow(
+      'I10: g is WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR, and its deadline is over',
+    );
+  });
+
+  it('may not, if the grammar is not ready', () => {
+    expect(() => late(false)(false)).toThrow('I10: g is WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR');
+  });
 });

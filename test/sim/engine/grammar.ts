@@ -7,6 +7,8 @@ export class SimGrammar implements Grammar {
   /** After all tokens that it took. */
   state: number;
   handle = -1;
+  /** It has thrown. */
+  hasFailed = false;
   readonly #stage: Stage;
   readonly #readyAt: number;
 
@@ -51,7 +53,8 @@ export class SimGrammar implements Grammar {
     if (!stage.strikes('grammarFails', rng)) return false;
     stage.blame(this.handle, 'grammar');
     stage.excused.add('grammar-failed');
-    if (rng.chance(0.5)) throw new Error('the grammar fails');
-    return true;
+    if (!rng.chance(0.5)) return true;
+    this.hasFailed = true;
+    throw new Error('the grammar fails');
   }
 }

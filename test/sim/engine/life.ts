@@ -241,11 +241,12 @@ export class EngineLife {
   }
 
   /** Checks what must be so after a step that made a plan. */
-  #stepped(sight: Sight, { scheduledTokens, stepsInFlight }: StepReport): void {
+  #stepped(sight: Sight, { scheduledTokens, answered, stepsInFlight }: StepReport): void {
     const { step } = sight.gauges;
     if (step === this.#planned) return;
     this.#planned = step;
-    this.#waits.check(sight, (handle) => this.#operator.isHeld(handle));
+    const hasUpdated = answered || scheduledTokens === 0;
+    this.#waits.check(sight, (handle) => this.#operator.isHeld(handle), hasUpdated);
     const isWedged = stepsInFlight === 0 && this.#isWedged() && !this.#hasAllocated();
     this.#audit.stepped(sight, scheduledTokens > 0, isWedged);
   }

@@ -138,8 +138,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'letGoUnknown',
     why: 'what steps in flight have let go of a window is not looked at when a step fails',
     file: 'src/scheduler/loads/lost-places.ts',
-    text: 'if (s.config.kvGroups === null) return NONE;',
-    replacement: 'if (s.config.kvGroups === null || s.inFlight.length >= 0) return NONE;',
+    text: 'if (kvGroups === null) return NONE;',
+    replacement: 'if (kvGroups === null || s.inFlight.length >= 0) return NONE;',
   },
   {
     name: 'wholeMatches',

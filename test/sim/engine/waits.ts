@@ -1,4 +1,5 @@
 import { type Sight, Violation } from '../audit/facts.js';
+import type { SimGrammar } from './grammar.js';
 import type { Stage } from './stage.js';
 import type { SimConnector } from './tier/connector.js';
 import { Timeouts } from './timeouts.js';
@@ -51,6 +52,12 @@ export class Waits {
     return wait !== undefined && deadline > 0 && this.#stage.now >= wait.since + deadline;
   }
 
+  #hasFailed(handle: number): boolean {
+    const { scheduler } = this.#stage.engine;
+    if (scheduler.config.grammarFailures !== 'update') return false;
+    return (scheduler.getByHandle(handle)?.grammar as SimGrammar | null)?.hasFailed === true;
+  }
+
   /** Whose deadline is over by now may end for it: that explains its end. */
   blame(): void {
     const { load = 0 } = this.#stage.setup.engine.deadlines || {};
@@ -65,10 +72,12 @@ export class Waits {
   }
 
   /**
-   * I10: after a schedule no wait is past its deadline.
+   * I10: after a schedule no wait is past its deadline. With the rule `grammarFailures: 'update'` whoever's grammar has failed waits
+   * for the next update instead.
    * @param isHeld whether a client holds the blocks of this request
+   * @param hasUpdated whether a step was updated behind that schedule
    */
-  check(sight: Sight, isHeld: (handle: number) => boolean): void {
+  check(sight: Sight, isHeld: (handle: number) => boolean, hasUpdated: boolean): void {
     for (const handle of this.timeouts.late())
       throw new Violation(
         'I10',
@@ -78,7 +87,7 @@ export class Waits {
       this.#stage.engine.scheduler.getByHandle(handle)?.outstanding?.hasAny('load') === true;
     for (const { handle, status } of [...sight.requests, ...sight.draining]) {
       if (!this.#isExpired(handle) || (status === 'WAITING_FOR_REMOTE_KVS' && !isLoading(handle))) continue;
-      if (isHeld(handle)) continue;
+      if (isHeld(handle) || (!hasUpdated && this.#hasFailed(handle))) continue;
       throw new Violation('I10', `${this.#stage.name(handle)} is ${status}, and its deadline is over`);
     }
   }

@@ -295,3 +295,36 @@ export function drawLastAsks({ scheduler, workload, faults, connector }: Setup, 
     pause: 0,
   });
 }
+
+/**
+ * One run in eight that has a connector and groups: blocks that a load was to fill are let go and taken anew while steps in flight read it, and
+ * it fails. Whoever takes them may have come in before, and leave.
+ */
+export function drawRetaken({ scheduler, workload, faults, connector }: Setup, rng: Rng): void {
+  if (!rng.chance(0.125) || connector === null) return;
+  const size = rng.between(1, 4);
+  const window = rng.pick([size, size + 1, 2 * size]);
+  // Long prompts take new blocks in each of their steps.
+  const chunk = size * rng.between(1, 3);
+  const hasFull = rng.chance(0.2);
+  scheduler.kvGroups = [{ type: 'sliding', window }, ...(hasFull ? [{ type: 'full' } as const] : [])];
+  Object.assign(scheduler, { numSpeculativeTokens: 0, loadFailurePolicy: rng.pick(['fail', 'recompute']) });
+  Object.assign(scheduler, { pipelineDepth: 3, blockSize: size, maxModelLen: 40 });
+  Object.assign(scheduler, { maxNumSeqs: rng.between(2, 4), numRows: 6, reserveFullIsl: false });
+  Object.assign(scheduler, { maxNumBatchedTokens: 3 * chunk, longPrefillTokenThreshold: chunk });
+  const needed = Math.ceil((window + 3 * chunk) / size) + 1 + (hasFull ? Math.ceil(40 / size) : 0);
+  scheduler.numBlocks = 1 + Math.ceil(needed * rng.pick([1, 1.2]));
+  Object.assign(workload, {
+    isStamped: true,
+    reloads: true,
+    loads: 0.6,
+    syncLoads: 1,
+    stores: 0,
+    asksLater: 0,
+  });
+  Object.assign(workload, { longestPrompt: 36, mostTokens: 10, numFamilies: 4, sessions: 0 });
+  Object.assign(faults, { loadFails: 0.5, wholeLoadFails: 0, rowFails: 0, stepFails: 0 });
+  Object.assign(faults, { connectorThrows: 0, connectorNonsense: 0, blockLost: 0 });
+  const weights = { add: 40, schedule: 80, execute: 15, update: 6, abort: 20 };
+  Object.assign(workload.weights, { ...weights, reset: 0, hold: 0, pause: 0 });
+}

@@ -30,6 +30,7 @@
         "native/host/mirror/mirror.cc",
         "native/host/mirror/mirrored.cc",
         "native/host/requests/check_frame.cc",
+        "native/host/requests/hash_lanes.cc",
         "native/host/requests/request_table.cc",
         "native/host/requests/slots.cc",
         "native/host/core_groups.cc",

@@ -20,7 +20,6 @@ export interface Machine {
   dirty: boolean | null;
   /** ISO 8601, UTC. */
   date: string;
-  blockHash: 'SipHash-2-4-128';
 }
 
 /** The repository that the compiled benchmark belongs to. */
@@ -39,7 +38,6 @@ export function readMachine(): Machine {
     commit: git('rev-parse', 'HEAD'),
     dirty: status === null ? null : status.length > 0,
     date: new Date().toISOString(),
-    blockHash: 'SipHash-2-4-128',
   };
 }
 

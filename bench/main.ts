@@ -12,6 +12,7 @@ import { benchCuda, CUDA_EFFORT } from './cases/cuda.js';
 import { benchDecode, DECODE_EFFORT } from './cases/decode.js';
 import { benchHeap } from './cases/heap.js';
 import { benchKvGroups, KV_GROUPS_EFFORT } from './cases/kv-groups.js';
+import { benchLives } from './cases/lives.js';
 import { benchMixed, MIXED_EFFORT } from './cases/mixed.js';
 import { benchOperations, OPERATIONS_EFFORT } from './cases/operations.js';
 import { benchReference, REFERENCE_EFFORT } from './cases/reference.js';
@@ -26,6 +27,8 @@ import { type Effort, quickened } from './rows/measure.js';
 import { defaultFile, type Results, readResults, SCHEMA, writeResults } from './rows/results.js';
 import { GROUPS, type Group, type Row } from './rows/row.js';
 import { renderRows, renderVerdicts } from './rows/table.js';
+import { benchTail } from './tail/main.js';
+import { compareBuilds } from './vs/main.js';
 
 function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
   const effort = (full: Effort) => (quick ? quickened(full) : full);
@@ -36,6 +39,8 @@ function runGroup(group: Group, quick: boolean): Row[] | Promise<Row[]> {
       return benchDecode(effort(DECODE_EFFORT));
     case 'mixed':
       return benchMixed(effort(MIXED_EFFORT));
+    case 'lives':
+      return benchLives(quick ? 1 : 5);
     case 'operations':
       return benchOperations(effort(OPERATIONS_EFFORT));
     case 'kv-groups':
@@ -84,7 +89,16 @@ function pagePath({ report, from, out }: Options): string | null {
 }
 
 async function main(): Promise<void> {
-  const options = readOptions(process.argv.slice(2));
+  const args = process.argv.slice(2);
+  if (args.some((arg) => /^--vs(=|$)/.test(arg))) {
+    compareBuilds(args);
+    return;
+  }
+  if (args.includes('--tail')) {
+    benchTail(args);
+    return;
+  }
+  const options = readOptions(args);
   if (options === null) {
     console.log(HELP);
     return;
@@ -96,7 +110,7 @@ async function main(): Promise<void> {
   try {
     const results = options.from === null ? await measureAll(options) : readResults(options.from);
     if (page === null || library === null) return;
-    page.write(new TextEncoder().encode(benchPage(results, library, process.argv.slice(2))));
+    page.write(new TextEncoder().encode(benchPage(results, library, args)));
     page.commit();
     console.log(`written to ${page.path}`);
   } finally {

@@ -18,6 +18,7 @@ const ABOUT: Record<Group, string> = {
   calibration: 'what the machine does with a bare loop and with an empty native call',
   decode: 'one whole step, schedule() and update(), of 1 to 1,024 running decodes',
   mixed: 'one whole step of a full engine: prefills beside decodes, ends, replacements',
+  lives: 'steps of 64 in schedulers that one process makes and disposes in a loop',
   operations: 'what a request of 2,048 tokens costs, in pools of 10k to 1M blocks',
   'kv-groups': 'a step of 256 decodes, and a long hit, with several KV cache groups',
   tables: 'gathering the tables of a step for a model runner',
@@ -36,6 +37,9 @@ Measures what the scheduler itself costs, prints tables, and writes the figures
 to bench/results/<date>-<commit>-<machine>.json.
 
 Options:
+  --vs CHECKOUT    instead: this build beside another one, by turns in one process.
+                   This is how a change is judged; --vs CHECKOUT --help says more
+  --tail           instead: what the slowest steps are; --tail --help says more
   --only GROUP     measure one group, and the calibration
   --quick          far fewer samples: the p99 is rough
   --out FILE       write the figures to FILE

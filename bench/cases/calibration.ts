@@ -6,6 +6,7 @@ import { HASH_SEED } from '../workloads/workloads.js';
 
 export const CALIBRATION_EFFORT: Effort = { samples: 8000, warmup: 2000 };
 
+/** Requests of the bare loop. */
 const SIZE = 256;
 const CALLS = 1000;
 const LIMIT = 2 ** 30;
@@ -67,7 +68,7 @@ class BareRequest {
  * Over 256 request objects it takes the branches that vLLM's `schedule`, `_update_after_schedule` and `update_from_output` take for a
  * plain decode, and writes a plan, the new tokens and the output rows to typed arrays.
  */
-function bareLoop(): () => undefined {
+export function bareLoop(): () => undefined {
   const requests = Array.from({ length: SIZE }, (_, slot) => new BareRequest(slot));
   const [slots, scheduled, computed, offsets, counts] = Array.from({ length: 5 }, () => new Int32Array(SIZE));
   const appended = new Int32Array(2 * SIZE);

@@ -1,21 +1,17 @@
 /**
- * What pipelines cost: `npm run bench:pipeline`. Prints tables, and writes what it has measured into `bench/results`. It needs
- * `redis-server`; everything ran in the same minutes, the sides of a comparison by turns.
+ * What pipelines cost: `npm run bench:pipeline`. It needs `redis-server`; everything ran in the same minutes, the sides of a
+ * comparison by turns.
  */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { MemoryTransport } from '../../src/pipeline/index.js';
 import { RedisTransport } from '../../src/pipeline/redis/index.js';
 import { printTable } from '../connectors/support/table.js';
-import { describeMachine, REPOSITORY, readMachine } from '../machine.js';
+import { describeMachine, readMachine } from '../machine.js';
 import { answerHelp } from '../usage.js';
 import { withRedis } from './server.js';
 import { engineAlone, engineRead, type Flow, measureFlow, stages } from './stages.js';
 import { byBareClient, byTransport, type Carried, measure, sizeOfMessage } from './transports.js';
 
-answerHelp(
-  'npm run bench:pipeline: chunks through transports and stages; writes bench/results/pipeline-DATE-COMMIT.json',
-);
+answerHelp('npm run bench:pipeline: chunks through transports and stages');
 
 const ROUNDS = 5;
 const CHUNKS = 20_000;
@@ -39,8 +35,7 @@ async function best<Figures extends object>(
 }
 
 const isMore = (name: string): boolean => name.endsWith('PerSecond') || name === 'perSecond';
-const machine = readMachine();
-console.log(`${describeMachine(machine)}\n`);
+console.log(`${describeMachine(readMachine())}\n`);
 
 await withRedis(async (url) => {
   const redis = (): Promise<RedisTransport> => RedisTransport.open({ url });
@@ -82,9 +77,4 @@ await withRedis(async (url) => {
     through,
     'Through stages',
   );
-  const date = machine.date.slice(0, 16).replace(/[T:]/g, '-');
-  const name = `pipeline-${date}-${(machine.commit ?? 'none').slice(0, 8)}.json`;
-  const path = join(REPOSITORY, 'bench', 'results', name);
-  writeFileSync(path, `${JSON.stringify({ machine, carried, flows }, null, 2)}\n`);
-  console.log(`written: bench/results/${name}`);
 });

@@ -22,6 +22,11 @@ export const GROUP_WORDS: Record<Group, GroupWords> = {
     intro:
       'One whole step of a full scheduler: prefills beside decodes, requests that end and are replaced. The schedule half is schedule() alone.',
   },
+  lives: {
+    title: 'Schedulers made and disposed in a loop',
+    intro:
+      'Steps of 64 decodes in the first schedulers of a process, one after another: the mean of each part of a life. V8 compiles a step in the first part, and again where a later scheduler is unlike the ones before.',
+  },
   operations: {
     title: 'A request of 2,048 tokens',
     intro:

@@ -69,7 +69,7 @@ function valueTable(rows: readonly Row[]): Html {
 }
 
 function provenance({ machine, rows }: Results, library: PlotLibrary, args: readonly string[]): Html {
-  const { cpu, cores, memoryGiB, platform, load, node, v8, commit, dirty, date, blockHash } = machine;
+  const { cpu, cores, memoryGiB, platform, load, node, v8, commit, dirty, date } = machine;
   const loop = rows.find(({ group }) => group === 'calibration');
   return factTable([
     ['Command', html`<code>${commandLine(['npm', 'run', 'bench', '--', ...args])}</code>`],
@@ -77,7 +77,6 @@ function provenance({ machine, rows }: Results, library: PlotLibrary, args: read
     ['Load when it began', `${load.join(', ')} over 1, 5 and 15 minutes`],
     ['Versions', `Node ${node}, V8 ${v8}, ${library.name} ${library.version}`],
     ['Commit', html`<code>${commit ?? 'none'}</code>${dirty ? ', with changes' : ''}`],
-    ['Block hash', blockHash],
     ['Date', date],
     ...(loop ? [[`${loop.name}: p50, µs`, datum(loop.value)] as const] : []),
   ]);

@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import type { Part } from '../docs/parts.js';
 import { type Machine, machineSlug, REPOSITORY, shortCommit } from '../machine.js';
 import type { Row } from './row.js';
 
@@ -13,6 +14,8 @@ export interface Results {
   /** A run with fewer samples, whose p99 cannot be compared with that of a full run. */
   quick: boolean;
   rows: Row[];
+  /** Of a run of everything (docs/): what the other programs printed. */
+  parts?: Part[];
 }
 
 export const RESULTS_FOLDER = join(REPOSITORY, 'bench', 'results');
@@ -38,15 +41,15 @@ export function readResults(file: string): Results {
   return results;
 }
 
-/** The newest result file by its date, without the baseline and without the results of GPU hosts and of pipelines; null if there is none. */
-export function newestFile(): string | null {
-  if (!existsSync(RESULTS_FOLDER)) return null;
-  const files = readdirSync(RESULTS_FOLDER)
-    .filter((name) => !/^(gpu|pipeline)-/.test(name))
-    .map((name) => join(RESULTS_FOLDER, name))
-    .filter((file) => file.endsWith('.json') && file !== BASELINE);
-  const dated = files.map((file) => ({ file, date: readResults(file).machine.date }));
-  dated.sort((a, b) => (a.date < b.date ? 1 : -1));
+/** The newest result of everything, by its date; null if there is none. */
+export function newestWithParts(folder = RESULTS_FOLDER): string | null {
+  const files = readdirSync(folder)
+    .filter((name) => /^\d.*\.json$/.test(name))
+    .map((name) => join(folder, name));
+  const dated = files
+    .map((file) => ({ file, ...readResults(file) }))
+    .filter(({ parts }) => parts !== undefined);
+  dated.sort((a, b) => (a.machine.date < b.machine.date ? 1 : -1));
   return dated[0]?.file ?? null;
 }
 

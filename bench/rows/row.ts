@@ -16,6 +16,7 @@ export const GROUPS = [
   'calibration',
   'decode',
   'mixed',
+  'lives',
   'operations',
   'kv-groups',
   'tables',

@@ -44,6 +44,12 @@ export function render(head: readonly string[], body: readonly (readonly string[
   return table.toString();
 }
 
+/** The same in Markdown. */
+export function markdown(head: readonly string[], body: readonly (readonly string[])[]): string {
+  const rule = head.map((_, column) => (column === 0 ? '---' : '---:'));
+  return [head, rule, ...body].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
 /** A number in three significant digits, more only before the point; whole numbers as they are. */
 export function figure(value: number): string {
   if (Number.isInteger(value)) return String(value);

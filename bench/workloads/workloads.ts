@@ -1,6 +1,6 @@
-import { Random } from '../../src/base/random.js';
 import { type Plan, Scheduler, type SchedulerOptions } from '../../src/index.js';
 import { EndlessConnector, TRANSFERRED } from './connector.js';
+import { Random } from './random.js';
 
 export const BLOCK_SIZE = 16;
 
@@ -66,31 +66,25 @@ export interface Decode {
  * every step one request in 16 fills a block and takes another. Within `numSteps` none ends and none is preempted.
  */
 export function makeDecode(numRequests: number, numSteps: number, variant: DecodeVariant = {}): Decode {
-  const {
-    pipelineDepth = 1,
-    drafts = 0,
-    evicting = false,
-    transfers = 0,
-    backend = 'host',
-    authority = 'host',
-  } = variant;
-  const { kvGroups = [{ type: 'full' }], rules = {} } = variant;
+  const { pipelineDepth = 1, drafts = 0, evicting = false, transfers = 0, backend, authority } = variant;
+  const { kvGroups, rules = {} } = variant;
   const longest = 512 + BLOCK_SIZE + numSteps * (1 + drafts);
   const blocksEach = Math.ceil(longest / BLOCK_SIZE) + 1;
+  // Options that are not asked for are not given: older builds do not know all of them.
   const scheduler = new Scheduler({
-    numBlocks: (numRequests + transfers) * blocksEach * kvGroups.length + 1,
-    kvGroups,
+    numBlocks: (numRequests + transfers) * blocksEach * (kvGroups?.length ?? 1) + 1,
     blockSize: BLOCK_SIZE,
     maxNumSeqs: numRequests + transfers,
     maxNumBatchedTokens: numRequests * blocksEach * BLOCK_SIZE,
     maxModelLen: blocksEach * BLOCK_SIZE,
-    pipelineDepth,
-    numSpeculativeTokens: drafts,
     hashSeed: HASH_SEED,
-    connector: transfers > 0 ? new EndlessConnector() : null,
     deadlines: false,
-    backend,
-    authority,
+    ...(pipelineDepth > 1 && { pipelineDepth }),
+    ...(drafts > 0 && { numSpeculativeTokens: drafts }),
+    ...(transfers > 0 && { connector: new EndlessConnector() }),
+    ...(kvGroups && { kvGroups }),
+    ...(backend && { backend }),
+    ...(authority && { authority }),
     ...rules,
   });
   if (authority === 'device') scheduler.schedule = () => scheduler.authority.scheduleInPlace();

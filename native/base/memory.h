@@ -6,6 +6,10 @@
 #include <new>
 #include <string>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "../core/base/state.h"
 #include "error.h"
 
@@ -31,6 +35,17 @@ class Memory {
   }
   u64 bytes() const { return bytes_; }
 
+  /// Asks for huge pages under the first `bytes` bytes, before they are written: what is looked at anywhere in a large
+  /// piece of memory misses the TLB with small pages. A hint, which the operating system may pass over.
+  void ask_for_huge_pages([[maybe_unused]] u64 bytes) const {
+#if defined(__linux__)
+    constexpr std::uintptr_t kHuge = std::uintptr_t{2} << 20;
+    const auto begin = (reinterpret_cast<std::uintptr_t>(base()) + kHuge - 1) & ~(kHuge - 1);
+    const auto end = (reinterpret_cast<std::uintptr_t>(base()) + bytes) & ~(kHuge - 1);
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
+  }
+
  private:
   static constexpr std::uintptr_t kAlignment = 64;
   void* allocation_ = nullptr;
@@ -43,6 +58,8 @@ class OwnedState {
   /// The configuration must be valid(). @throws Error kNoMemory
   explicit OwnedState(const Config& config) : memory_(state_bytes(config)) {
     bind_state(state, config, memory_.base());
+    // Not under the lists of rows: they take memory only where they are written.
+    memory_.ask_for_huge_pages(static_cast<u64>(reinterpret_cast<u8*>(state.rows) - reinterpret_cast<u8*>(state.blocks)));
     init_state(state);
   }
   u64 bytes() const { return memory_.bytes(); }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Control } from '../../src/core/core.js';
+import { Control, slotOf } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';
 import type { NativeConfig, NativeCore } from '../../src/core/native/native.js';
 import type { NativeGroup } from '../../src/core/native/native-groups.js';
@@ -65,6 +65,23 @@ describe('a core with KV cache groups', () => {
     const third = add(13);
     expect(core.native.matchGroups(third, 12)).toBe(8);
     core.native.verify();
+  });
+
+  // Searches of such a pool fetch ahead what they look at.
+  it('finds prefixes of every length in a large pool', () => {
+    using large = new BenchCore(loadAddon(), {
+      ...{ groups: [FULL, { ...SLIDING, mostBlocks: 500 }], blockSize: 4, numBlocks: 70_000 },
+      ...{ maxModelLen: 512, maxBlocksPerRow: 128 },
+    });
+    const tokens = Int32Array.from({ length: 401 }, (_, i) => i);
+    const first = slotOf(large.native.add(tokens, '', ''));
+    expect(large.native.admitGroups(first, 0, 0, 0, 401, 0, 0, true)).toBe(0);
+    for (let places = 0; places <= 100; places++) {
+      const slot = slotOf(large.native.add(tokens.subarray(0, 4 * places + 1), '', ''));
+      expect(large.native.matchGroups(slot, 4 * places)).toBe(4 * places);
+      large.close(slot);
+    }
+    large.native.verify();
   });
 
   it('takes a hit of a state only when the step that makes it is over', () => {

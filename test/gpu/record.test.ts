@@ -10,7 +10,6 @@ import { readRunOptions } from '../../bench/gpu/options.js';
 import { type Figure, readFigures } from '../../bench/gpu/record/figure.js';
 import { GpuRecord, newestGpuResults, parseGpuResults, type Verdict } from '../../bench/gpu/record/record.js';
 import { gpuSection, replaceSection } from '../../bench/gpu/record/section.js';
-import { newestFile } from '../../bench/rows/results.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'blockstep-gpu-record-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -124,10 +123,6 @@ describe('figures', () => {
     const page = readFileSync(join(TREE, 'docs', 'gpu.md'), 'utf8');
     expect(replaceSection(page, gpuSection(newestGpuResults()))).toBe(page);
     expect(() => replaceSection('no such lines', '')).toThrow('there is no');
-  });
-
-  it('are not taken for a result of the benchmark on the host', () => {
-    expect(newestFile()).not.toMatch(/gpu-/);
   });
 });
 

@@ -1,4 +1,4 @@
-import { figure as inWords } from '../../rows/table.js';
+import { figure as inWords, markdown } from '../../rows/table.js';
 import type { Figure } from './figure.js';
 import type { Check, GpuResults, Verdict } from './record.js';
 
@@ -127,7 +127,7 @@ function times(figures: readonly Figure[]): string {
     ...BESIDE.map((beside) => (line.besides ? cell(line.name, line, beside) : '')),
     line.hostSide ? cell(`${line.name}, host side`, line, 'idle') : '',
   ]);
-  return table(header, rows);
+  return markdown(header, rows);
 }
 
 function time(one: Figure | undefined): string {
@@ -149,11 +149,5 @@ function copies(figures: readonly Figure[]): string {
   const sizes = BLOCK_BYTES.map((bytes) =>
     bytes < 2 ** 20 ? `${bytes / 1024} KiB` : `${bytes / 2 ** 20} MiB`,
   );
-  return `Copies, in GB/s at the p50, by the bytes of a block:\n\n${table(['', ...sizes], rows)}`;
-}
-
-function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  const rule = header.map((_, column) => (column === 0 ? '---' : '---:'));
-  return [header, rule, ...rows].map(line).join('\n');
+  return `Copies, in GB/s at the p50, by the bytes of a block:\n\n${markdown(['', ...sizes], rows)}`;
 }

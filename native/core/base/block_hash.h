@@ -1,4 +1,4 @@
-// The block hash: SipHash-2-4 with 128-bit output, chained from block to block.
+// The block hash: SipHash-1-3 with 128-bit output, chained from block to block.
 //
 // A block's hash covers its tokens and, through its parent's hash, everything before them:
 //
@@ -7,65 +7,74 @@
 // The parent's hash comes last in the message, so that the tokens, which are four fifths of the work, can be absorbed
 // without waiting for it. A secret seed makes it infeasible to choose tokens that collide. Messages are little endian
 // on every machine. vLLM chains its block hashes alike (hash_block_tokens).
+//
+// Stored blocks are found by these hashes: another function needs another BLOCK_HASH in src/core/native/block-hash.ts,
+// and another LOG_VERSION.
 #pragma once
 
 #include "types.h"
 
 namespace blockstep {
 
-/// The four words of SipHash's state, and the operations on them.
-struct SipState {
-  u64 v0, v1, v2, v3;
+/// Rounds for each word of a message, and rounds before each half of the output: the 1 and the 3 of SipHash-1-3.
+constexpr int kWordRounds = 1;
+constexpr int kFinalRounds = 3;
 
-  BLOCKSTEP_HD static u64 rotate(u64 x, u32 by) { return x << by | x >> (64 - by); }
+/// The four words of SipHash's state, and the operations on them. A `Word` is a u64, or a vector of them: then there are
+/// as many hashes side by side. Words travel by reference, since how vectors do otherwise depends on the processor.
+template <class Word>
+struct Sip {
+  Word v0, v1, v2, v3;
+
+  BLOCKSTEP_HD BLOCKSTEP_INLINED static void rotate(Word& x, u32 by) { x = x << by | x >> (64 - by); }
 
   /// The initial state for 128-bit output.
-  BLOCKSTEP_HD static SipState begin(Key seed) {
-    return {seed.lo ^ 0x736f6d6570736575u, seed.hi ^ 0x646f72616e646f6du ^ 0xee, seed.lo ^ 0x6c7967656e657261u,
-            seed.hi ^ 0x7465646279746573u};
+  BLOCKSTEP_HD BLOCKSTEP_INLINED void begin(Key seed) {
+    v0 = Word{} + (seed.lo ^ 0x736f6d6570736575u);
+    v1 = Word{} + (seed.hi ^ 0x646f72616e646f6du ^ 0xee);
+    v2 = Word{} + (seed.lo ^ 0x6c7967656e657261u);
+    v3 = Word{} + (seed.hi ^ 0x7465646279746573u);
   }
 
-  BLOCKSTEP_HD void round() {
+  BLOCKSTEP_HD BLOCKSTEP_INLINED void round() {
     v0 += v1;
     v2 += v3;
-    v1 = rotate(v1, 13) ^ v0;
-    v3 = rotate(v3, 16) ^ v2;
-    v0 = rotate(v0, 32);
+    rotate(v1, 13);
+    rotate(v3, 16);
+    v1 ^= v0;
+    v3 ^= v2;
+    rotate(v0, 32);
     v2 += v1;
     v0 += v3;
-    v1 = rotate(v1, 17) ^ v2;
-    v3 = rotate(v3, 21) ^ v0;
-    v2 = rotate(v2, 32);
+    rotate(v1, 17);
+    rotate(v3, 21);
+    v1 ^= v2;
+    v3 ^= v0;
+    rotate(v2, 32);
   }
 
-  BLOCKSTEP_HD void absorb(u64 word) {
+  BLOCKSTEP_HD BLOCKSTEP_INLINED void absorb(const Word& word) {
     v3 ^= word;
-    round();
-    round();
+    for (int i = 0; i < kWordRounds; ++i) round();
     v0 ^= word;
   }
 
-  BLOCKSTEP_HD u64 squeeze(u64 tweak_v1, u64 tweak_v2) {
-    v1 ^= tweak_v1;
-    v2 ^= tweak_v2;
-    for (int i = 0; i < 4; ++i) round();
-    return v0 ^ v1 ^ v2 ^ v3;
-  }
-
   /// Absorbs the last 0 to 7 bytes (`rest`, low byte first) with the length of the whole message, and ends it.
-  BLOCKSTEP_HD Key end(u64 rest, u64 length) {
-    absorb(rest | length << 56);
-    Key key;
-    key.lo = squeeze(0, 0xee);
-    key.hi = squeeze(0xdd, 0);
-    return key;
+  BLOCKSTEP_HD BLOCKSTEP_INLINED void end(const Word& rest, u64 length, Word& lo, Word& hi) {
+    absorb(rest | (length << 56));
+    v2 ^= 0xee;
+    for (int i = 0; i < kFinalRounds; ++i) round();
+    lo = v0 ^ v1 ^ v2 ^ v3;
+    v1 ^= 0xdd;
+    for (int i = 0; i < kFinalRounds; ++i) round();
+    hi = v0 ^ v1 ^ v2 ^ v3;
   }
 };
 
 /// Hashes a message that arrives in pieces. It is a plain value: a copy continues on its own from the same prefix.
 class SipHash {
  public:
-  BLOCKSTEP_HD explicit SipHash(Key seed) : state_(SipState::begin(seed)) {}
+  BLOCKSTEP_HD explicit SipHash(Key seed) { state_.begin(seed); }
 
   BLOCKSTEP_HD void add(const void* bytes, u64 count) {
     const u8* from = static_cast<const u8*>(bytes);
@@ -78,8 +87,10 @@ class SipHash {
   }
 
   BLOCKSTEP_HD Key finish() const {
-    SipState last = state_;
-    return last.end(rest_, length_);
+    Sip<u64> last = state_;
+    Key key;
+    last.end(rest_, length_, key.lo, key.hi);
+    return key;
   }
 
  private:
@@ -90,12 +101,12 @@ class SipHash {
     rest_ = 0;
   }
 
-  SipState state_;
+  Sip<u64> state_;
   u64 rest_ = 0;  // the bytes of the current word that were added so far
   u64 length_ = 0;
 };
 
-/// SipHash-2-4-128 of `length` bytes. `seed` is the 16-byte key, lo its first eight bytes, little endian; the result's
+/// SipHash-1-3-128 of `length` bytes. `seed` is the 16-byte key, lo its first eight bytes, little endian; the result's
 /// lo is the first eight bytes of the published output.
 BLOCKSTEP_HD inline Key siphash128(Key seed, const void* bytes, u64 length) {
   SipHash hash(seed);
@@ -122,34 +133,55 @@ BLOCKSTEP_HD inline Key chain_root(Key seed, const void* adapter, u32 adapter_le
   return hash.finish();
 }
 
-/// Absorbs the tokens of one block: the part of its hash that does not depend on the parent.
-BLOCKSTEP_HD inline SipState absorb_tokens(Key seed, const std::int32_t* tokens, u32 block_size) {
-  SipState state = SipState::begin(seed);
+/// Absorbs the tokens of a block: the part of its hash that does not depend on its parent. tokens(i, n, word) puts the n
+/// tokens from i on, 1 or 2, into a word, the first in its lower half.
+template <class Word, class Tokens>
+BLOCKSTEP_HD BLOCKSTEP_INLINED inline void absorb_tokens(Key seed, u32 block_size, const Tokens& tokens, Sip<Word>& state) {
+  state.begin(seed);
+  Word word{};
   for (u32 i = 0; i + 1 < block_size; i += 2) {
-    state.absorb(static_cast<u32>(tokens[i]) | u64{static_cast<u32>(tokens[i + 1])} << 32);
+    tokens(i, 2, word);
+    state.absorb(word);
   }
-  return state;
 }
 
-/// Ends a block's hash with the hash of its parent. An odd block size leaves one token over, which shares a word with
-/// the parent's hash.
-BLOCKSTEP_HD inline Key absorb_parent(SipState state, const std::int32_t* tokens, u32 block_size, Key parent) {
+/// Ends the hash of a block: the `lo` and `hi` that come in are those of its parent. An odd block size leaves one token
+/// over, which shares a word with the parent's hash.
+template <class Word, class Tokens>
+BLOCKSTEP_HD BLOCKSTEP_INLINED inline void absorb_parent(Sip<Word>& state, u32 block_size, const Tokens& tokens, Word& lo,
+                                                         Word& hi) {
   const u64 length = u64{4} * block_size + 16;
   if (block_size % 2 == 0) {
-    state.absorb(parent.lo);
-    state.absorb(parent.hi);
-    return state.end(0, length);
+    state.absorb(lo);
+    state.absorb(hi);
+    state.end(Word{}, length, lo, hi);
+  } else {
+    Word word{};
+    tokens(block_size - 1, 1, word);
+    state.absorb(word | lo << 32);
+    state.absorb(lo >> 32 | hi << 32);
+    state.end(hi >> 32, length, lo, hi);
   }
-  state.absorb(static_cast<u32>(tokens[block_size - 1]) | parent.lo << 32);
-  state.absorb(parent.lo >> 32 | parent.hi << 32);
-  return state.end(parent.hi >> 32, length);
 }
+
+/// The tokens from `tokens` on, as absorb_tokens() wants them.
+struct TokenWords {
+  const std::int32_t* tokens;
+
+  BLOCKSTEP_HD BLOCKSTEP_INLINED void operator()(u32 at, u32 count, u64& word) const {
+    word = static_cast<u32>(tokens[at]);
+    if (count == 2) word |= u64{static_cast<u32>(tokens[at + 1])} << 32;
+  }
+};
 
 /// Writes the hashes of `n` full blocks of `block_size` >= 1 tokens each into out[0 .. n). `parent` is the hash of the
 /// block before the first, or the root.
 BLOCKSTEP_HD inline void chain(Key seed, Key parent, const std::int32_t* tokens, u32 block_size, u32 n, Key* out) {
   for (u32 i = 0; i < n; ++i, tokens += block_size) {
-    parent = absorb_parent(absorb_tokens(seed, tokens, block_size), tokens, block_size, parent);
+    const TokenWords words{tokens};
+    Sip<u64> state;
+    absorb_tokens(seed, block_size, words, state);
+    absorb_parent(state, block_size, words, parent.lo, parent.hi);
     out[i] = parent;
   }
 }

@@ -11,6 +11,12 @@
 #else
 #define BLOCKSTEP_HD
 #endif
+// A function that the host compiler always inlines.
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define BLOCKSTEP_INLINED [[gnu::always_inline]]
+#else
+#define BLOCKSTEP_INLINED
+#endif
 // The host compiler, which nvcc runs too, does not know the pragma.
 #if defined(__CUDA_ARCH__)
 #define BLOCKSTEP_ROLLED _Pragma("unroll 1")

@@ -11,6 +11,7 @@
 
 #include "../base/state.h"
 #include "../base/team.h"
+#include "fetch_ahead.h"
 
 namespace blockstep {
 
@@ -135,10 +136,15 @@ BLOCKSTEP_HD inline u32 take(T& team, State& state, u32* out, u32 count) {
   u32 dropped = 0;
   u32 taken = 0;
   u64 head = state.head;
+  const bool ahead = fetches_ahead(team, state);
+  const auto block_at = [&](u32 at) {
+    return &state.blocks[state.ring[static_cast<u32>(state.head + at) & state.ring_mask]];
+  };
   BLOCKSTEP_ROLLED
   while (taken < count) {
     const u64 place = head + team.rank();
     const bool live = place < state.tail && is_live(team, state, place);
+    if (ahead) fetch(static_cast<u32>(place - state.head), kNone, kFar, block_at);
     u32 total;
     const u32 index = taken + team.count(live, total);
     if (live && index < count) {

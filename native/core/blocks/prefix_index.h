@@ -9,6 +9,7 @@
 #include "../base/command.h"
 #include "../base/state.h"
 #include "../base/team.h"
+#include "fetch_ahead.h"
 
 namespace blockstep {
 
@@ -22,6 +23,11 @@ BLOCKSTEP_HD inline u32 bucket_index(const Key& key, u32 group, u32 bucket_mask)
 }
 BLOCKSTEP_HD inline u32* bucket_of(const State& state, const Key& key, u32 group) {
   return &state.buckets[bucket_index(key, group, state.bucket_mask)];
+}
+
+/// The bucket of the key that a block carries or carried.
+BLOCKSTEP_HD inline u32* bucket_of(const State& state, const Block& block) {
+  return bucket_of(state, block.key, group_of(block));
 }
 
 /// The oldest block that the group published under `key`, or kNone.
@@ -39,15 +45,33 @@ BLOCKSTEP_HD inline u32 find(const State& state, const Key& key, u32 group = 0) 
   return best;
 }
 
-/// Looks up `n` keys and returns how many leading ones hit: the length of the run. The ids of the blocks that they hit
-/// go to out_ids[0 .. run); out_ids needs room for `n` ids, and its contents behind the run are undefined. `keys[i]` is
-/// the i-th key. Changes nothing. Must not run concurrently with apply(). Ends synchronised.
-template <Team T, class Keys>
-BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
+/// Fetches ahead for a loop that looks at the chain of a bucket in each round.
+class ChainFetcher {
+ public:
+  /// In round `i` of `count`. bucket_at(i) is the bucket of item i; it is asked for once.
+  template <class Bucket>
+  BLOCKSTEP_HD BLOCKSTEP_INLINED void fetch_ahead(const State& state, u32 i, u32 count, const Bucket& bucket_at) {
+    const auto first = [&](u32 at) { return &state.blocks[*buckets_[at % kKept] & ~kLock]; };
+    fetch(i, count, kFar, [&](u32 at) { return buckets_[at % kKept] = bucket_at(at); });
+    fetch(i, count, kMid, first);
+    fetch(i, count, kNear, [&](u32 at) { return &state.blocks[first(at)->next]; });
+  }
+
+ private:
+  static constexpr u32 kKept = 32;
+  static_assert(kFar < kKept);
+  u32* buckets_[kKept];  // of the items up to kFar ahead
+};
+
+/// The loop of lookup(). In a copy of its own where it does not fetch ahead, since that takes registers.
+template <bool kAhead, Team T, class Keys>
+BLOCKSTEP_HD inline u32 count_hits(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
   u32 run = 0;
+  [[maybe_unused]] ChainFetcher fetcher;
   BLOCKSTEP_ROLLED
   for (u32 base = 0; base < n; base += team.size()) {
     const u32 i = base + team.rank();
+    if constexpr (kAhead) fetcher.fetch_ahead(state, i, n, [&](u32 at) { return bucket_of(state, keys[at], 0); });
     const u32 id = i < n ? find(state, keys[i]) : kNone;
     const bool hit = id != kNone;
     if (hit) out_ids[i] = id;
@@ -60,13 +84,28 @@ BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u3
   return run;
 }
 
+/// Looks up `n` keys and returns how many leading ones hit: the length of the run. The ids of the blocks that they hit
+/// go to out_ids[0 .. run); out_ids needs room for `n` ids, and its contents behind the run are undefined. `keys[i]` is
+/// the i-th key. Changes nothing. Must not run concurrently with apply(). Ends synchronised.
+template <Team T, class Keys>
+BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
+  if (fetches_ahead(team, state)) return count_hits<true>(team, state, keys, n, out_ids);
+  return count_hits<false>(team, state, keys, n, out_ids);
+}
+
 /// Publishes blocks of rows, each for the group of its row: `entries` is the payload of kPublish. Stamps follow the order
 /// of the list.
 template <Team T>
 BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 count) {
   u32 fault = kNoFault;
+  const auto bucket_at = [&](u32 at) {
+    const u32* entry = entries + at * kPublishWords;
+    return bucket_of(state, key_at(entry + 2), group_of_row(state, entry[0]));
+  };
+  const bool ahead = fetches_ahead(team, state);
   BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
+    if (ahead) fetch(i, count, kFar, bucket_at);
     const u32* entry = entries + i * kPublishWords;
     const Row& row = state.rows[entry[0]];
     if (!row.in_use || entry[1] >= row.num_blocks) {
@@ -105,9 +144,12 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
   if (total == 0) return;
   state.num_published -= total;
   state.evictions += total;
+  ChainFetcher fetcher;
+  const bool ahead = fetches_ahead(team, state);
   // Several dropped blocks may share a bucket: the member that locks it first rebuilds the chain without any of them.
   BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
+    if (ahead) fetcher.fetch_ahead(state, i, count, [&](u32 at) { return bucket_of(state, state.blocks[ids[at]]); });
     Block& block = state.blocks[ids[i]];
     // Read once: another member may raise a flag of the block meanwhile. Its group stays.
     const u32 flags = team.load(&block.flags);
@@ -142,8 +184,10 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
 template <Team T>
 BLOCKSTEP_HD inline u32 evict(T& team, State& state, const u32* ids, u32 count) {
   u32 marked = 0;
+  const bool ahead = fetches_ahead(team, state);
   BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
+    if (ahead) fetch(i, count, kFar, [&](u32 at) { return &state.blocks[ids[at]]; });
     u32* flags = &state.blocks[ids[i]].flags;
     if (!(team.fetch_and(flags, ~u32{kPublished}) & kPublished)) continue;
     team.fetch_or(flags, kDropped);

@@ -47,8 +47,14 @@ u32 PrefixSearch::run_from(const Spec& spec, const Slot& slot, u32 from, u32 pla
     const u32 end = std::min(places, slot.num_hashes / hashes);
     std::vector<u32>& hits = hits_[g];
     hits.resize(std::max(end, from));
+    const auto key_of = [&](u32 place) { return slot.hashes[std::size_t{place + 1} * hashes]; };
+    ChainFetcher fetcher;
+    const bool ahead = fetches_ahead(SoloTeam{}, state_);
     for (; run < end; ++run) {
-      const u32 id = blockstep::find(state_, slot.hashes[std::size_t{run + 1} * hashes], g);
+      if (ahead) {
+        fetcher.fetch_ahead(state_, run - from, end - from, [&](u32 at) { return bucket_of(state_, key_of(from + at), g); });
+      }
+      const u32 id = blockstep::find(state_, key_of(run), g);
       if (id == kNone) break;
       hits[run] = id;
     }

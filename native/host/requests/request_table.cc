@@ -6,7 +6,6 @@
 #include <cstring>
 #include <new>
 
-#include "../../core/base/block_hash.h"
 #include "../../base/error.h"
 
 namespace blockstep {
@@ -91,15 +90,22 @@ void RequestTable::rewind(Slot& slot, u32 count) {
 
 void RequestTable::extend_hashes(Slot& slot, u32 blocks) {
   if (!hashing_ || blocks <= slot.num_hashes) return;
-  if (blocks >= slot.hash_capacity) {
-    const u32 before = slot.hash_capacity;
-    grow_hashes(slot, grown_capacity(blocks + 1));
-    owned_bytes_ += (slot.hash_capacity - before) * sizeof(Key);
-  }
+  make_room(slot, blocks);
   const u64 done = slot.num_hashes;
-  chain(seed_, slot.hashes[done], slot.tokens + done * block_size_, block_size_, blocks - slot.num_hashes,
-        slot.hashes + done + 1);
+  hash_chain(lanes_, seed_, block_size_, slot.tokens + done * block_size_, blocks - slot.num_hashes, slot.hashes + done);
   slot.num_hashes = blocks;
+}
+
+void RequestTable::hash_next(Span<Slot* const> slots) {
+  unhashed_.clear();
+  for (u32 i = 0; i < slots.size; ++i) {
+    Slot& slot = *slots.data[i];
+    const u64 done = slot.num_hashes;
+    make_room(slot, slot.num_hashes + 1);
+    unhashed_.push_back({slot.tokens + done * block_size_, slot.hashes + done});
+  }
+  hash_blocks(lanes_, seed_, block_size_, {unhashed_.data(), slots.size});
+  for (u32 i = 0; i < slots.size; ++i) slots.data[i]->num_hashes += 1;
 }
 
 u32 RequestTable::take_slot() {
@@ -125,6 +131,14 @@ void RequestTable::grow_tokens(Slot& slot) {
 void RequestTable::grow_hashes(Slot& slot, u32 keys) {
   slot.hashes = resize_array(slot.hashes, keys);
   slot.hash_capacity = keys;
+}
+
+/// Makes room for the hashes of so many blocks, behind the root. @throws std::bad_alloc
+void RequestTable::make_room(Slot& slot, u32 hashes) {
+  if (hashes < slot.hash_capacity) return;
+  const u32 before = slot.hash_capacity;
+  grow_hashes(slot, grown_capacity(hashes + 1));
+  owned_bytes_ += (slot.hash_capacity - before) * sizeof(Key);
 }
 
 void RequestTable::free_arrays(Slot& slot) noexcept {

@@ -4,7 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "../../base/span.h"
 #include "../../core/base/types.h"
+#include "hash_lanes.h"
 
 namespace blockstep {
 
@@ -80,6 +82,10 @@ class RequestTable {
   /// Hashes the slot's blocks up to `blocks`, which must be full. Does nothing without hashing. @throws std::bad_alloc
   void extend_hashes(Slot& slot, u32 blocks);
 
+  /// Hashes the next block of each of these slots, which differ. The blocks must be full, and the table must be hashing.
+  /// @throws std::bad_alloc; nothing is hashed
+  void hash_next(Span<Slot* const> slots);
+
   bool is_open(u32 slot) const { return slot < slots_.size() && slots_[slot].next_free == kOpenSlot; }
   Slot& operator[](u32 slot) { return slots_[slot]; }
   const Slot& operator[](u32 slot) const { return slots_[slot]; }
@@ -98,12 +104,15 @@ class RequestTable {
   u32 take_slot();
   void grow_tokens(Slot& slot);
   void grow_hashes(Slot& slot, u32 keys);
+  void make_room(Slot& slot, u32 hashes);
   void free_arrays(Slot& slot) noexcept;
 
   u32 block_size_;
   bool hashing_;
   Key seed_;
+  const Lanes lanes_ = best_lanes();
   std::vector<Slot> slots_;
+  std::vector<Unhashed> unhashed_;  // scratch of hash_next()
   u32 first_free_ = kNone;  // free list, most recently closed slot first; kNone: empty
   u32 num_open_ = 0;
   u64 owned_bytes_ = 0;

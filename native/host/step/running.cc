@@ -65,8 +65,19 @@ bool Running::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u64&
   return true;
 }
 
+/// Hashes side by side what a decode step fills: one block of each of several requests.
+void Running::hash_filled() {
+  filled_.clear();
+  for (const RunningWork& work : work_) {
+    Slot& slot = table_[work.slot];
+    if (slot.hashes != nullptr && work.publish_to == slot.num_hashes + 1) filled_.push_back(&slot);
+  }
+  table_.hash_next({filled_.data(), static_cast<u32>(filled_.size())});
+}
+
 /// Writes and applies the log for the work that plan() found.
 void Running::finish(const Frame& frame) {
+  hash_filled();
   facts_.begin();
   for (const RunningWork& work : work_) {
     if (work.take) facts_.log().extend(table_[work.slot].row, work.take);

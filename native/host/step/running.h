@@ -20,6 +20,7 @@ class Running {
   Running(const HostConfig& config, FactLog& facts, Slots& slots)
       : config_(config), facts_(facts), slots_(slots), table_(slots.table()) {
     work_.reserve(config.max_entries);
+    filled_.reserve(config.max_entries);
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
@@ -42,6 +43,7 @@ class Running {
 
  private:
   bool plan_entry(u32 entry, u32 slot, u32 target, u32 full_tokens, u64& left);
+  void hash_filled();
   void finish(const Frame& frame);
 
   const HostConfig& config_;
@@ -49,6 +51,7 @@ class Running {
   Slots& slots_;
   RequestTable& table_;
   std::vector<RunningWork> work_;  // the slot of each is marked
+  std::vector<Slot*> filled_;      // scratch of hash_filled()
 };
 
 }  // namespace blockstep

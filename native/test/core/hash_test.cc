@@ -1,5 +1,7 @@
-// SipHash-2-4 with 128-bit output against the published vectors, and the block chain against its definition.
+// SipHash-1-3 with 128-bit output against a plain SipHash-c-d that the published vectors prove, and the block chain
+// against its definition and against blocks that are hashed side by side.
 #include "../../core/base/block_hash.h"
+#include "../../host/requests/hash_lanes.h"
 
 #include <set>
 
@@ -8,7 +10,8 @@
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// Outputs of the reference implementation for the messages 00, 00 01, ... of 0 to 63 bytes, seed 00 01 .. 0f.
+/// Outputs of the reference implementation of SipHash-2-4-128 for the messages 00, 00 01, ... of 0 to 63 bytes, seed
+/// 00 01 .. 0f.
 static const char* const kVectors[64] = {
     "a3817f04ba25a8e66df67214c7550293",
     "da87c1d86b99af44347659119b22fc45",
@@ -88,13 +91,51 @@ static std::string hex(Key key) {
   return text;
 }
 
+/// The one vector that is published of SipHash-1-3-128, for the empty message (crate siphasher of Rust).
+static const char* const kEmpty13 = "e77ebcb22788a5befd62db6add303001";
+
+/// SipHash-c-d with 128-bit output as its paper has it: the message is padded as a whole, then read word by word.
+static Key plain_siphash(int c, int d, Key seed, const u8* bytes, u32 length) {
+  std::vector<u8> padded(bytes, bytes + length);
+  while (padded.size() % 8 != 7) padded.push_back(0);
+  padded.push_back(static_cast<u8>(length));
+  u64 v[4] = {0x736f6d6570736575u ^ seed.lo, 0x646f72616e646f6du ^ seed.hi, 0x6c7967656e657261u ^ seed.lo,
+              0x7465646279746573u ^ seed.hi};
+  const auto half = [&](int a, int b, int left, int other) {  // v[a] += v[b], v[b] is turned and v[a] added to it
+    v[a] += v[b];
+    v[b] = (v[b] << left | v[b] >> (64 - left)) ^ v[a];
+    if (other) v[a] = v[a] << other | v[a] >> (64 - other);
+  };
+  const auto rounds = [&](int count) {
+    for (int i = 0; i < count; ++i) half(0, 1, 13, 32), half(2, 3, 16, 0), half(0, 3, 21, 0), half(2, 1, 17, 32);
+  };
+  v[1] ^= 0xee;
+  for (std::size_t at = 0; at < padded.size(); at += 8) {
+    u64 word = 0;
+    for (int i = 0; i < 8; ++i) word |= u64{padded[at + static_cast<std::size_t>(i)]} << (8 * i);
+    v[3] ^= word;
+    rounds(c);
+    v[0] ^= word;
+  }
+  v[2] ^= 0xee;
+  rounds(d);
+  const u64 lo = v[0] ^ v[1] ^ v[2] ^ v[3];
+  v[1] ^= 0xdd;
+  rounds(d);
+  return {lo, v[0] ^ v[1] ^ v[2] ^ v[3]};
+}
+
 static void test_vectors() {
   const Key seed{0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
   u8 message[64];
   for (u32 i = 0; i < 64; ++i) message[i] = static_cast<u8>(i);
+  EXPECT(hex(siphash128(seed, message, 0)) == kEmpty13, "the empty message");
   for (u32 length = 0; length < 64; ++length) {
+    const std::string plain = hex(plain_siphash(2, 4, seed, message, length));
+    EXPECT(plain == kVectors[length], "2-4, %u bytes: %s instead of %s", length, plain.c_str(), kVectors[length]);
     const std::string got = hex(siphash128(seed, message, length));
-    EXPECT(got == kVectors[length], "%u bytes: %s instead of %s", length, got.c_str(), kVectors[length]);
+    const std::string wanted = hex(plain_siphash(1, 3, seed, message, length));
+    EXPECT(got == wanted, "1-3, %u bytes: %s instead of %s", length, got.c_str(), wanted.c_str());
   }
 }
 
@@ -162,10 +203,50 @@ static void test_root() {
   EXPECT(roots.size() == pairs, "%zu roots for %u pairs", roots.size(), pairs);
 }
 
+/// Blocks of different chains side by side, and of one chain, in all lanes that this processor has: what chain() gives.
+static u32 test_lanes() {
+  Random random(2);
+  u32 tried = 0;
+  for (const Lanes lanes : {Lanes::kOne, Lanes::kAvx2, Lanes::kAvx512}) {
+    if (!has_lanes(lanes)) continue;
+    tried += 1;
+    for (u32 block_size = 1; block_size <= 40; ++block_size) {
+      for (u32 count = 0; count <= 13; ++count) {
+        const Key seed{random.next(), random.next()};
+        std::vector<std::vector<std::int32_t>> tokens(count, std::vector<std::int32_t>(block_size));
+        std::vector<std::vector<Key>> hashes(count, std::vector<Key>(2));
+        std::vector<Unhashed> blocks;
+        for (u32 i = 0; i < count; ++i) {
+          for (std::int32_t& token : tokens[i]) token = static_cast<std::int32_t>(random.next() >> 33);
+          hashes[i][0] = {random.next(), random.next()};
+          blocks.push_back({tokens[i].data(), hashes[i].data()});
+        }
+        const std::vector<std::vector<Key>> before = hashes;
+        hash_blocks(lanes, seed, block_size, {blocks.data(), count});
+        for (u32 i = 0; i < count; ++i) {
+          Key wanted;
+          chain(seed, before[i][0], tokens[i].data(), block_size, 1, &wanted);
+          EXPECT(hashes[i][0] == before[i][0] && hashes[i][1] == wanted, "lanes %u, block %u of %u, block size %u",
+                 static_cast<u32>(lanes), i, count, block_size);
+        }
+        std::vector<std::int32_t> prompt;
+        for (const auto& own : tokens) prompt.insert(prompt.end(), own.begin(), own.end());
+        std::vector<Key> got(count + 1, seed), wanted(count + 1, seed);
+        hash_chain(lanes, seed, block_size, prompt.data(), count, got.data());
+        chain(seed, seed, prompt.data(), block_size, count, wanted.data() + 1);
+        EXPECT(got == wanted, "lanes %u, a chain of %u blocks, block size %u", static_cast<u32>(lanes), count, block_size);
+      }
+    }
+  }
+  return tried;
+}
+
 int main() {
   test_vectors();
   test_chain();
   test_root();
-  std::printf("hash: 64 published vectors, chains of block sizes 1 to 40, roots\n");
+  const u32 lanes = test_lanes();
+  std::printf("hash: SipHash-1-3 as a plain one that 65 published vectors prove, chains of block sizes 1 to 40, roots, %u of 3 "
+              "kinds of lanes\n", lanes);
   return 0;
 }

@@ -1,4 +1,5 @@
-// The prefix index by hand: keys that share a bucket, keys that share half their bits, twins, and who answers.
+// The prefix index by hand: keys that share a bucket, keys that share half their bits, twins, and who answers. And pools
+// so large that loops over their blocks fetch ahead.
 #include "../support/support.h"
 
 using namespace blockstep;
@@ -103,10 +104,75 @@ static void test_reuse() {
   EXPECT(lookup(solo, machine.state, keys, 0, found) == 0, "a run of nothing");
 }
 
+/// A team of one that is not SoloTeam, so that it never fetches ahead.
+struct PlainTeam : SoloTeam {};
+
+/// Applies a log to two large pools, of which one fetches ahead, and expects them to be equal.
+static void apply_both(Machine& machine, Machine& plain, Op op, u32 count, const std::vector<u32>& payload) {
+  Log log;
+  log.add(op, count, payload);
+  log.words.shrink_to_fit();  // the address sanitizer sees who reads on
+  machine.apply(log);
+  plain.begin(log);
+  PlainTeam team;
+  blockstep::apply(team, plain.state, log.words.data(), log.size(), plain.results);
+  EXPECT(machine.results.fault == kNoFault, "%s", describe(machine.results.fault));
+  EXPECT(std::equal(machine.ids.begin(), machine.ids.end(), plain.ids.begin()), "other blocks");
+  EXPECT(machine.state.rolling_digest == plain.state.rolling_digest, "op %u of %u", static_cast<u32>(op), count);
+}
+
+/// Large pools fetch ahead: lists of every length around the distances, with short and with long chains.
+static void test_large() {
+  static_assert(!std::is_same_v<PlainTeam, SoloTeam>);
+  constexpr u32 kBlocks = kSmallPool, kRows = 8, kLongest = 200;
+  Random random(1);
+  for (const u32 bits : {0u, kForceBits + 12}) {
+    Machine machine({kBlocks, kRows, kBlocks, bits});
+    Machine plain({kBlocks, kRows, kBlocks, bits});
+    const auto both = [&](Op op, u32 count, const std::vector<u32>& payload) {
+      apply_both(machine, plain, op, count, payload);
+    };
+    // Every block gets a key, and waits in the queue.
+    both(Op::kOpen, 0, {0});
+    both(Op::kExtend, 1, {0, kBlocks - 1});
+    std::vector<Key> keys(kBlocks - 1);
+    std::vector<u32> entries;
+    for (u32 i = 0; i + 1 < kBlocks; ++i) {
+      keys[i] = {random.next(), random.next()};
+      entries.insert(entries.end(), {0, i, 0, 0, 0, 0});
+      put_key(&entries[entries.size() - 4], keys[i]);
+    }
+    both(Op::kPublish, kBlocks - 1, entries);
+    both(Op::kRelease, 1, {0});
+    for (u32 length = 0; length <= kLongest; length += length < 60 ? 1 : 20) {
+      const u32 row = length % kRows;
+      SoloTeam solo;
+      const std::vector<Key> wanted(keys.begin(), keys.begin() + length);
+      std::vector<u32> hits(length);
+      EXPECT(lookup(solo, machine.state, wanted.data(), length, hits.data()) == length, "%u hits", length);
+      hits.insert(hits.begin(), row);
+      both(Op::kOpen, length, hits);
+      if (length != 0) both(Op::kExtend, 1, {row, length});
+      const std::vector<u32> taken = machine.ids;
+      entries.clear();
+      for (u32 i = 0; i < length; ++i) {
+        entries.insert(entries.end(), {row, length + i, 0, 0, 0, 0});
+        put_key(&entries[entries.size() - 4], {random.next(), random.next()});
+      }
+      both(Op::kPublish, length, entries);
+      if (length % 3 == 0) both(Op::kEvict, length, taken);
+      both(Op::kRelease, 1, {row});
+    }
+    EXPECT(verify(machine.state) == nullptr, "%s", verify(machine.state));
+    EXPECT(digest(machine.state) == digest(plain.state), "%u bits", bits);
+  }
+}
+
 int main() {
   for (u32 bits = 0; bits <= 8; ++bits) test_collisions(bits);
   test_twins();
   test_reuse();
-  std::printf("index: 512 colliding keys in 1 to 256 buckets, twins, reuse\n");
+  test_large();
+  std::printf("index: 512 colliding keys in 1 to 256 buckets, twins, reuse; large pools with and without fetching ahead\n");
   return 0;
 }

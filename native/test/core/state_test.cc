@@ -1,7 +1,9 @@
 // The state itself: its memory, its limits, what its digests see, and that verify() sees whatever breaks.
+#include <fstream>
 #include <functional>
 #include <map>
 
+#include "../../base/memory.h"
 #include "../workload/workload.h"
 
 using namespace blockstep;
@@ -41,6 +43,31 @@ static void test_layout() {
            "the first queue is not 1, 2, 3, ...");
     std::free(memory);
   }
+}
+
+/// Whether Linux was asked for huge pages under an address: the flag `hg` of its mapping.
+static bool has_huge_pages(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long long begin, end;
+    if (std::sscanf(line.c_str(), "%llx-%llx ", &begin, &end) == 2) inside = begin <= at && at < end;
+    if (inside && line.starts_with("VmFlags:")) return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+
+/// Blocks, queue and buckets of a large pool get huge pages, lists of rows never: most of them are never written.
+static void test_huge_pages() {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) return;
+  OwnedState owned({200'000, 64, 1 << 18, 0});
+  const State& state = owned.state;
+  const u32 middle = state.bucket_mask / 2;
+  EXPECT(has_huge_pages(&state.blocks[100'000]) && has_huge_pages(&state.ring[state.ring_mask / 2]), "blocks, ring");
+  EXPECT(has_huge_pages(&state.buckets[middle]), "buckets");
+  EXPECT(!has_huge_pages(state.row_blocks + (u64{32} << 18)), "lists of rows");
+  EXPECT(verify(state) == nullptr, "%s", verify(state));
 }
 
 static void test_limits() {
@@ -251,11 +278,12 @@ static void test_verify() {
 
 int main() {
   test_layout();
+  test_huge_pages();
   test_limits();
   test_underflow();
   test_digest();
   test_digest_of_histories();
   test_verify();
-  std::printf("state: layout, limits, what the digests see, 36 kinds of damage named by verify()\n");
+  std::printf("state: layout, huge pages, limits, what the digests see, 36 kinds of damage named by verify()\n");
   return 0;
 }

@@ -27,6 +27,7 @@
 #include "../../host/mirror/mirror.cc"
 #include "../../host/mirror/mirrored.cc"
 #include "../../host/requests/check_frame.cc"
+#include "../../host/requests/hash_lanes.cc"
 #include "../../host/requests/request_table.cc"
 #include "../../host/requests/slots.cc"
 #include "../../host/step/admissions.cc"

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { badArg } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import type { Core } from '../../core/core.js';
+import { BLOCK_HASH } from '../../core/native/block-hash.js';
 import { rowsOf } from '../../core/rows.js';
 import { type KvExtent, kvExtent } from '../connector/kv-extent.js';
 import type { BlockLists, KvView } from '../connector/kv-view.js';
@@ -174,9 +175,13 @@ export class ConnectorView implements KvView {
   }
 }
 
-/** A name of a seed that does not tell the seed. */
+/** A name of the hashes of a seed that does not tell the seed. */
 function hashSpaceOf(seed: Uint8Array): string {
-  return createHash('sha256').update('blockstep hash space\0').update(seed).digest('hex').slice(0, 32);
+  return createHash('sha256')
+    .update(`blockstep hash space ${BLOCK_HASH}\0`)
+    .update(seed)
+    .digest('hex')
+    .slice(0, 32);
 }
 
 /**

@@ -42,7 +42,7 @@ export interface KvView {
 
   /**
    * Names the hashes of this scheduler's blocks, in 32 hexadecimal digits: schedulers with the same name and the same
-   * block size agree on `blockHash`. It is made from `hashSeed`, which it does not tell. Null if no `hashSeed` was
+   * block size agree on `blockHash`. It is made from `hashSeed`, which it does not tell, and names the function too. Null if no `hashSeed` was
    * given: then the seed was made up, and no other scheduler has these hashes.
    */
   readonly hashSpace: string | null;

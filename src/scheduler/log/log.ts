@@ -21,7 +21,7 @@ import type { Chunk } from '../request/session.js';
  */
 export const LOG_MAGIC = 'BSTEPLOG';
 /** The version of the format. A reader refuses every other version. */
-export const LOG_VERSION = 5;
+export const LOG_VERSION = 6;
 
 /** The kinds of records, and the payload of each. Clocks are in milliseconds. */
 export const RecordKind = {

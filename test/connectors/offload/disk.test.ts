@@ -1,7 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { BLOCK_HASH } from '../../../src/core/native/block-hash.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { share } from '../../support/share.js';
 import { liveOverDisk } from './disk-life.js';
@@ -46,6 +47,15 @@ async function flood(bench: OffloadBench): Promise<void> {
   bench.engine.resetPrefixCache();
 }
 
+/** Makes all that is stored look as if its hashes were of another function, whose name is as long. */
+function renameHash(path: string): void {
+  const file = join(path, 'rank-0', 'blocks.mdb');
+  const [before, after] = [BLOCK_HASH, BLOCK_HASH.replace(/\d-\d/, '2-4')].map((name) => `"${name}"`);
+  const stored = readFileSync(file, 'latin1');
+  expect([stored.includes(before), stored.includes(after)]).toEqual([true, false]);
+  writeFileSync(file, stored.replaceAll(before, after), 'latin1');
+}
+
 describe('the disk tier of an offload', () => {
   it.each([1, 2])('brings back what was evicted from the host tier, with %i ranks', async (numRanks) => {
     using bench = withDisk(directory(), {}, {}, numRanks);
@@ -82,6 +92,7 @@ describe('the disk tier of an offload', () => {
   it.each([
     ['another model', { model: 'n' }],
     ['a reset', {}],
+    ['another function of hashes', {}],
   ])('finds nothing of an earlier engine after %s', async (why, other) => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
@@ -94,6 +105,7 @@ describe('the disk tier of an offload', () => {
     }
     // The engine is disposed at once: the workers have to hear of the reset all the same.
     await first.close();
+    if (why === 'another function of hashes') renameHash(path);
     const second = withDisk(path, other, { hostBlocks: 100 });
     await ask(second);
     expect(second.connector.stats().disk).toMatchObject({ hits: 0, readBlocks: 0 });

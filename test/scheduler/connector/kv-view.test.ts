@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { BLOCK_HASH } from '../../../src/core/native/block-hash.js';
 import {
   PartialMetadata,
   type Plan,
@@ -8,6 +10,7 @@ import {
   Scheduler,
   type SchedulerOptions,
 } from '../../../src/index.js';
+import { hashSeedBytes } from '../../../src/scheduler/options/hash-seed.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { allBlocks, codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 import { MemorySink } from '../../support/recorded-log.js';
@@ -42,6 +45,10 @@ describe('what the scheduler side of a connector can read', () => {
     expect(names[0]).toMatch(/^[0-9a-f]{32}$/);
     expect(names[1]).toBe(names[0]);
     expect(names[2]).not.toBe(names[0]);
+    // Another function of hashes is another space.
+    const seed = hashSeedBytes(7);
+    const named = createHash('sha256').update(`blockstep hash space ${BLOCK_HASH}\0`).update(seed);
+    expect(names[0]).toBe(named.digest('hex').slice(0, 32));
     const connector = new ViewingConnector();
     const scheduler = new Scheduler({ numBlocks: 8, connector });
     expect(connector.view.hashSpace).toBe(null);

@@ -46,6 +46,23 @@ MUTANTS = [
         ('unpin queues what is still held', 'state.blocks[id].ref == 0 && state.blocks[id].place == i + 1',
          'state.blocks[id].place == i + 1'),
     ]),
+    ('hash', 'host/requests/hash_lanes.cc', [
+        ('a token of the next lane', 'word(1), word(2), word(3)', 'word(1), word(3), word(2)'),
+        ('the parent of the first lane', 'Words lo{parent(0).lo, parent(1).lo,', 'Words lo{parent(0).lo, parent(0).lo,'),
+        ('lanes that are not full', 'n / kLanes * kLanes', 'n'),
+        ('what is left over is not hashed', 'at < blocks.size; ++at', 'at < n; ++at'),
+        ('the end of a chain is not hashed', 'block_size, n - done,', 'block_size, 0,'),
+        ('every block has one parent', 'hashes[1 + first + lane] = parent;',
+         'hashes[1 + first + lane] = parent; parent = hashes[0];'),
+        ('the states of the four before', '(first / kLanes + 1) % 2', 'first / kLanes % 2'),
+    ]),
+    ('index', 'core/blocks/fetch_ahead.h', [
+        ('fetches past the end', 'if (i + ahead < count)', 'if (i + ahead <= count)'),
+        ('fetches past the end of a short list', 'at < ahead && at < count', 'at < ahead'),
+    ]),
+    ('index', 'core/blocks/prefix_index.h', [
+        ('a locked bucket is no block', '*buckets_[at % kKept] & ~kLock', '*buckets_[at % kKept]'),
+    ]),
     ('core', 'core/blocks/free_queue.h', [
         ('live bits before the first place', 'bits &= ~0u << (from & 31);\n    if (word == last)',
          ';\n    if (word == last)'),

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describeError } from '../../../base/errors.js';
+import { BLOCK_HASH } from '../../../core/native/block-hash.js';
 import type { BlockArena } from '../../../transfer/block-arena.js';
 import type { StoreStats } from '../../store/client/store-counts.js';
 import { StoreThread } from '../../store/client/store-thread.js';
@@ -42,7 +43,7 @@ export class DiskTier {
     const settings = checkStore(store) as EmbeddedSettings;
     this.#store = new StoreThread({ store: settings, staging: tier, timeoutMs });
     this.#epochFile = join(directory, 'epoch');
-    this.#names = JSON.stringify([VERSION, model, tier.bytesPerBlock, rank]);
+    this.#names = JSON.stringify([VERSION, BLOCK_HASH, model, tier.bytesPerBlock, rank]);
     this.#epoch = readEpoch(this.#epochFile);
     const numBlocks = Math.ceil(settings.maxBytes / tier.bytesPerBlock);
     this.began = { isEmpty: this.#epoch === null, numBlocks };

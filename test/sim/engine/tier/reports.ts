@@ -152,7 +152,9 @@ export class Reports {
       made.push({ kind: 'invalid', report: { block, child: 0 }, ...queued });
       if (others && running.length > 0) {
         const { handle, child, blocks } = rng.pick(running);
-        made.push({ kind: 'invalid', report: { block: blocks[0], handle, child: 1 - child }, ...queued });
+        // A load in front of a window of one token fills no block.
+        if (blocks.length > 0)
+          made.push({ kind: 'invalid', report: { block: blocks[0], handle, child: 1 - child }, ...queued });
       }
     }
     if (made.length > 0) this.#excuseReports();

@@ -1,0 +1,24 @@
+import { figure } from '../../rows/table.js';
+import { type GpuResults, newestGpuResults } from './record.js';
+
+/** What README.md says of a GPU, of the newest result; null if there is none, or if it lacks a figure. */
+export function gpuSpeed(results: GpuResults | null = newestGpuResults()): string | null {
+  const step = 'decode of 256, 16 new blocks';
+  const of = (name: string, beside: string): string | null => {
+    const found = results?.figures.find(
+      (one) => one.name === name && one.beside === beside && one.authority === 'host',
+    );
+    return found === undefined ? null : figure(found.p50Us);
+  };
+  const [idle, behind, host] = [
+    of(step, 'idle'),
+    of(step, 'right behind a matrix product'),
+    of(`${step}, host side`, 'idle'),
+  ];
+  const gpu = results?.host.gpu;
+  if (idle === null || behind === null || host === null || !gpu) return null;
+  const on = gpu.name.replace('NVIDIA ', '').replace(/ .*/, '');
+  const article = /^[AEFHILMNORSX]/.test(on) ? 'an' : 'a';
+  return `On ${article} ${on}, a decode step of 256 is mirrored ${idle} µs after the call at the median, ${behind} µs right behind other work; the host spends ${host} µs on
+  it. Other GPUs are unmeasured: [docs/gpu.md](docs/gpu.md) has the figures, and how to measure a GPU host of yours.`;
+}

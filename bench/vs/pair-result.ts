@@ -1,0 +1,12 @@
+/** What one process found: microseconds of either build, or what is wrong with one of them. */
+export type PairResult =
+  | { readonly first: Spread; readonly second: Spread }
+  | { readonly wrong: 'first' | 'second'; readonly error: string };
+
+export interface Spread {
+  readonly p10: number;
+  readonly p50: number;
+}
+
+/** The case that makes a scheduler with either build, and nothing else: whether both can be loaded. */
+export const PROBE = 'probe';

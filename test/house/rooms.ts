@@ -254,6 +254,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'executor/sampling-params.ts',
     'inspect/engine-stats.ts',
     'state/options.ts',
+    'outputs/engine-outputs.ts',
     'outputs/outputs.ts',
     'streams/request-stream.ts',
     'streams/submission.ts',

@@ -65,6 +65,7 @@ u32 HostCore::run(u32 frame_index, u32 from, u32 to) {
   require_host_decides("run");
   check_range(from, to);
   pending_.drain();
+  if (exchange_.control(kNumSteady) != 0) pending_.compute_last(frame_index, from, to);
   const Frame frame = exchange_.frame(frame_index);
   check_frame(frame, from, to, slots_.table());
   return groups_ ? groups_->running.run(frame, from, to) : running_.run(frame, from, to);

@@ -44,6 +44,8 @@ export class Core {
   readonly pending: Int32Array;
   /** Frames of plan arrays in the exchange buffer: `numFrames` frames of `maxEntries` words per array. */
   readonly frames: readonly Frame[];
+  /** The sampled tokens of a steady decode; see `Control.numSampled`. */
+  readonly sampled: Int32Array;
   /** Where the state is kept, and why it is kept there. */
   readonly backend: Backend;
   /** KV cache groups. */
@@ -62,6 +64,7 @@ export class Core {
     this.control = exchange.control;
     this.pending = exchange.pending;
     this.frames = exchange.frames;
+    this.sampled = exchange.sampled;
     this.numGroups = this.config.groups?.length ?? 1;
     this.#pendingCapacity = this.config.pendingCapacity;
     this.control[Control.headSlot] = -1;
@@ -144,7 +147,9 @@ export class Core {
 
   /** Applies the queued operations now; while the GPU decides, they stay queued until its decision has come. */
   flush(): void {
-    if (this.control[Control.numPending] !== 0 && this.control[Control.deciding] === 0) this.native.flush();
+    const { control } = this;
+    const waits = control[Control.numPending] | control[Control.numSampled];
+    if (waits !== 0 && control[Control.deciding] === 0) this.native.flush();
   }
 
   /** Blocks in the free queue, cached ones included. */

@@ -5,7 +5,7 @@ import type { NativeConfig } from './native/native.js';
  * words that TypeScript makes and native code keeps a reference to. A decode step in steady state passes three
  * integers to native code; everything else that both sides need lies in the exchange buffer:
  *
- *   | control: 64 words | pending operations: pendingCapacity pairs | frame 0 | frame 1 | ...
+ *   | control: 64 words | pending operations: pendingCapacity pairs | frame 0 | frame 1 | ... | sampled tokens |
  *
  * A frame is arrays of maxEntries words each: three that TypeScript writes, and two for each KV cache group, which native code writes.
  */
@@ -14,7 +14,7 @@ const PLAN_ARRAYS = 3;
 const GROUP_ARRAYS = 2;
 
 /**
- * Indexes into the control words. TypeScript writes the first two, and native code sets numPending back when it has
+ * Indexes into the control words. TypeScript writes the first two and the last three before the groups; native code sets numPending back when it has
  * drained the pending operations. Native code writes all others, whenever they change.
  */
 export const Control = {
@@ -38,6 +38,17 @@ export const Control = {
   deciding: 9,
   /** Words that `NativeCore.takeKvEvents` would give, capped at 2^31 - 1. */
   kvEventWords: 10,
+  /**
+   * Tokens in the sampled area: token i is appended to the slot of entry i of frame `sampledFrame`, in front of the
+   * pending operations. Native code sets it back.
+   */
+  numSampled: 11,
+  sampledFrame: 12,
+  /**
+   * Leading entries of the frame of the next `run` whose request computes its last known token: `run` fills in
+   * numComputedTokens. Native code sets it back.
+   */
+  numSteady: 13,
   /** From here on, for each KV cache group: places of its row after the last admission. */
   groupBlocks: 16,
   /** From here on, for each group: how many of these the prefix cache gave, or stood there before. */
@@ -114,7 +125,7 @@ function numGroups({ groups }: Shape): number {
 /** Size of the exchange buffer of a core of this shape, in 32-bit words. */
 export function exchangeWords(shape: Shape): number {
   const arrays = PLAN_ARRAYS + GROUP_ARRAYS * numGroups(shape);
-  return CONTROL_WORDS + 2 * shape.pendingCapacity + shape.numFrames * arrays * shape.maxEntries;
+  return CONTROL_WORDS + 2 * shape.pendingCapacity + (shape.numFrames * arrays + 1) * shape.maxEntries;
 }
 
 /** An exchange buffer and its typed views. */
@@ -123,6 +134,8 @@ export interface Exchange {
   readonly control: Int32Array;
   readonly pending: Int32Array;
   readonly frames: readonly Frame[];
+  /** One token for each entry of a plan; see `Control.numSampled`. */
+  readonly sampled: Int32Array;
 }
 
 /** Allocates a zeroed exchange buffer and cuts it into its views. */
@@ -146,5 +159,5 @@ export function makeExchange(shape: Shape): Exchange {
     });
     return { index, slots, numScheduledTokens, numComputedTokens, ...groups[0], groups };
   });
-  return { buffer, control, pending, frames };
+  return { buffer, control, pending, frames, sampled: cut(shape.maxEntries) };
 }

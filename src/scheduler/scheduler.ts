@@ -148,13 +148,20 @@ export class Scheduler extends SchedulerReader {
    * update; ERR_BLOCKSTEP_BAD_ARG; nothing was changed then
    */
   update(plan: Plan, result: StepResult, output?: ConnectorOutput | null): StepOutputs {
+    const { repeat } = this.#calls;
+    if (repeat !== null && (output === undefined || output === null)) {
+      const repeated = repeat.take(plan, result);
+      if (repeated !== null) return repeated;
+    }
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
       const taken = take.takeStepResult(plan, result);
       const reports = this.#takeReports(output);
       this.#calls.log?.update(s.now, plan.numRequests, taken);
-      return this.#calls.gate.change(() => update(s, plan, taken, reports));
+      const outputs = this.#calls.gate.change(() => update(s, plan, taken, reports));
+      repeat?.begin(plan);
+      return outputs;
     });
   }
 

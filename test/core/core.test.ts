@@ -109,12 +109,13 @@ describe('core', () => {
     expect([slotOf(handle), generationOf(handle)]).toEqual([SLOT_LIMIT - 1, 2 ** 32 - 1]);
   });
 
-  it('the exchange buffer holds control words, pending pairs and frames, one after the other', () => {
+  it('the exchange buffer holds control words, pending pairs, frames and sampled tokens, one after the other', () => {
     const shape = { pendingCapacity: 3, numFrames: 2, maxEntries: 5 };
-    const { buffer, control, pending, frames } = makeExchange(shape);
+    const { buffer, control, pending, frames, sampled } = makeExchange(shape);
     expect([control.length, pending.length, pending.byteOffset]).toEqual([64, 6, 256]);
     expect(frames.map((frame) => frame.slots.byteOffset)).toEqual([280, 380]);
-    expect(frames[1].numNewBlocks.byteOffset + 20).toBe(buffer.byteLength);
+    expect([frames[1].numNewBlocks.byteOffset + 20, sampled.length]).toEqual([sampled.byteOffset, 5]);
+    expect(sampled.byteOffset + 20).toBe(buffer.byteLength);
     expect(buffer.byteLength).toBe(4 * exchangeWords(shape));
   });
 

@@ -23,6 +23,7 @@ export const ROOMS: readonly string[] = [
   'scheduler/options',
   'scheduler/log',
   'scheduler/state',
+  'scheduler/steady',
   'scheduler/lend',
   'scheduler/inspect',
   'scheduler/life',

@@ -125,6 +125,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
     { onEvents() {}, report: 'full' },
   ],
   reportBlocks: NO_BOOLEANS,
+  steadyDecode: NO_BOOLEANS,
   strict: NO_BOOLEANS,
   backend: [...NO_STRINGS, '', 'CUDA', 'gpu', 'device', 'toString', ['host']],
   authority: [...NO_STRINGS, '', 'Device', 'Host', ['host']],

@@ -63,13 +63,14 @@ export class Life {
 
   run(events: number): void {
     for (let i = 0; i < events; i++) {
-      this.#event();
+      this.event();
       this.driver.scheduler.verify();
     }
-    this.#drain();
+    this.drain();
   }
 
-  #event(): void {
+  /** One event, drawn by the seed and by what there is. */
+  event(): void {
     const { driver, random } = this;
     if (this.#converses && random.chance(12)) {
       if (random.chance(80)) this.#chunk();
@@ -196,7 +197,8 @@ export class Life {
     this.driver.scheduler.complete(handle, 'store', owner);
   }
 
-  #drain(): void {
+  /** Ends everything that is under way. */
+  drain(): void {
     while (this.#held.length > 0) this.#complete();
     this.driver.scheduler.resume();
     for (const { handle, isSession } of this.added) if (isSession) this.driver.endSession(handle);

@@ -6,8 +6,8 @@
 
 namespace blockstep {
 
-/// Words of the control area. TypeScript writes the first two, and native code the others; native code also sets
-/// kNumPending back when it has drained the pending area.
+/// Words of the control area. TypeScript writes the first two and kNumSampled to kNumSteady, and native code the others;
+/// native code also sets kNumPending, kNumSampled and kNumSteady back when it has done what they ask for.
 enum Control : u32 {
   kNumPending,
   kHeadSlot,
@@ -20,6 +20,9 @@ enum Control : u32 {
   kHitFree,
   kDeciding,
   kKvEventWords,
+  kNumSampled,
+  kSampledFrame,
+  kNumSteady,
   kGroupBlocks = 16,        // [kMaxGroups] places of each group's row after the last admission
   kGroupHits = 24,          // [kMaxGroups] leading places that the prefix cache gave to it
   kGroupCommonPrefix = 32,  // [kMaxGroups] as kCommonPrefix
@@ -50,7 +53,7 @@ class Exchange {
       : words_(words), pending_capacity_(pending_capacity), max_entries_(max_entries), num_groups_(num_groups) {}
 
   static u64 words_needed(u32 pending_capacity, u32 num_frames, u32 max_entries, u32 num_groups = 1) {
-    return kControlWords + u64{2} * pending_capacity + u64{num_frames} * frame_arrays(num_groups) * max_entries;
+    return kControlWords + u64{2} * pending_capacity + (u64{num_frames} * frame_arrays(num_groups) + 1) * max_entries;
   }
 
   std::int32_t& control(Control word) const { return words_[word]; }
@@ -58,14 +61,23 @@ class Exchange {
   std::int32_t& control(Control array, u32 group) const { return words_[array + group]; }
   std::int32_t* pending() const { return words_ + kControlWords; }
   u32 pending_capacity() const { return pending_capacity_; }
+  /// The computed tokens of a frame, where native code fills them in.
+  std::int32_t* computed(u32 index) const { return arrays(index) + u64{2} * max_entries_; }
+  /// The sampled tokens, behind the last frame.
+  const std::int32_t* sampled(u32 num_frames) const { return arrays(num_frames); }
 
   Frame frame(u32 index) const {
-    std::int32_t* base = pending() + u64{2} * pending_capacity_ + u64{index} * frame_arrays(num_groups_) * max_entries_;
+    std::int32_t* base = arrays(index);
     const u64 n = max_entries_;
     return {base, base + n, base + 2 * n, base + 3 * n, base + 4 * n, 2 * n};
   }
 
  private:
+  /// The first array of a frame.
+  std::int32_t* arrays(u32 index) const {
+    return pending() + u64{2} * pending_capacity_ + u64{index} * frame_arrays(num_groups_) * max_entries_;
+  }
+
   std::int32_t* words_;
   u32 pending_capacity_;
   u32 max_entries_;

@@ -39,6 +39,7 @@ bool FactLog::claim(u32 id) {
 
 void FactLog::commit() {
   if (log_.empty()) return;
+  if (log_.moves_refs()) ref_changes_ += 1;
   const Results results = apply_log(log_.words(), log_.size());
   if (results.fault != kNoFault) {
     condition_.poison(std::string("the block manager refused a command: ") + describe(results.fault));

@@ -44,7 +44,13 @@ class FactLog {
 
   /// Applies a log that the device wrote and that refusal() has passed. It does not go to the mirror, because the
   /// mirror's device has applied it already.
-  Results follow(const u32* log, u32 words) { return apply_log(log, words); }
+  Results follow(const u32* log, u32 words) {
+    ref_changes_ += 1;
+    return apply_log(log, words);
+  }
+
+  /// Another number wherever the references to a block that a row holds, or the number of rows in use, may have changed.
+  u64 ref_changes() const { return ref_changes_; }
 
   /// What is told of the prefix cache. Whoever logs a publication announces it there first.
   KvEvents& events() { return events_; }
@@ -71,6 +77,7 @@ class FactLog {
   LogWriter log_;
   std::vector<u32> claimed_;  // shared blocks that the log being built publishes
   KvEvents events_;
+  u64 ref_changes_ = 1;
   bool recording_ = false;
   std::vector<u32> recorded_;
 };

@@ -69,9 +69,12 @@ class LogWriter {
   const u32* words() const { return buffer_.data(); }
   u32 size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  /// Whether a command may change how often a block that a row holds is referenced, or how many rows are in use.
+  bool moves_refs() const { return moves_refs_; }
   void clear() {
     size_ = 0;
     joins_ = true;
+    moves_refs_ = false;
   }
 
  private:
@@ -95,6 +98,7 @@ class LogWriter {
 
   void start(u32 head) {
     joins_ = true;
+    moves_refs_ |= op_of(head) != Op::kExtend && op_of(head) != Op::kPublish;
     head_ = size_;
     buffer_[size_++] = head;
   }
@@ -107,6 +111,7 @@ class LogWriter {
   std::vector<u32> buffer_;
   u32 size_ = 0;  // words written
   bool joins_ = true;  // whether the next item may join the last command
+  bool moves_refs_ = false;
   u32 head_ = 0;  // where the last command starts; meaningless while the log is empty
 };
 

@@ -50,18 +50,20 @@ void Slots::evict_row(Slot& slot, u32 from) {
   facts_.commit();
 }
 
-u32 Slots::shared_prefix(const Slot& slot) const {
+u32 Slots::shared_prefix(const Slot& slot, u32 known) const {
   if (!config_.caching || slot.row == kNone) return 0;
   const u32* ids = blocks_of(state_, slot.row);
-  u32 shared = 0;
+  u32 shared = known;
   while (shared < slot.num_blocks && state_.blocks[ids[shared]].ref == state_.rows_in_use) shared += 1;
   return shared;
 }
 
-void Slots::publish_common_prefix() const {
+void Slots::publish_common_prefix() {
   const auto head = static_cast<u32>(exchange_.control(kHeadSlot));
-  exchange_.control(kCommonPrefix) =
-      table_.is_open(head) ? static_cast<std::int32_t>(shared_prefix(table_[head])) : 0;
+  const bool same = counted_.head == head && counted_.ref_changes == facts_.ref_changes();
+  const u32 shared = table_.is_open(head) ? shared_prefix(table_[head], same ? counted_.shared : 0) : 0;
+  counted_ = {facts_.ref_changes(), head, shared};
+  exchange_.control(kCommonPrefix) = static_cast<std::int32_t>(shared);
 }
 
 const char* Slots::verify() const {

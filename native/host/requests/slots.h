@@ -43,9 +43,12 @@ class Slots {
 
   /// How many leading blocks of the slot every row in use holds, judged by reference counts as in vLLM
   /// (get_num_common_prefix_blocks).
-  u32 shared_prefix(const Slot& slot) const;
+  /// @param known so many of them are known to be shared
+  u32 shared_prefix(const Slot& slot, u32 known = 0) const;
   /// Writes to the control word kCommonPrefix the shared prefix of the slot in kHeadSlot; 0 if that slot is not open.
-  void publish_common_prefix() const;
+  /// A steady decode must not look at all blocks of a long head in each step: while no references move (FactLog), the
+  /// count goes on where it stood.
+  void publish_common_prefix();
 
   /// Null, or which invariant is broken. @throws std::bad_alloc
   const char* verify() const;
@@ -57,6 +60,12 @@ class Slots {
   State& state_;
   RequestTable table_;
   FreeRows free_rows_;
+  /// The last count of publish_common_prefix(), of which head, and at which FactLog::ref_changes().
+  struct {
+    u64 ref_changes = 0;
+    u32 head = kNone;
+    u32 shared = 0;
+  } counted_;
 };
 
 }  // namespace blockstep

@@ -8,6 +8,7 @@ namespace blockstep {
 void Pending::drain() {
   condition_.require_sound();
   if (condition_.deciding()) return;
+  if (exchange_.control(kNumSampled) != 0) drain_sampled();
   const std::int32_t count = exchange_.control(kNumPending);
   if (count == 0) return;
   if (count < 0 || static_cast<u32>(count) > exchange_.pending_capacity()) {
@@ -15,6 +16,40 @@ void Pending::drain() {
   }
   drain(static_cast<u32>(count));
   facts_.publish_counts();
+}
+
+/// Appends each sampled token to the slot of its entry. If memory runs out, the tokens before have been appended and the
+/// others still wait.
+void Pending::drain_sampled() {
+  const auto count = static_cast<u32>(exchange_.control(kNumSampled));
+  const auto index = static_cast<u32>(exchange_.control(kSampledFrame));
+  if (count > config_.max_entries || index >= config_.num_frames) {
+    condition_.poison("the exchange buffer says " + std::to_string(count) + " sampled tokens of frame " +
+                      std::to_string(index));
+  }
+  const std::int32_t* const tokens = exchange_.sampled(config_.num_frames);
+  const std::int32_t* const slots = exchange_.frame(index).slots;
+  RequestTable& table = table_;
+  for (; num_appended_ < count; ++num_appended_) {
+    const auto slot = static_cast<u32>(slots[num_appended_]);
+    if (table.try_append(slot, tokens[num_appended_])) [[likely]] continue;
+    apply(static_cast<u32>(PendingOp::kAppend) << 24 | slot, tokens[num_appended_]);
+  }
+  exchange_.control(kNumSampled) = 0;
+  num_appended_ = 0;
+}
+
+void Pending::compute_last(u32 frame_index, u32 from, u32 to) {
+  const auto count = static_cast<u32>(exchange_.control(kNumSteady));
+  exchange_.control(kNumSteady) = 0;
+  if (from != 0 || count > to) throw Error{kBadArg, "numSteady must count entries of run(), got " + std::to_string(count)};
+  const std::int32_t* const slots = exchange_.frame(frame_index).slots;
+  std::int32_t* const computed = exchange_.computed(frame_index);
+  for (u32 e = 0; e < count; ++e) {
+    const auto slot = static_cast<u32>(slots[e]);
+    if (slot >= table_.size()) continue;  // check_frame() refuses it
+    computed[e] = static_cast<std::int32_t>(table_[slot].num_tokens) - 1;
+  }
 }
 
 /// Applies the first `count` operations. Each is written to the log and to its slot together. If memory runs out between

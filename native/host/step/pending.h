@@ -22,8 +22,13 @@ class Pending {
   /// pending until the state has followed the decision. @throws Error as Condition::require_sound(), std::bad_alloc
   void drain();
 
+  /// Fills in the computed tokens of the first kNumSteady entries of run(frame, from, to): all known tokens but the last.
+  /// @throws Error kBadArg
+  void compute_last(u32 frame, u32 from, u32 to);
+
  private:
   void drain(u32 count);
+  void drain_sampled();
   void apply(u32 word, std::int32_t argument);
   void publish(Slot& slot, u32 tokens);
   void release(Slot& slot);
@@ -37,6 +42,7 @@ class Pending {
   RequestTable& table_;
   Admissions& admissions_;
   Groups* const groups_;
+  u32 num_appended_ = 0;  // sampled tokens that were appended before memory ran out
 };
 
 }  // namespace blockstep

@@ -26,6 +26,7 @@ type FlagKey = Exclude<
   | 'kvGroups'
   | 'hashBlockSize'
   | 'reportBlocks'
+  | 'steadyDecode'
   | 'backend'
   | 'authority'
   | 'device'

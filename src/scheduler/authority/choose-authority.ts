@@ -12,6 +12,8 @@ export function chooseAuthority(calls: SchedulerCalls): Authority {
 }
 
 function scheduleOnHost(calls: SchedulerCalls): Plan {
+  const repeated = calls.repeat === null ? null : calls.repeat.plan();
+  if (repeated !== null) return repeated;
   return calls.enter(() => {
     calls.beginStep();
     return calls.gate.change(() => schedule(calls.state));

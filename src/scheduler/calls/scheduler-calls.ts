@@ -8,6 +8,8 @@ import type { Request, TakenRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
+import { mayRepeat, Repeat, type RepeatedSteps } from '../steady/repeat.js';
+import { maySteady, Steady } from '../steady/steady.js';
 import { Aborts } from './aborts.js';
 import { CallGate } from './call-gate.js';
 import { makePins } from './connector-pins.js';
@@ -21,6 +23,8 @@ export class SchedulerCalls {
   readonly gate = new CallGate();
   readonly log: LogWriter | null;
   readonly aborts = new Aborts(this);
+  /** Steps that need no rule; null where the options allow none. */
+  readonly repeat: RepeatedSteps | null;
 
   /** Called with a new request whose fields are good. To refuse the request it throws. */
   admitNew: (request: TakenRequest) => void = () => {};
@@ -33,6 +37,9 @@ export class SchedulerCalls {
     try {
       this.log = config.log === null ? null : this.#openLog(config.log, config, core);
       this.state = new SchedulerState(config, core, this.log);
+      const steady = maySteady(config) ? new Steady(this.state) : null;
+      this.state.steady = steady;
+      this.repeat = steady !== null && mayRepeat(this.state) ? new Repeat(this, steady) : null;
       this.#bindConnector();
     } catch (error) {
       core.dispose();
@@ -47,6 +54,7 @@ export class SchedulerCalls {
    */
   enter<T>(act: () => T): T {
     this.gate.enter();
+    this.repeat?.end();
     let result: T;
     try {
       this.readClock();

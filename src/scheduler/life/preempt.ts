@@ -193,6 +193,7 @@ export function discardOutputs(s: SchedulerState, request: Request, updating?: P
 export function dropOutputs(s: SchedulerState, request: Request, updating?: Plan): void {
   dropEntries(s.inFlight, request);
   if (updating !== undefined) dropEntries([updating], request);
+  request.clock.isDisturbed = true;
   request.numOutputPlaceholders = 0;
 }
 

@@ -44,6 +44,7 @@ export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
   now: true,
   kvEvents: true,
   reportBlocks: true,
+  steadyDecode: true,
   strict: true,
   log: true,
   backend: true,

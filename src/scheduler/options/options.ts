@@ -104,6 +104,11 @@ export interface SchedulerOptions extends PlacementOptions, Partial<VersionRules
   kvEvents?: KvEventSink | null;
   /** True: plans say which blocks were taken from the pool, and which ones can no longer be found. Default false. */
   reportBlocks?: boolean;
+  /**
+   * Whether requests that decode in step are counted together (`scheduler/steady`). It changes no decision, only the time
+   * of a step. Default true.
+   */
+  steadyDecode?: boolean;
   /** True: anomalies are thrown as well as counted. Default false. */
   strict?: boolean;
   /** The sink of a log of every input and every command. Default: no log. */
@@ -175,6 +180,8 @@ export interface SchedulerConfig extends Readonly<VersionRules> {
   readonly kvEvents: TakenKvEventSink | null;
   /** Whether plans say which blocks were taken from the pool, and which ones can no longer be found. */
   readonly reportBlocks: boolean;
+  /** Whether requests that decode in step are counted together, where nothing forbids it. */
+  readonly steadyDecode: boolean;
   /** Whether anomalies are thrown as well as counted. */
   readonly strict: boolean;
   /** Takes every input and every command; null = no log. */

@@ -82,6 +82,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
     kvEvents: o.kvEvents === undefined || o.kvEvents === null ? null : takeKvEventSink(o.kvEvents),
     reportBlocks: boolean('reportBlocks', o.reportBlocks, false),
+    steadyDecode: boolean('steadyDecode', o.steadyDecode, true),
     strict: boolean('strict', o.strict, false),
     log: o.log === undefined || o.log === null ? null : checkSink(o.log),
   };

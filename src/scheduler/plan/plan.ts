@@ -2,6 +2,7 @@ import { INSPECT, showFacts } from '../../base/inspect.js';
 import type { Frame } from '../../core/core.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
+import { constrainedEntries } from './constrained-entries.js';
 import { EntryKind } from './entry-kind.js';
 import { planFacts } from './plan-facts.js';
 import { type PlanGroup, planGroups, removeGroupEntry } from './plan-group.js';
@@ -11,9 +12,7 @@ export { EntryKind };
 
 /** Step number of "never scheduled". It is not -1, the number before the first step. */
 export const NEVER = -2;
-
 const NO_BLOCKS = new Int32Array(0);
-const BLOCK_LISTS = ['takenBlocks', 'droppedBlocks', 'letGo', 'forgottenBlocks'] as const;
 
 /**
  * What one step computes (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that were running, in
@@ -125,6 +124,9 @@ export class Plan {
   readonly settled: Request[] = [];
   /** @internal Requests that give their blocks back in this plan's update and compute again; empty outside it. */
   readonly sentBack: Request[] = [];
+  /** @internal The first so many entries are a steady decode's. */ numSteady = 0;
+  /** @internal The list of requests whose columns stand in these; 0 = none. */ steadyLayout = 0;
+  /** @internal The repeated steps for which every field is right; 0 = none. */ repeats = 0;
   /** @internal */ inFlight = false;
   /** @internal True: handed out, and neither updated nor given up since: see `Scheduler.schedule`. */
   awaitsUpdate = false;
@@ -176,14 +178,7 @@ export class Plan {
    * k drafts. With `skipEndedBitmasks` off, as in vLLM, requests that ended while their blocks are still sent are included. Allocates.
    */
   bitmaskEntries(): number[] {
-    const entries: number[] = [];
-    for (let i = 0; i < this.numRequests; i++) {
-      const { grammar, isFinished, outstanding } = this.requests[i];
-      if (grammar === null || this.maxOutputTokens[i] === 0) continue;
-      const isSent = outstanding !== null && outstanding.size > 0;
-      if (!isFinished || (isSent && !this.#skipsEnded)) entries.push(i);
-    }
-    return entries;
+    return constrainedEntries(this, this.#skipsEnded);
   }
 
   /**
@@ -223,6 +218,8 @@ export class Plan {
     this.lacksMetadata = false;
     this.step = step;
     this.totalTokens = 0;
+    this.numSteady = 0;
+    this.repeats = 0;
     for (const group of this.groups) group.numCommonPrefixBlocks = 0;
     this.blocksToZero = null;
     this.dropped.fill(0, 0, this.numRequests);
@@ -241,7 +238,10 @@ export class Plan {
     if (this.releasedHandles.length > 0) this.releasedHandles = [];
     if (this.syncLoads.length > 0) this.syncLoads = [];
     if (this.loadedBlocks.length > 0) this.loadedBlocks = [];
-    for (const name of BLOCK_LISTS) this[name] = NO_BLOCKS;
+    this.takenBlocks = NO_BLOCKS;
+    this.droppedBlocks = NO_BLOCKS;
+    this.letGo = NO_BLOCKS;
+    this.forgottenBlocks = NO_BLOCKS;
     this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();
     this.keptTokens = null;

@@ -3,6 +3,8 @@ import { INSPECT, showFacts } from '../../base/inspect.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Load } from './load.js';
 import type { Outstanding } from './outstanding.js';
+import { type RequestClock, STILL } from './request-clock.js';
+import { requestFacts } from './request-facts.js';
 import type { Session } from './session.js';
 import { FinishCode, type FinishReason, finishReasonOf, type RequestStatus } from './status.js';
 import { type RequestLimits, type StopConditions, setStops } from './stop-conditions.js';
@@ -68,10 +70,10 @@ export interface TakenRequest extends RequestInput {
 export class Request {
   // The fields that a decode step touches stand first and share two cache lines. Each is a number from the start, so
   // that the JavaScript engine never has to check its type.
-  /** Known tokens: the prompt, and what was generated. */
-  numTokens = 0;
-  /** Tokens whose KV exists, or will exist once the steps in flight have run (optimistic, as in vLLM). */
-  numComputedTokens = 0;
+  /** @internal `numTokens` and `numComputedTokens`, less what `clock` counts. */
+  tokensBase = 0;
+  /** @internal */ computedBase = 0;
+  /** @internal */ clock: RequestClock = STILL;
   /** Index of the request in the native request table. */
   readonly slot: number = 0;
   /** @internal Why it ended; see `finishReason`. */
@@ -193,6 +195,8 @@ export class Request {
    * Where a rule asks for it: whether tokens of it were left to compute behind the step that scheduled it last. (vLLM `is_prefill_chunk`)
    */
   isPrefilling = false;
+  /** @internal False: it does not stand in `SchedulerState.prefills`. */
+  mayReserve = false;
   /** True: the request stood at the head of its queue and was passed over, because `maxLoras` other adapters ran. */
   waitsForAdapter = false;
 
@@ -223,7 +227,7 @@ export class Request {
     limits: RequestLimits,
     session: Session | null,
   ) {
-    this.numTokens = input.prompt.length;
+    this.tokensBase = input.prompt.length;
     this.slot = slot;
     this.id = input.id;
     this.handle = handle;
@@ -241,6 +245,28 @@ export class Request {
     this.addedAt = limits.now;
     this.waitingSince = limits.now;
     setStops(this, input, limits);
+  }
+
+  /** Known tokens: the prompt, and what was generated. */
+  get numTokens(): number {
+    return this.tokensBase + this.clock.sampled;
+  }
+  /** @internal */
+  set numTokens(count: number) {
+    const { clock } = this;
+    this.tokensBase = count - clock.sampled;
+    clock.isDisturbed = true;
+  }
+
+  /** Tokens whose KV exists, or will exist once the steps in flight have run (optimistic, as in vLLM). */
+  get numComputedTokens(): number {
+    return this.computedBase + this.clock.planned;
+  }
+  /** @internal */
+  set numComputedTokens(count: number) {
+    const { clock } = this;
+    this.computedBase = count - clock.planned;
+    clock.isDisturbed = true;
   }
 
   /** Known generated tokens; of a session those that answer the present chunk. */
@@ -270,21 +296,4 @@ export class Request {
   get waitReason(): WaitReason | null {
     return waitReason(this);
   }
-}
-
-/** The figures of a request on one line, for `util.inspect`. */
-export function requestFacts(request: Request): object {
-  const { id, handle, status, numPromptTokens, numComputedTokens, numCachedTokens, maxTokens } = request;
-  return {
-    id,
-    handle,
-    status,
-    promptTokens: numPromptTokens,
-    outputTokens: `${request.numOutputTokens} of ${maxTokens}`,
-    computed: numComputedTokens,
-    cached: numCachedTokens < 0 ? undefined : numCachedTokens,
-    preemptions: request.numPreemptions === 0 ? undefined : request.numPreemptions,
-    finishReason: request.finishReason ?? undefined,
-    failure: request.failure ?? undefined,
-  };
 }

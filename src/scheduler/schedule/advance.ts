@@ -10,7 +10,7 @@ export function advance(s: SchedulerState, plan: Plan): void {
   const { step, slots, numRequests, needsAllTokens } = plan;
   const { lastSteps } = s;
   const previousStep = step - 1;
-  for (let i = 0; i < numRequests; i++) {
+  for (let i = plan.numSteady; i < numRequests; i++) {
     const slot = slots[i];
     needsAllTokens[i] = lastSteps[slot] === previousStep ? 0 : 1;
     lastSteps[slot] = step;
@@ -21,12 +21,14 @@ export function advance(s: SchedulerState, plan: Plan): void {
 }
 
 /** Notes which requests have tokens left to compute behind this step. */
-function notePrefills({ prefills }: SchedulerState, { requests, numRequests }: Plan): void {
-  for (let i = 0; i < numRequests; i++) {
+function notePrefills({ prefills }: SchedulerState, { requests, numRequests, numSteady }: Plan): void {
+  for (let i = numSteady; i < numRequests; i++) {
     const request = requests[i];
     request.isPrefilling = request.numComputedTokens < request.numTokens + request.numOutputPlaceholders;
-    // Most often none is under way, and a step of decodes need not ask for each of its requests.
-    if (!request.isPrefilling && prefills.size > 0) prefills.delete(request);
+    // To ask the set about each request of each step would cost as much as a quarter of the step.
+    if (request.isPrefilling || !request.mayReserve) continue;
+    request.mayReserve = false;
+    prefills.delete(request);
   }
 }
 

@@ -39,10 +39,12 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
     const left = tokensLeft(s, plan, tokenBudget);
     if (next >= running.length || left <= 0) break;
     const from = plan.numRequests;
-    next = planRun(s, plan, next, left);
+    const numSteady = next === 0 && s.steady !== null ? s.steady.plan(plan) : 0;
+    next = planRun(s, plan, next + numSteady, left - numSteady);
     if (plan.numRequests === from) break;
     const at = from + run(s, plan, from);
     if (at === plan.numRequests) continue;
+    if (numSteady > 0) s.steady?.breakUpIn(plan);
 
     const request = plan.requests[at];
     const numScheduled = plan.numScheduledTokens[at];
@@ -81,7 +83,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   const lastPosition = s.config.maxModelLen - 1;
   const slotLimit = s.slotLimit | 0;
   const aligns = s.config.kvGroups?.alignsSteps === true;
-  const ends = s.config.deviations.endOutgrown;
+  const ends = s.endsOutgrown === true;
   const kind = EntryKind.running;
   const first = plan.numRequests;
   let at = first;
@@ -89,9 +91,10 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   let i = from | 0;
   for (; i < running.length && budget > 0; i++) {
     const request = running[i];
-    const computed = request.numComputedTokens;
+    // Of requests behind a steady decode these are the counts themselves.
+    const computed = request.computedBase;
     const placeholders = pipelined ? request.numOutputPlaceholders : 0;
-    const known = request.numTokens + placeholders;
+    const known = request.tokensBase + placeholders;
     // The steps in flight are sure to bring the last token that the request may generate.
     if (placeholders > 0 && computed + 2 - placeholders >= request.promptPlusMaxTokens) continue;
     let numNew = known - computed;
@@ -114,7 +117,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     slots[at] = request.slot;
     numScheduledTokens[at] = numNew;
     numComputedTokens[at] = computed;
-    request.numComputedTokens = computed + numNew;
+    request.computedBase = computed + numNew;
     maxOutputTokens[at] = computed + numNew < known ? 0 : 1;
     if (drafting) planDrafts(s, plan, at, request, computed + numNew - known);
     at++;

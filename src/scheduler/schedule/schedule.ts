@@ -46,9 +46,13 @@ export function beginSchedule(s: SchedulerState): Plan {
   const plan = freePlan(s);
   plan.begin(s.step++);
   s.openPlan = plan;
+  // Native code still reads the slots of that plan from this frame, unless it was called since.
+  const { control } = s.core;
+  if (control[Control.numSampled] !== 0 && control[Control.sampledFrame] === plan.frame) s.core.flush();
   if (s.config.kvGroups?.hasStates) s.core.native.beginStep();
   endExpired(s);
   if (s.doomed.length > 0) endDoomed(s);
+  s.steady?.check();
   return plan;
 }
 

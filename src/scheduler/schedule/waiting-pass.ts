@@ -183,7 +183,10 @@ export function enter(
   if (s.connector !== null && !beginLoad(s, plan, request, external, local)) return;
   request.numComputedTokens = computed;
   const hasMore = external.async || computed + numNew < request.numTokens;
-  if (s.config.loadReservation && s.connector !== null && hasMore) s.prefills.add(request);
+  if (s.config.loadReservation && s.connector !== null && hasMore) {
+    request.mayReserve = true;
+    s.prefills.add(request);
+  }
   if (external.async) s.queues.parkLoading(queue, request);
   else enterPlan(s, plan, request, numNew, numBlocks, fresh ? numHits : prefix.numHeld);
 }

@@ -18,6 +18,10 @@ export class Queues {
   readonly skipped: RequestQueue;
   /** In order of admission. Entries may be removed only through this class. */
   readonly running: Request[] = [];
+  /** Requests at the head of `running` that decode steadily; see `Steady`, which writes it. */
+  numSteady = 0;
+  /** One of these has left its place. */
+  steadyMoved = false;
   /** Sessions that wait for input, the longest idle first. Their container is `skipped`. */
   readonly idle = new Set<Request>();
   /** Sessions of `idle` that may have blocks to give. */
@@ -226,8 +230,11 @@ export class Queues {
 
   /** Takes a request out of the container that holds it. Nothing happens if none does. */
   remove(request: Request): void {
-    if (request.container === 'running') this.running.splice(this.running.indexOf(request), 1);
-    else this.removeWaiting(request);
+    if (request.container === 'running') {
+      const at = this.running.indexOf(request);
+      if (at < this.numSteady) this.steadyMoved = true;
+      this.running.splice(at, 1);
+    } else this.removeWaiting(request);
     request.container = null;
   }
 
@@ -240,13 +247,17 @@ export class Queues {
     request.container = null;
   }
 
-  /** Drops the requests from `running` whose `container` is not `running`; the others keep their order. */
-  dropDetached(): void {
+  /**
+   * Drops the requests from `running` whose `container` is not `running`; the others keep their order.
+   * @param from none of those before this index is to be dropped
+   */
+  dropDetached(from = 0): void {
     const running = this.running;
-    let kept = 0;
-    for (let i = 0; i < running.length; i++) {
+    let kept = from;
+    for (let i = from; i < running.length; i++) {
       const request = running[i];
       if (request.container === 'running') running[kept++] = request;
+      else if (i < this.numSteady) this.steadyMoved = true;
     }
     running.length = kept;
   }

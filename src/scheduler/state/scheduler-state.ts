@@ -8,6 +8,7 @@ import { ToldKvEvents } from '../events/told-kv-events.js';
 import { dropsLastHit, numLookaheadTokens, poolTokens, type SchedulerConfig } from '../options/options.js';
 import { NEVER, Plan } from '../plan/plan.js';
 import { StepOutputs } from '../plan/step-outputs.js';
+import type { TakenResult } from '../plan/step-result.js';
 import { AskedGrammars, type GrammarLog } from '../request/ask-grammar.js';
 import { Outstanding, type OutstandingKind } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -107,6 +108,8 @@ export class SchedulerState {
   blocksMoved = false;
   /** With `reportBlocks`: blocks that lost their hashes since the last plan. */
   readonly forgotten = new Set<number>();
+  /** The requests that decode in step; null where the options allow none. */
+  steady: SteadyDecode | null = null;
   pauseMode: 'none' | 'new' | 'all' = 'none';
   step = 0;
   /** The clock as read at the start of the current call, in milliseconds. */
@@ -116,6 +119,11 @@ export class SchedulerState {
    * True: steps are pipelined, as in vLLM's AsyncScheduler, and outputs of steps in flight count as placeholders.
    */
   readonly pipelined: boolean;
+  // The deviations that every step asks about: an object of all of them has another shape in each scheduler.
+  /** The deviation `endOutgrown`. */
+  readonly endsOutgrown: boolean;
+  /** The deviation `finalTokenDelivery`, with a connector that asks for it. */
+  readonly delivers: boolean;
   /** Most draft tokens of a request; 0 without speculative decoding. */
   readonly maxDrafts: number;
   /** See `numLookaheadTokens`. */
@@ -153,6 +161,8 @@ export class SchedulerState {
     this.notesPrefills = config.padDecode || (config.loadReservation && config.connector !== null);
     this.dropLastHit = dropsLastHit(config);
     const { maxModelLen, deviations } = config;
+    this.endsOutgrown = deviations.endOutgrown;
+    this.delivers = deviations.finalTokenDelivery && this.connector?.methods.requiresKvDelivery !== undefined;
     this.slotLimit = deviations.endOutgrown ? Math.min(maxModelLen, poolTokens(config)) : maxModelLen;
     this.queues = new Queues(config.policy);
     this.plans = this.core.frames.map(
@@ -198,6 +208,17 @@ export class SchedulerState {
     this.lastSteps[request.slot] = NEVER;
     this.drafts = grow(this.drafts, (request.slot + 1) * this.maxDrafts);
   }
+}
+
+/** The requests that decode in step, as the passes see them; see `Steady`. */
+export interface SteadyDecode {
+  /** Not 0: requests have stopped with the tokens taken last. */
+  readonly stopped: number;
+  check(): void;
+  plan(plan: Plan): number;
+  breakUpIn(plan: Plan): void;
+  take(plan: Plan, result: TakenResult, outputs: StepOutputs, now: number): number;
+  dropStopped(): void;
 }
 
 /** What KV cache events say of each group. */

@@ -22,8 +22,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   const { tokens, counts, numTokens } = result;
   const { maxDrafts, now } = s;
   const pipelined = s.pipelined === true;
-  const delivers =
-    s.config.deviations.finalTokenDelivery && s.connector?.methods.requiresKvDelivery !== undefined;
+  const delivers = s.delivers === true;
   // Without steps in flight nothing is preempted between a plan and its update, but by a reset, which drops the outputs.
   const awaits = pipelined && s.config.preemptedOutputs === 'await';
   const { requests, numRequests, dropped, numDraftTokens } = plan;
@@ -31,12 +30,13 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   const { control, pending } = s.core;
   s.core.reserve(numTokens);
   const firstRow = s.outputs.length;
-  let row = firstRow;
+  const numSteady = s.steady === null ? 0 : s.steady.take(plan, result, s.outputs, now);
+  let row = firstRow + numSteady;
   let cursor = 2 * control[Control.numPending];
   const goesOn = FinishCode.none;
-  let stopped = 0;
-  let end = 0;
-  for (let i = 0; i < numRequests; i++) {
+  let stopped = s.steady === null ? goesOn : s.steady.stopped;
+  let end = numSteady;
+  for (let i = numSteady; i < numRequests; i++) {
     const request = requests[i];
     const from = end;
     end += counts[i];
@@ -56,12 +56,13 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
     if (maxDrafts > 0 && numDraftTokens[i] > 0 && !isStale) rejectDrafts(s, plan, i, end - from);
 
     const append = APPEND | request.slot;
-    let known = request.numTokens;
+    // Of a request behind a steady decode this is the count itself.
+    let known = request.tokensBase;
     let next = from;
     let reason: FinishCode = goesOn;
     do {
       const token = tokens[next++];
-      request.numTokens = ++known;
+      request.tokensBase = ++known;
       pending[cursor] = append;
       pending[cursor + 1] = token;
       cursor += 2;
@@ -75,14 +76,16 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
     finishReasons[row++] = reason;
   }
   s.outputs.length = row;
-  s.counters.generationTokens += (cursor >> 1) - control[Control.numPending];
+  s.counters.generationTokens += numSteady + (cursor >> 1) - control[Control.numPending];
   control[Control.numPending] = cursor >> 1;
   publishSettled(s, plan);
   if (plan.sentBack.length > 0) preemptSentBack(s, plan);
   // As in vLLM, drafts that a grammar refused do not count as proposed.
   s.counters.specDraftTokens -= plan.numInvalidDrafts;
   if (s.structured.size > 0) stopped |= acceptTokens(s, firstRow);
-  if (stopped !== 0) endStopped(s, firstRow);
+  if (stopped === goesOn) return;
+  endStopped(s, firstRow);
+  s.steady?.dropStopped();
 }
 
 /**
@@ -156,14 +159,17 @@ function acceptTokens(s: SchedulerState, firstRow: number): number {
 /** Ends the requests that stopped, in batch order. A session goes on if only the answer to a chunk has ended. */
 function endStopped(s: SchedulerState, firstRow: number): void {
   const { requests, finishReasons, length } = s.outputs;
+  let first = -1;
   for (let row = firstRow; row < length; row++) {
     const reason = finishReasons[row] as FinishCode;
-    const request = requests[row];
     if (reason === FinishCode.none) continue;
+    const request = requests[row];
+    if (first < 0) first = row - firstRow;
     if (reason !== FinishCode.error && continueSession(s, request)) s.outputs.markContinued(row);
     else finishDetached(s, request, reason);
   }
-  s.queues.dropDetached();
+  // Without steps in flight the rows stand in the order of `running`, so the first that stopped stands no further in front.
+  s.queues.dropDetached(s.pipelined ? 0 : first);
 }
 
 /**
@@ -225,5 +231,5 @@ function publishSettled(s: SchedulerState, plan: Plan): void {
     s.core.push(PendingOp.publish, request.slot, settled);
     request.nextPublish = (Math.floor(settled / size) + 1) * size;
   }
-  plan.settled.length = 0;
+  if (plan.settled.length > 0) plan.settled.length = 0;
 }

@@ -100,8 +100,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F59',
     file: 'src/scheduler/state/queues.ts',
-    find: "if (request.container === 'running') this.running.splice(this.running.indexOf(request), 1);",
-    replace: "if (request.status === 'RUNNING') this.running.splice(this.running.indexOf(request), 1);",
+    find: "    if (request.container === 'running') {\n      const at",
+    replace: "    if (request.status === 'RUNNING') {\n      const at",
     also: [
       {
         file: 'src/scheduler/life/finish.ts',

@@ -17,7 +17,7 @@ export function drawSetup(seed: number): Setup {
   const borrower = drawBorrower(new Rng(seed, 'borrower'), 1 / 8);
   if (borrower !== null)
     Object.assign(workload.weights, { abortAll: 0.2, zombie: borrower.errs > 0 ? 1 : 0 });
-  const setup: Setup = { seed, scheduler, connector, borrower, faults, workload };
+  const setup: Setup = { seed, scheduler, connector, borrower, tells: true, faults, workload };
   const hasFocus = drawFocus(setup, new Rng(seed, 'focus'));
   drawTimeouts(scheduler, workload, [30, 250], new Rng(seed, 'timeouts'));
   const groups = new Rng(seed, 'groups');
@@ -28,9 +28,23 @@ export function drawSetup(seed: number): Setup {
   drawRules(scheduler, new Rng(seed, 'rules'));
   if (!hasFocus) drawDroppedTails(setup, new Rng(seed, 'tails'));
   if (!hasFocus) drawLastAsks(setup, new Rng(seed, 'last asks'));
+  if (!hasFocus && !hasGroups) drawDecodes(setup, new Rng(seed, 'decodes'));
   // The auditor does not know exactly whom a lost block ends.
   if (scheduler.loadFailurePolicy !== 'recompute') faults.blockLost = 0;
   return setup;
+}
+
+/** Now and then a run in which long answers are decoded, so that steps are repeated (`scheduler/steady`). */
+function drawDecodes(setup: Setup, rng: Rng): void {
+  if (!rng.chance(1 / 4)) return;
+  Object.assign(setup, { connector: null, borrower: null, tells: false });
+  const plain = { pipelineDepth: 1, numSpeculativeTokens: 0, draftSlots: 0, padDecode: false };
+  Object.assign(setup.scheduler, plain, {
+    maxModelLen: (setup.scheduler.maxModelLen ?? 0) + rng.between(20, 60),
+  });
+  const { weights } = setup.workload;
+  Object.assign(weights, { add: 4, chunk: Math.min(weights.chunk, 2), abortAll: 0, zombie: 0 });
+  setup.workload.mostTokens = rng.between(10, 40);
 }
 
 function drawOptions(rng: Rng): Setup['scheduler'] {

@@ -38,6 +38,8 @@ export interface Setup {
   scheduler: Omit<SchedulerOptions, 'now' | 'connector'>;
   connector: ConnectorShape | null;
   borrower: BorrowerShape | null;
+  /** Whether somebody reads the events of the prefix cache, which a repeated step does not tell. */
+  tells: boolean;
   /** Probability of each fault where it can happen. */
   faults: Record<Fault, number>;
   workload: Workload;

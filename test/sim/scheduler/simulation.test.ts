@@ -26,6 +26,7 @@ const WANTED = [
   ...['failedLoads', 'loadTimeouts', 'quarantines', 'loadsReclaimed', 'evictions'],
   ...['sessionChunks', 'sessionsReclaimed', 'streamingInputTimeouts', 'grammarTimeouts', 'grammarRejections'],
   ...['queueTimeouts', 'requestTimeouts'],
+  ...['steadyEntries', 'repeatedSteps'],
   ...['chunk-unknown', 'chunk-not-resumable', 'chunk-after-end', 'duplicate-end', 'grammar-failed'],
   ...['stop', 'length', 'abort', 'error'],
   ...['stale-handle', 'duplicate-completion', 'live-completion', 'wrong-owner', 'invalid-block'],

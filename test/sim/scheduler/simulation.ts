@@ -31,6 +31,8 @@ export class Simulation {
   /** Incarnations that were offered a load, and how often each was asked about. */
   readonly #offered = new Set<number>();
   readonly #asked = new Map<number, number>();
+  /** Entries of plans that decoded in step, and plans that were repeated. */
+  readonly #steady = { steadyEntries: 0, repeatedSteps: 0 };
   readonly #chance: Dice<Setup, Fault>;
 
   constructor(setup: Setup) {
@@ -44,6 +46,7 @@ export class Simulation {
     this.world = new World({
       ...{ scheduler, connector, decisions: this.#decisions(), hooks },
       borrower: borrower === null ? null : { shape: borrower, ...chance },
+      tells: setup.tells,
     });
     this.world.timing = ({ numBlocks, direction }) => {
       const rng = this.#chance.rng('fabric');
@@ -79,7 +82,7 @@ export class Simulation {
 
   get tally(): Tally {
     const { anomalies, finished, ...stats } = this.world.scheduler.stats();
-    const all: Tally = { ...this.#chance.tally };
+    const all: Tally = { ...this.#chance.tally, ...this.#steady };
     for (const [name, value] of Object.entries({ ...stats, ...anomalies, ...finished })) {
       if (typeof value === 'number') all[name] = value;
     }
@@ -221,10 +224,12 @@ export class Simulation {
     }
     const rng = this.#chance.rng('executor');
     const whole = this.#chance.strikes('stepFails', rng);
-    world.schedule(
+    const plan = world.schedule(
       () => whole || this.#chance.strikes('rowFails', rng),
       (holdings) => this.#losses(holdings),
     );
+    this.#steady.steadyEntries += plan.numSteady;
+    if (plan.repeats > 0) this.#steady.repeatedSteps++;
   }
 
   /** Blocks that the device loses with a step. */

@@ -33,6 +33,7 @@ export interface WorldOptions {
   decisions?: Decisions;
   hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
   borrower?: BorrowingOptions | null;
+  tells?: boolean;
 }
 
 /** Which blocks of those that a step reads or writes the device loses. */
@@ -52,8 +53,7 @@ export class World {
   readonly connector: SimConnector | null;
   readonly memory: Memory;
   readonly borrowing: Borrowing | null;
-  /** Reads the events of the prefix cache. */
-  readonly index: IndexReader;
+  readonly index: IndexReader | null;
   readonly texts = new Map<number, Text>();
   /** Plans that were dispatched, by step. */
   readonly plans = new Map<number, Plan>();
@@ -69,7 +69,7 @@ export class World {
   #isFencing = false;
   readonly #views = new PlanViews();
 
-  constructor({ scheduler, connector, decisions, hooks, borrower = null }: WorldOptions) {
+  constructor({ scheduler, connector, decisions, hooks, borrower = null, tells = true }: WorldOptions) {
     this.connector =
       connector === null || decisions === undefined
         ? null
@@ -78,9 +78,9 @@ export class World {
     const wrong = (what: string) => {
       this.#wrong ??= what;
     };
-    this.index = new IndexReader(wrong);
-    const kvEvents = this.index.sink;
+    this.index = tells ? new IndexReader(wrong) : null;
     this.borrowing = borrower === null ? null : new Borrowing(this, borrower);
+    const kvEvents = this.index?.sink ?? null;
     const lends = this.borrowing === null ? {} : { borrower: this.borrowing.adapter };
     this.scheduler = new Scheduler({ ...scheduler, ...extra, ...lends, kvEvents, now: () => this.now });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
@@ -131,7 +131,7 @@ export class World {
   add(asked: Asked, more: Partial<RequestInput> = {}, grammar: SimGrammar | null = null): number | string {
     const { id, prompt, maxTokens, salt, adapter } = asked;
     const input: RequestInput = { ...inputOf(asked), ...more };
-    if (asked.isSession) this.index.audit.hasSessions = true;
+    if (asked.isSession && this.index !== null) this.index.audit.hasSessions = true;
     if (grammar !== null) input.grammar = grammar;
     this.#begin(false);
     let outcome: number | string;
@@ -295,7 +295,7 @@ export class World {
     this.borrowing?.planned();
     const facts = this.#observer.plan(plan);
     this.note(`schedule: step ${plan.step}, ${describePlan(facts, (handle) => this.name(handle))}`);
-    this.index.check(this.scheduler);
+    this.index?.check(this.scheduler);
     const sight = this.#sight();
     this.auditor.unannounced(sight);
     this.auditor.steps.planned(facts);

@@ -1,0 +1,197 @@
+import { takeInt32Array } from '../../base/arrays.js';
+import { channels } from '../../base/channels.js';
+import { Control } from '../../core/core.js';
+import type { Plan } from '../plan/plan.js';
+import type { StepOutputs } from '../plan/step-outputs.js';
+import type { StepResult } from '../plan/step-result.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+import { MOST_TICKS, type Steady } from './steady.js';
+
+/** What repeated steps need of the public calls of their scheduler; `SchedulerCalls` has it. */
+interface Calls {
+  readonly state: SchedulerState;
+  readonly gate: { checkFree(): void; during<T>(act: () => T): T; change<T>(act: () => T): T };
+  readonly aborts: { readonly size: number };
+  readClock(): void;
+}
+
+/** Steps that need no rule, for who makes steps by the rules otherwise. */
+export interface RepeatedSteps {
+  /** Another call comes in: no step is repeated until `begin` says so again. */
+  end(): void;
+  /** Looks, behind the update of a plan by the rules, whether the next step may be a repeated one. */
+  begin(plan: Plan): void;
+  /** @returns the next plan; null if the rules have to make it, with nothing changed */
+  plan(): Plan | null;
+  /** @returns the rows of a plan that `plan` made; null if the rules have to take the result, with nothing changed */
+  take(plan: Plan, result: StepResult): StepOutputs | null;
+}
+
+/** Whether the options allow steps that are repeated: nobody is asked, told or shown anything in a plain step. */
+export function mayRepeat({ config, connector, kvEvents, core }: SchedulerState): boolean {
+  const { log, strict, reportBlocks } = config;
+  return (
+    connector === null &&
+    kvEvents === null &&
+    core.backend.name === 'host' &&
+    log === null &&
+    !strict &&
+    !reportBlocks
+  );
+}
+
+/**
+ * Repeats steps while nothing happens but that every running request gets its next token: the plan is then the last one,
+ * one token further, and of an update only the tokens are new. Any other call of the scheduler ends it, and so does a
+ * step in which something has to be decided: the rules make that one.
+ */
+export class Repeat implements RepeatedSteps {
+  readonly #calls: Calls;
+  readonly #s: SchedulerState;
+  readonly #steady: Steady;
+  /** Names the repeated steps under way, and the plans whose every field is right for them; 0 = none are under way. */
+  #run = 0;
+  #lastRun = 0;
+  /** The first tick in whose update a rule has to look at a request. */
+  #nextDue = 0;
+  /** The plan that is being made. */
+  #plan: Plan;
+  // The arrays of the last result, and the checked views of them: an executor may use its arrays again.
+  #tokens: Int32Array | null = null;
+  #counts: Int32Array | null = null;
+  #tokensView: Int32Array = new Int32Array(0);
+  #countsView: Int32Array = new Int32Array(0);
+  readonly #takeBlocks = (): void => {
+    const { size } = this.#steady;
+    const taken = this.#s.core.native.run(this.#plan.frame, 0, size);
+    if (taken !== size) throw new Error(`a repeated step found blocks for ${taken} of its ${size} entries`);
+  };
+  readonly #readClock = (): void => this.#calls.readClock();
+
+  constructor(calls: Calls, steady: Steady) {
+    this.#calls = calls;
+    this.#s = calls.state;
+    this.#steady = steady;
+    this.#plan = this.#s.plans[0];
+  }
+
+  end(): void {
+    this.#run = 0;
+  }
+
+  begin(plan: Plan): void {
+    const s = this.#s;
+    const { running } = s.queues;
+    const count = plan.numSteady;
+    if (count === 0 || count !== running.length || count !== plan.numRequests) return;
+    if (count !== s.outputs.length || this.#hasNews() || this.#mayAdmit()) return;
+    if (this.#findNextDue()) this.#run = ++this.#lastRun;
+  }
+
+  plan(): Plan | null {
+    if (this.#run === 0) return null;
+    const s = this.#s;
+    const { control } = s.core;
+    const { size, clock, slots } = this.#steady;
+    // No entry takes more than one block.
+    if (s.inFlight.length > 0 || control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
+    if (this.#calls.aborts.size > 0 || channels.step.hasSubscribers) return null;
+    this.#calls.gate.checkFree();
+    if (s.deadlines.size > 0) {
+      this.#calls.gate.during(this.#readClock);
+      if (s.deadlines.next <= s.now || this.#run === 0) return null;
+    }
+    const [first, second] = s.plans;
+    const plan = first.step === s.step - 1 ? second : first;
+    if (plan.repeats !== this.#run) {
+      plan.begin(s.step);
+      plan.repeats = this.#run;
+      this.#steady.fill(plan);
+      plan.numSteady = size;
+      plan.numRequests = size;
+      plan.totalTokens = size;
+    }
+    this.#plan = plan;
+    clock.planned++;
+    this.#steady.lastStep = s.step;
+    control[Control.numSteady] = size;
+    control[Control.headSlot] = slots[0];
+    this.#calls.gate.change(this.#takeBlocks);
+    plan.step = s.step++;
+    plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
+    plan.awaitsUpdate = true;
+    plan.inFlight = true;
+    s.inFlight.push(plan);
+    s.numScheduledPlans++;
+    s.blocksMoved = false;
+    return plan;
+  }
+
+  take(plan: Plan, result: StepResult): StepOutputs | null {
+    const s = this.#s;
+    if (this.#run === 0 || s.inFlight[0] !== plan || plan.repeats !== this.#run) return null;
+    if (typeof result !== 'object' || result === null) return null;
+    const { tokens, counts, errors } = result;
+    if (tokens === undefined || counts === undefined || errors !== undefined) return null;
+    if (tokens !== this.#tokens) {
+      this.#tokensView = takeInt32Array('tokens', tokens);
+      this.#tokens = tokens;
+    }
+    if (counts !== this.#counts) {
+      this.#countsView = takeInt32Array('counts', counts);
+      this.#counts = counts;
+    }
+    // To read the result may have called back.
+    if (plan.repeats !== this.#run || s.inFlight[0] !== plan || this.#calls.aborts.size > 0) return null;
+    this.#calls.gate.checkFree();
+    if (!this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
+    plan.inFlight = false;
+    plan.awaitsUpdate = false;
+    s.inFlight.pop();
+    s.counters.generationTokens += plan.numRequests;
+    s.outputs.tokens = this.#tokensView;
+    return s.outputs;
+  }
+
+  /** Finds the first tick in whose update a rule has to look at a request. @returns whether that is not the next one */
+  #findNextDue(): boolean {
+    const { size, dueAt, clock, isBroken } = this.#steady;
+    this.#nextDue = MOST_TICKS;
+    for (let i = 0; i < size; i++) if (dueAt[i] < this.#nextDue) this.#nextDue = dueAt[i];
+    return !isBroken && this.#nextDue > clock.sampled + 1;
+  }
+
+  /** Takes one token of each entry. @returns false if a rule has to look at one, with nothing changed */
+  #takeTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
+    const { size: count, clock, ends } = this.#steady;
+    if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;
+    const { sampled, control } = this.#s.core;
+    // Not 0: an entry brings another number of tokens, what is no token, or the end of its text.
+    let others = 0;
+    for (let i = 0; i < count; i++) {
+      const token = tokens[i];
+      others |= (counts[i] ^ 1) | ((token | (token + 1)) >>> 31) | (token === ends[i] ? 1 : 0);
+      sampled[i] = token;
+    }
+    if (others !== 0) return false;
+    control[Control.sampledFrame] = plan.frame;
+    control[Control.numSampled] = count;
+    clock.sampled++;
+    return true;
+  }
+
+  /** Whether the next plan or update has something to tell, or a grammar to ask. */
+  #hasNews(): boolean {
+    const { finishedIds, unreported, doomed, resetVictims, fencedFrees, continued, structured } = this.#s;
+    const lists = finishedIds.length + unreported.length + doomed.length + resetVictims.length;
+    return (
+      lists + fencedFrees.length + continued.length + structured.size > 0 || this.#s.pauseMode !== 'none'
+    );
+  }
+
+  /** Whether somebody waits and finds a seat. */
+  #mayAdmit(): boolean {
+    const { queues, config } = this.#s;
+    return queues.running.length < config.maxNumSeqs && queues.nextQueue() !== null;
+  }
+}

@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest';
+import { share } from '../../support/share.js';
+import { type TwinOptions, Twins } from './twins.js';
+
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(40, 300, 3000));
+const EVENTS = 400;
+
+/** Where there is room for long answers, and little happens but decodes. */
+const ROOMY = { numBlocks: 200, maxNumSeqs: 8, maxNumBatchedTokens: 64, maxModelLen: 120 };
+const KINDS: Record<string, TwinOptions> = {
+  'under pressure': {},
+  'that are never read': { readEvery: EVENTS },
+  'that are read often': { readEvery: 10 },
+  'with sessions, grammars and adapters': { converses: true },
+  'with room for all': { options: ROOMY },
+  'with room for all, and sessions': { options: ROOMY, converses: true },
+  'with few seats': { options: { ...ROOMY, maxNumSeqs: 2 } },
+  'with fewer tokens than seats': { options: { ...ROOMY, maxNumBatchedTokens: 5 } },
+  'by the rules of August': { options: { like: '017e9f444' } },
+};
+
+// Pinned by: each condition of `Steady` and `Repeat`.
+describe.each(Object.entries(KINDS))('F63 twins %s, one without a steady decode', (_, options) => {
+  it(`say the same in ${SEEDS} lives`, () => {
+    let numSteady = 0;
+    let numRepeated = 0;
+    for (let seed = 0; seed < SEEDS; seed++) {
+      const twins = new Twins(seed, options);
+      expect([seed, twins.run(EVENTS)]).toEqual([seed, null]);
+      numSteady += twins.numSteady;
+      numRepeated += twins.numRepeated;
+    }
+    // Without these the twins would prove nothing.
+    expect(numSteady).toBeGreaterThan(10 * SEEDS);
+    expect(numRepeated).toBeGreaterThan(SEEDS);
+  });
+});

@@ -1,0 +1,122 @@
+import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import { Request } from '../../../src/scheduler/request/request.js';
+import { describePlan } from '../../support/driver.js';
+import { Life } from '../random-life.js';
+
+/** Everything that a scheduler has said in its life so far, and its steps that were a steady decode's in part or whole. */
+interface Record {
+  readonly life: Life;
+  readonly said: string[];
+  numSteady: number;
+  numRepeated: number;
+}
+
+/** How twins live: what is drawn besides, and how often their states are read. */
+export interface TwinOptions {
+  options?: Partial<SchedulerOptions>;
+  converses?: boolean;
+  /** Their states are read after so many events; to read makes native code take what waits for it. */
+  readEvery?: number;
+}
+
+/**
+ * Two schedulers that live the same random life, one of them without a steady decode: after each event their plans and
+ * outputs must be the same, and now and then everything that can be read of them.
+ */
+export class Twins {
+  readonly #records: readonly [Record, Record];
+  readonly #readEvery: number;
+  /** Their common clock: a repeated step does not read it. */
+  #now = 0;
+
+  constructor(seed: number, { options = {}, converses = false, readEvery = 50 }: TwinOptions = {}) {
+    const now = () => this.#now;
+    const plain = { pipelineDepth: 1 as const, numSpeculativeTokens: 0, now, ...options };
+    this.#records = [true, false].map((steadyDecode) =>
+      recorded(new Life(seed, { ...plain, steadyDecode }, converses)),
+    ) as [Record, Record];
+    this.#readEvery = readEvery;
+  }
+
+  /** Entries of plans that a steady decode has made. */
+  get numSteady(): number {
+    return this.#records[0].numSteady;
+  }
+
+  /** Plans that were repeated. */
+  get numRepeated(): number {
+    return this.#records[0].numRepeated;
+  }
+
+  /** @returns the first difference; null if there was none */
+  run(events: number): string | null {
+    for (let i = 0; i <= events; i++) {
+      this.#now = i;
+      for (const { life } of this.#records) i < events ? life.event() : life.drain();
+      const difference = this.#compare(i % this.#readEvery === 0 || i === events);
+      if (difference !== null) return `event ${i}: ${difference}`;
+    }
+    return this.#records[1].numSteady === 0 ? null : 'the twin without a steady decode has one';
+  }
+
+  #compare(isRead: boolean): string | null {
+    const [a, b] = this.#records.map(({ life, said }) => [...said.splice(0), ...(isRead ? read(life) : [])]);
+    const at = a.findIndex((line, i) => line !== b[i]);
+    if (at >= 0) return `${a[at]}\n  but without a steady decode ${b[at]}`;
+    return a.length === b.length ? null : `without a steady decode there is more: ${b[a.length]}`;
+  }
+}
+
+/** Notes each plan and each update of a life. */
+function recorded(life: Life): Record {
+  const record: Record = { life, said: [], numSteady: 0, numRepeated: 0 };
+  const { driver } = life;
+  const { schedule, update, failStep } = driver;
+  driver.schedule = (fails) => {
+    const plan = schedule.call(driver, fails);
+    record.numSteady += plan.numSteady;
+    if (plan.repeats > 0) record.numRepeated++;
+    record.said.push(describePlan(plan));
+    return plan;
+  };
+  driver.update = (empty) => {
+    const outputs = update.call(driver, empty);
+    const requests = outputs.requests.slice(0, outputs.length);
+    const stops = requests.map(({ stopReason, numTokens, numComputedTokens, firstTokenAt }) => [
+      ...[stopReason, numTokens, numComputedTokens, firstTokenAt],
+    ]);
+    record.said.push(JSON.stringify(['update', driver.last, stops]));
+    return outputs;
+  };
+  driver.failStep = () => {
+    const outputs = failStep.call(driver);
+    record.said.push(JSON.stringify(['failed', driver.last]));
+    return outputs;
+  };
+  return record;
+}
+
+/** Everything that can be read of a scheduler. */
+function read({ driver }: Life): string[] {
+  const { scheduler } = driver;
+  scheduler.verify();
+  const { requests, ...places } = scheduler.inspect();
+  return [
+    JSON.stringify(places, factsOf),
+    ...requests.map((request) => JSON.stringify(request, factsOf)),
+    JSON.stringify(scheduler.stats()),
+    ...requests.map(({ slot }) => JSON.stringify([...scheduler.core.tokens(slot)])),
+    String(scheduler.core.native.digest()),
+  ];
+}
+
+/** Fields of a request that say how it is counted, or link it to others. */
+const HOW = ['tokensBase', 'computedBase', 'clock', 'prev', 'next', 'heapIndex', 'deadlineIndex'];
+
+/** For JSON: of a request what it is, and not how it is counted. */
+function factsOf(_key: string, value: unknown): unknown {
+  if (!(value instanceof Request)) return value;
+  const { numTokens, numComputedTokens } = value;
+  const fields = Object.entries(value).filter(([name]) => !HOW.includes(name));
+  return { numTokens, numComputedTokens, ...Object.fromEntries(fields) };
+}

@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import { share } from '../support/share.js';
+import { ENGINE_LOOP } from './engine/run.js';
+import { SCHEDULER_LOOP } from './scheduler/run.js';
+
+const SEEDS = share(5, 40, 500);
+const STEPS = 1000;
+
+/** One life, with or without a steady decode: its last words, and everything that was counted. */
+async function live(loop: 'scheduler' | 'engine', seed: number, steadyDecode: boolean) {
+  const life = loop === 'scheduler' ? schedulerLife(seed, steadyDecode) : engineLife(seed, steadyDecode);
+  try {
+    await life.run(STEPS);
+    const { steadyEntries = 0, repeatedSteps = 0, ...tally } = life.tally;
+    return { said: [...life.journal], tally, numSteady: steadyEntries + repeatedSteps };
+  } finally {
+    life.dispose();
+  }
+}
+
+function schedulerLife(seed: number, steadyDecode: boolean) {
+  const setup = SCHEDULER_LOOP.draw(seed);
+  return SCHEDULER_LOOP.live({ ...setup, scheduler: { ...setup.scheduler, steadyDecode } });
+}
+
+function engineLife(seed: number, steadyDecode: boolean) {
+  const setup = ENGINE_LOOP.draw(seed);
+  return ENGINE_LOOP.live({ ...setup, engine: { ...setup.engine, steadyDecode } });
+}
+
+/** The next seed from this one on whose options allow a steady decode. */
+function nextSteady(loop: 'scheduler' | 'engine', seed: number): number {
+  const options = loop === 'scheduler' ? SCHEDULER_LOOP.draw(seed).scheduler : ENGINE_LOOP.draw(seed).engine;
+  const { pipelineDepth, numSpeculativeTokens, kvGroups, padDecode } = options;
+  const isPlain = pipelineDepth === 1 && !numSpeculativeTokens && !padDecode && (kvGroups ?? null) === null;
+  return isPlain ? seed : nextSteady(loop, seed + 1);
+}
+
+describe.each(['scheduler', 'engine'] as const)('F63 simulated twins: %s', (loop) => {
+  it(`say the same with and without a steady decode, in ${SEEDS} lives`, async () => {
+    let numSteady = 0;
+    let seed = 50_000;
+    for (let lives = 0; lives < SEEDS; lives++) {
+      seed = nextSteady(loop, seed + 1);
+      const [on, off] = [await live(loop, seed, true), await live(loop, seed, false)];
+      expect([seed, on.said, on.tally]).toEqual([seed, off.said, off.tally]);
+      expect(off.numSteady).toBe(0);
+      numSteady += on.numSteady;
+    }
+    if (loop === 'scheduler') expect(numSteady).toBeGreaterThan(10 * SEEDS);
+  });
+});

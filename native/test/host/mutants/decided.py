@@ -115,8 +115,8 @@ MUTANTS = [
         ('what loads first is published', 'config_.caching && !(admission.flags & kLoadsFirst)', 'config_.caching'),
     ]),
     ('decided', 'host/log/fact_log.h', [
-        ('a log that nobody wrote down', '{ return apply_log(log, words); }',
-         '{\n    const bool recording = std::exchange(recording_, false);\n    const Results results = apply_log(log, words);\n    recording_ = recording;\n    return results;\n  }'),
+        ('a log that nobody wrote down', '{\n    ref_changes_ += 1;\n    return apply_log(log, words);\n  }',
+         '{\n    ref_changes_ += 1;\n    const bool recording = std::exchange(recording_, false);\n    const Results results = apply_log(log, words);\n    recording_ = recording;\n    return results;\n  }'),
     ]),
     ('decided', 'host/mirror/mirror.cc', [
         ('facts pass a digest that waits', 'digest_state_ == Digest::kWaiting || waiting_words() > limit',

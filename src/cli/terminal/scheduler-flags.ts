@@ -26,7 +26,6 @@ type FlagKey = Exclude<
   | 'kvGroups'
   | 'hashBlockSize'
   | 'reportBlocks'
-  | 'steadyDecode'
   | 'backend'
   | 'authority'
   | 'device'
@@ -57,6 +56,7 @@ const FLAGS: readonly SchedulerFlag[] = [
   },
   { key: 'enablePrefixCaching', help: 'share KV blocks between prompts that begin alike' },
   { key: 'policy', help: 'order in which requests are admitted', choices: ['fcfs', 'priority'] },
+  { key: 'steadyDecode', help: 'count requests that decode in step together' },
   { key: 'enableChunkedPrefill', help: 'compute a long prompt in several steps' },
   { key: 'longPrefillTokenThreshold', help: 'most prompt tokens of one request in a step; 0 is no limit' },
   {

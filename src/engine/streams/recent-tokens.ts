@@ -58,7 +58,7 @@ export class RecentTokens {
    * What is left to do for the last step, in the order of its rows: a row number for a row that was not taken, and -1 - c for column c
    * whose stream is awaited.
    */
-  left = new Int32Array(COLUMNS);
+  left: Int32Array = new Int32Array(COLUMNS);
   numLeft = 0;
 
   /**

@@ -36,7 +36,7 @@ export class Crowd {
     const controller = new AbortController();
     const text = textOf(wish, stage.limits);
     const grammar = wish.hasGrammar
-      ? new SimGrammar(stage, 17, stage.now + stage.rng('clients').below(60))
+      ? new SimGrammar(stage, 17, stage.now + readyIn(stage.rng('clients')))
       : undefined;
     const { id, prompt, maxTokens, minTokens, salt, adapter, priority, stopTokenIds, eosTokenId } = wish;
     let client: Client;
@@ -199,4 +199,9 @@ export class Crowd {
     this.#stage.engine.abort(submitting.id, reason);
     return true;
   }
+}
+
+/** Milliseconds until a grammar is compiled, now and then more than its deadline allows. */
+function readyIn(rng: Rng): number {
+  return rng.below(60) * rng.pick([1, 1, 10]);
 }

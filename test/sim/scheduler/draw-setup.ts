@@ -36,7 +36,7 @@ export function drawSetup(seed: number): Setup {
 
 /** Now and then a run in which long answers are decoded, so that steps are repeated (`scheduler/steady`). */
 function drawDecodes(setup: Setup, rng: Rng): void {
-  if (!rng.chance(1 / 4)) return;
+  if (!rng.chance(1 / 6)) return;
   Object.assign(setup, { connector: null, borrower: null, tells: false });
   const plain = { pipelineDepth: 1, numSpeculativeTokens: 0, draftSlots: 0, padDecode: false };
   Object.assign(setup.scheduler, plain, {

@@ -33,7 +33,7 @@ export function takeOutputsOptions(options: unknown): number {
  * Each reader gets everything that comes after it was made, at its own pace. Readers of single requests get theirs besides. The outputs end
  * when the engine is disposed, behind the ends of its requests.
  */
-export class OutputsReader implements AsyncIterableIterator<EngineOutputs, undefined>, AsyncDisposable {
+export class OutputsReader implements AsyncIterableIterator<EngineOutputs>, AsyncDisposable {
   readonly #feed: OutputsFeed;
 
   /** @internal */

@@ -3,6 +3,7 @@ import { BlockstepError, type Engine, type EngineOutputs } from '../../src/index
 import type { Choice } from '../../src/serve/reply/choice.js';
 import { Choices } from '../../src/serve/reply/choices.js';
 import { settled } from '../support/engine-bench.js';
+import { withMistakes } from '../support/waiting.js';
 
 type Item = readonly (readonly [id: string, ends: boolean])[];
 
@@ -79,11 +80,7 @@ describe('the choices of a server', () => {
   });
 
   it('lose nothing by a mistake of another one', async () => {
-    const mistakes: unknown[] = [];
-    const hear = (error: unknown) => mistakes.push(error);
-    const before = process.listeners('uncaughtException');
-    process.removeAllListeners('uncaughtException').on('uncaughtException', hear);
-    try {
+    await withMistakes(async (mistakes) => {
       const wrong = new Error('mistake');
       const choices = new Choices(
         engineOf([
@@ -102,9 +99,6 @@ describe('the choices of a server', () => {
       await settled();
       await new Promise((resolve) => setImmediate(resolve));
       expect([taken, mistakes]).toEqual([[1], [wrong]]);
-    } finally {
-      process.off('uncaughtException', hear);
-      for (const listener of before) process.on('uncaughtException', listener);
-    }
+    });
   });
 });

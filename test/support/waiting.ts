@@ -25,3 +25,20 @@ export async function until(
     await pause(Math.max(1, now - begin));
   }
 }
+
+/**
+ * Collects what is thrown where nobody catches it, while `act` runs.
+ * @param act is given the list, which grows
+ */
+export async function withMistakes(act: (mistakes: readonly unknown[]) => Promise<void>): Promise<void> {
+  const mistakes: unknown[] = [];
+  const hear = (error: unknown) => mistakes.push(error);
+  const before = process.listeners('uncaughtException');
+  process.removeAllListeners('uncaughtException').on('uncaughtException', hear);
+  try {
+    await act(mistakes);
+  } finally {
+    process.off('uncaughtException', hear);
+    for (const listener of before) process.on('uncaughtException', listener);
+  }
+}

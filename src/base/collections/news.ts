@@ -33,13 +33,17 @@ export class News {
       try {
         heard.listener?.();
       } catch (error) {
-        // It is a mistake of this listener's alone: it is thrown where nobody's work is lost.
-        queueMicrotask(() => {
-          throw error;
-        });
+        throwApart(error);
       }
     }
     told.length = 0;
     this.#spare = told;
   };
+}
+
+/** Throws the mistake of one listener where it costs nobody else anything: in a microtask of its own. */
+export function throwApart(error: unknown): void {
+  queueMicrotask(() => {
+    throw error;
+  });
 }

@@ -55,20 +55,9 @@ export class OutputsFeed implements Heard {
     waiter(this.next());
   };
 
-  /** Adds a row with one token. */
-  add(request: OutputRequest, token: number): void {
-    this.#fresh.add(request, token);
-  }
-
-  /** See `OutputRows.addAll`. */
-  addAll(
-    request: OutputRequest,
-    source: Int32Array,
-    from: number,
-    count: number,
-    extras: readonly unknown[] | null,
-  ): void {
-    this.#fresh.addAll(request, source, from, count, extras);
+  /** The rows of the reader's next item, to add tokens to; it is told of them by `tell`. */
+  get rows(): OutputRows {
+    return this.#fresh;
   }
 
   /** Adds the end of a request, or of an answer. */

@@ -107,12 +107,12 @@ export class RecentTokens {
   }
 
   /** Hands a feed the tokens that the last `write` took. */
-  feed(feed: OutputsFeed): void {
+  feed({ rows: fresh }: OutputsFeed): void {
     const place = placeOf(this.#step - 1);
     const tokens = this.#tokens;
     const rows = this.#rows;
     const columns = this.#columns;
-    for (let i = 0; i < rows.length; i++) feed.add(rows[i], tokens[groupOf(columns[i]) + place]);
+    for (let i = 0; i < rows.length; i++) fresh.add(rows[i], tokens[groupOf(columns[i]) + place]);
   }
 
   /** The stream of a column; null: it has ended. */

@@ -110,7 +110,7 @@ export class StreamBuffer implements ColumnOwner {
     this.pull();
     this.#made.append(source, from, count, extras);
     this.#totals.bufferedTokens += count;
-    for (const feed of this.#totals.feeds) feed.addAll(this.request, source, from, count, extras);
+    for (const feed of this.#totals.feeds) feed.rows.addAll(this.request, source, from, count, extras);
   }
 
   /** Makes a function the reader. It is told at once of what has come already. */

@@ -8,7 +8,7 @@ import type { Request, TakenRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
-import { mayRepeat, Repeat, type RepeatedSteps } from '../steady/repeat.js';
+import { mayRepeat, Repeat } from '../steady/repeat.js';
 import { maySteady, Steady } from '../steady/steady.js';
 import { Aborts } from './aborts.js';
 import { CallGate } from './call-gate.js';
@@ -24,7 +24,7 @@ export class SchedulerCalls {
   readonly log: LogWriter | null;
   readonly aborts = new Aborts(this);
   /** Steps that need no rule; null where the options allow none. */
-  readonly repeat: RepeatedSteps | null;
+  readonly repeat: Repeat | null;
 
   /** Called with a new request whose fields are good. To refuse the request it throws. */
   admitNew: (request: TakenRequest) => void = () => {};

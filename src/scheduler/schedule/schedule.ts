@@ -87,12 +87,8 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
     s.releasedHandles = [];
   }
   if (s.resetVictims.length > 0) noteResetVictims(s, plan);
-  plan.awaitsUpdate = true;
-  if (plan.totalTokens > 0) {
-    s.numScheduledPlans++;
-    plan.inFlight = true;
-    s.inFlight.push(plan);
-  }
+  if (plan.totalTokens > 0) s.putInFlight(plan);
+  else plan.awaitsUpdate = true;
   s.openPlan = null;
   if (s.config.reportBlocks) reportBlocks(s, plan);
   if (s.connector !== null) askConnector(s, plan, s.connector);

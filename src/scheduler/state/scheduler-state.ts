@@ -198,6 +198,21 @@ export class SchedulerState {
     return true;
   }
 
+  /** The plan has tokens: it waits for its update behind those before it. */
+  putInFlight(plan: Plan): void {
+    plan.awaitsUpdate = true;
+    plan.inFlight = true;
+    this.inFlight.push(plan);
+    this.numScheduledPlans++;
+  }
+
+  /** The oldest plan in flight has been executed. */
+  takeFromFlight(plan: Plan): void {
+    plan.awaitsUpdate = false;
+    plan.inFlight = false;
+    this.inFlight.shift();
+  }
+
   /** Remembers a new incarnation, and makes room for its slot in the columns by slot. */
   track(request: Request): void {
     this.requests.set(request.id, request);

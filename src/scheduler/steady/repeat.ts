@@ -3,7 +3,7 @@ import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
-import type { StepResult } from '../plan/step-result.js';
+import { type StepResult, TakenResult } from '../plan/step-result.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { MOST_TICKS, type Steady } from './steady.js';
 
@@ -13,18 +13,6 @@ interface Calls {
   readonly gate: { checkFree(): void; during<T>(act: () => T): T; change<T>(act: () => T): T };
   readonly aborts: { readonly size: number };
   readClock(): void;
-}
-
-/** Steps that need no rule, for who makes steps by the rules otherwise. */
-export interface RepeatedSteps {
-  /** Another call comes in: no step is repeated until `begin` says so again. */
-  end(): void;
-  /** Looks, behind the update of a plan by the rules, whether the next step may be a repeated one. */
-  begin(plan: Plan): void;
-  /** @returns the next plan; null if the rules have to make it, with nothing changed */
-  plan(): Plan | null;
-  /** @returns the rows of a plan that `plan` made; null if the rules have to take the result, with nothing changed */
-  take(plan: Plan, result: StepResult): StepOutputs | null;
 }
 
 /** Whether the options allow steps that are repeated: nobody is asked, told or shown anything in a plain step. */
@@ -40,7 +28,7 @@ export function mayRepeat({ config, connector, kvEvents, core }: SchedulerState)
  * one token further, and of an update only the tokens are new. Any other call of the scheduler ends it, and so does a
  * step in which something has to be decided: the rules make that one.
  */
-export class Repeat implements RepeatedSteps {
+export class Repeat {
   readonly #calls: Calls;
   readonly #s: SchedulerState;
   readonly #steady: Steady;
@@ -70,10 +58,12 @@ export class Repeat implements RepeatedSteps {
     this.#plan = this.#s.plans[0];
   }
 
+  /** Another call comes in: no step is repeated until `begin` says so again. */
   end(): void {
     this.#run = 0;
   }
 
+  /** Looks, behind the update of a plan by the rules, whether the next step may be a repeated one. */
   begin(plan: Plan): void {
     const s = this.#s;
     const { running } = s.queues;
@@ -83,11 +73,12 @@ export class Repeat implements RepeatedSteps {
     if (this.#findNextDue()) this.#run = ++this.#lastRun;
   }
 
+  /** @returns the next plan; null if the rules have to make it, with nothing changed */
   plan(): Plan | null {
     if (this.#run === 0) return null;
     const s = this.#s;
     const { control } = s.core;
-    const { size, clock, slots } = this.#steady;
+    const { size, slots } = this.#steady;
     // No entry takes more than one block.
     if (s.inFlight.length > 0 || control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
     if (this.#calls.aborts.size > 0 || channels.step.hasSubscribers) return null;
@@ -101,48 +92,41 @@ export class Repeat implements RepeatedSteps {
     if (plan.repeats !== this.#run) {
       plan.begin(s.step);
       plan.repeats = this.#run;
-      this.#steady.fill(plan);
-      plan.numSteady = size;
-      plan.numRequests = size;
-      plan.totalTokens = size;
+      this.#steady.enter(plan);
     }
     this.#plan = plan;
-    clock.planned++;
-    this.#steady.lastStep = s.step;
-    control[Control.numSteady] = size;
+    this.#steady.notePlanned(s.step);
     control[Control.headSlot] = slots[0];
     this.#calls.gate.change(this.#takeBlocks);
     plan.step = s.step++;
     plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
-    plan.awaitsUpdate = true;
-    plan.inFlight = true;
-    s.inFlight.push(plan);
-    s.numScheduledPlans++;
+    s.putInFlight(plan);
     s.blocksMoved = false;
     return plan;
   }
 
+  /** @returns the rows of a plan that `plan` made; null if the rules have to take the result, with nothing changed */
   take(plan: Plan, result: StepResult): StepOutputs | null {
     const s = this.#s;
     if (this.#run === 0 || s.inFlight[0] !== plan || plan.repeats !== this.#run) return null;
     if (typeof result !== 'object' || result === null) return null;
     const { tokens, counts, errors } = result;
     if (tokens === undefined || counts === undefined || errors !== undefined) return null;
+    // The arrays of a result that was checked before are views already.
+    const isTaken = result instanceof TakenResult;
     if (tokens !== this.#tokens) {
-      this.#tokensView = takeInt32Array('tokens', tokens);
+      this.#tokensView = isTaken ? tokens : takeInt32Array('tokens', tokens);
       this.#tokens = tokens;
     }
     if (counts !== this.#counts) {
-      this.#countsView = takeInt32Array('counts', counts);
+      this.#countsView = isTaken ? counts : takeInt32Array('counts', counts);
       this.#counts = counts;
     }
     // To read the result may have called back.
     if (plan.repeats !== this.#run || s.inFlight[0] !== plan || this.#calls.aborts.size > 0) return null;
     this.#calls.gate.checkFree();
     if (!this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
-    plan.inFlight = false;
-    plan.awaitsUpdate = false;
-    s.inFlight.pop();
+    s.takeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
     return s.outputs;
@@ -160,7 +144,7 @@ export class Repeat implements RepeatedSteps {
   #takeTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
     const { size: count, clock, ends } = this.#steady;
     if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;
-    const { sampled, control } = this.#s.core;
+    const { sampled } = this.#s.core;
     // Not 0: an entry brings another number of tokens, what is no token, or the end of its text.
     let others = 0;
     for (let i = 0; i < count; i++) {
@@ -169,9 +153,7 @@ export class Repeat implements RepeatedSteps {
       sampled[i] = token;
     }
     if (others !== 0) return false;
-    control[Control.sampledFrame] = plan.frame;
-    control[Control.numSampled] = count;
-    clock.sampled++;
+    this.#steady.noteSampled(plan);
     return true;
   }
 

@@ -1,7 +1,6 @@
 import { Control } from '../../core/core.js';
 import type { SchedulerConfig } from '../options/options.js';
-import type { Plan } from '../plan/plan.js';
-import { EntryKind, NEVER } from '../plan/plan.js';
+import { EntryKind, NEVER, type Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
 import type { TakenResult } from '../plan/step-result.js';
 import type { Request } from '../request/request.js';
@@ -20,9 +19,8 @@ export function maySteady(config: SchedulerConfig): boolean {
   const { pipelineDepth, numSpeculativeTokens, draftSlots, padDecode } = config;
   const isPlain = numSpeculativeTokens === 0 && draftSlots === 0 && !padDecode && pipelineDepth === 1;
   const { kvGroups, borrower, placement } = config;
-  return (
-    config.steadyDecode && isPlain && kvGroups === null && borrower === null && placement.authority === 'host'
-  );
+  const isAlone = kvGroups === null && borrower === null && placement.authority === 'host';
+  return config.steadyDecode && isPlain && isAlone;
 }
 
 /**
@@ -51,7 +49,7 @@ export class Steady implements SteadyDecode {
   /** Names the present list of requests; a plan that has its columns remembers it. */
   #layout = 1;
   /** The step that planned them last. */
-  lastStep = -1;
+  #lastStep = -1;
   /** No request joins before this step. */
   #notBefore = 0;
 
@@ -78,21 +76,38 @@ export class Steady implements SteadyDecode {
    */
   plan(plan: Plan): number {
     const { step } = plan;
-    if (this.size > 0 && this.lastStep !== step - 1) this.breakUp();
+    if (this.size > 0 && this.#lastStep !== step - 1) this.breakUp();
     if (step >= this.#notBefore) this.#join(step);
-    const count = this.size;
-    if (count === 0) {
-      plan.steadyLayout = 0;
-      return 0;
+    if (this.size === 0) plan.steadyLayout = 0;
+    else {
+      this.enter(plan);
+      this.notePlanned(step);
     }
-    if (plan.steadyLayout !== this.#layout) this.fill(plan);
-    this.clock.planned++;
-    this.lastStep = step;
+    return this.size;
+  }
+
+  /** Gives each of its requests an entry of a plan that has none yet. */
+  enter(plan: Plan): void {
+    const count = this.size;
+    if (plan.steadyLayout !== this.#layout) this.#fill(plan);
     plan.numSteady = count;
     plan.numRequests = count;
-    plan.totalTokens += count;
-    this.#s.core.control[Control.numSteady] = count;
-    return count;
+    plan.totalTokens = count;
+  }
+
+  /** Counts the token that the plan of this step gives each of its requests; the next `NativeCore.run` fills in the rest. */
+  notePlanned(step: number): void {
+    this.clock.planned++;
+    this.#lastStep = step;
+    this.#s.core.control[Control.numSteady] = this.size;
+  }
+
+  /** Counts the token that the plan has brought each of its requests, and leaves the tokens to native code. */
+  noteSampled({ frame }: Plan): void {
+    const { control } = this.#s.core;
+    control[Control.sampledFrame] = frame;
+    control[Control.numSampled] = this.size;
+    this.clock.sampled++;
   }
 
   /**
@@ -109,10 +124,7 @@ export class Steady implements SteadyDecode {
       this.breakUp();
       return 0;
     }
-    const { core } = this.#s;
-    core.control[Control.sampledFrame] = plan.frame;
-    core.control[Control.numSampled] = count;
-    this.clock.sampled++;
+    this.noteSampled(plan);
     this.#fillRows(outputs, count, now);
     return count;
   }
@@ -148,7 +160,7 @@ export class Steady implements SteadyDecode {
   /** Breaks up while a plan is made in which its entries stand: the rules go on with them. */
   breakUpIn(plan: Plan): void {
     plan.numSteady = 0;
-    this.lastStep = plan.step - 1;
+    this.#lastStep = plan.step - 1;
     this.breakUp();
   }
 
@@ -156,7 +168,7 @@ export class Steady implements SteadyDecode {
   breakUp(): void {
     const { queues } = this.#s;
     for (let i = 0; i < queues.numSteady; i++) this.#release(this.#requests[i]);
-    this.#notBefore = this.lastStep + STEPS_APART;
+    this.#notBefore = this.#lastStep + STEPS_APART;
     this.#layout++;
     queues.numSteady = 0;
   }
@@ -174,9 +186,7 @@ export class Steady implements SteadyDecode {
     return this.#s.queues.steadyMoved || this.clock.isDisturbed || this.clock.planned > MOST_TICKS;
   }
 
-  /**
-   * Lets the running requests behind the last one join, up to the first that does not decode plainly.
-   */
+  /** Lets the running requests behind the last one join, up to the first that does not decode plainly. */
   #join(step: number): void {
     const { queues, lastSteps } = this.#s;
     const { running } = queues;
@@ -220,13 +230,14 @@ export class Steady implements SteadyDecode {
     request.tokensBase += sampled;
     request.computedBase += planned;
     request.clock = STILL;
-    const { bySlot, lastSteps } = this.#s;
     const { slot } = request;
-    if (planned > 0 && bySlot[slot] === request && lastSteps[slot] !== NEVER) lastSteps[slot] = this.lastStep;
+    const { bySlot, lastSteps } = this.#s;
+    if (planned > 0 && bySlot[slot] === request && lastSteps[slot] !== NEVER)
+      lastSteps[slot] = this.#lastStep;
   }
 
   /** Fills the columns of a plan that `NativeCore.run` does not write. */
-  fill(plan: Plan): void {
+  #fill(plan: Plan): void {
     const count = this.size;
     const { requests } = plan;
     for (let i = 0; i < count; i++) if (requests[i] !== this.#requests[i]) requests[i] = this.#requests[i];

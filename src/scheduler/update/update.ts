@@ -112,9 +112,7 @@ export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
 function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: TakenOutput | null): void {
   leaveOut(s, plan);
   if (plan.inFlight) {
-    plan.inFlight = false;
-    plan.awaitsUpdate = false;
-    s.inFlight.shift();
+    s.takeFromFlight(plan);
     s.openPlan = plan;
     if (s.fencedFrees.length > 0) releaseFenced(s, false);
   }

@@ -133,7 +133,7 @@ export class Choice {
   /** Ends with a failure. */
   fail(error: unknown): void {
     if (this.hasEnded) return;
-    this.#failure = error ?? new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'the request was aborted');
+    this.#setFailure(error);
     this.#changed(this);
   }
 
@@ -162,10 +162,14 @@ export class Choice {
     return false;
   }
 
+  #setFailure(error: unknown): void {
+    this.#failure = error ?? new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'the request was aborted');
+  }
+
   /** No token comes any more: what was held back is text, unless the request failed. */
   #finish({ finishReason, stopReason, error }: OutputEnd): void {
     if (finishReason === 'error' || error !== undefined) {
-      this.#failure = error ?? new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'the request was aborted');
+      this.#setFailure(error);
       return;
     }
     const rest = this.#detokenizer.end();

@@ -1,3 +1,4 @@
+import { throwApart } from '../../base/collections/news.js';
 import type { Engine } from '../../engine/engine.js';
 import type { EngineOutputs } from '../../engine/outputs/engine-outputs.js';
 import type { Choice } from './choice.js';
@@ -59,10 +60,8 @@ export class Choices {
       try {
         choice.take(outputs, row, now);
       } catch (error) {
-        // It is a mistake of a vocabulary, and no other client's: it is thrown where nobody's text is lost.
-        queueMicrotask(() => {
-          throw error;
-        });
+        // It is a mistake of a vocabulary, and no other client's.
+        throwApart(error);
       }
     }
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestOutput, RequestStream } from '../../../src/index.js';
 import { EngineBench, outputs, rejection, settled } from '../../support/engine-bench.js';
+import { withMistakes } from '../../support/waiting.js';
 
 const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -102,11 +103,7 @@ describe('a reader by onOutput', () => {
 
   it('that throws loses nobody anything', async () => {
     const bench = new EngineBench({}, true);
-    const mistakes: unknown[] = [];
-    const hear = (error: unknown) => mistakes.push(error);
-    const before = process.listeners('uncaughtException');
-    process.removeAllListeners('uncaughtException').on('uncaughtException', hear);
-    try {
+    await withMistakes(async (mistakes) => {
       const wrong = new Error('mistake');
       bench.submit({ maxTokens: 1 }).onOutput(() => {
         throw wrong;
@@ -114,10 +111,7 @@ describe('a reader by onOutput', () => {
       const heard = listen(bench.submit({ maxTokens: 2 }));
       await bench.finish();
       expect([textOf(heard.taken), mistakes]).toEqual([[600, 700], [wrong]]);
-    } finally {
-      process.off('uncaughtException', hear);
-      for (const listener of before) process.on('uncaughtException', listener);
-    }
+    });
   });
 
   it('is the only one', async () => {

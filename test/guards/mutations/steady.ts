@@ -148,7 +148,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/steady.ts',
-    find: '    if (this.size > 0 && this.lastStep !== step - 1) this.breakUp();\n',
+    find: '    if (this.size > 0 && this.#lastStep !== step - 1) this.breakUp();\n',
     replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'requests decode in step across a step without them',
@@ -156,8 +156,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/steady.ts',
-    find: '    if (plan.steadyLayout !== this.#layout) this.fill(plan);\n',
-    replace: '    if (plan.steadyLayout === 0) this.fill(plan);\n',
+    find: '    if (plan.steadyLayout !== this.#layout) this.#fill(plan);\n',
+    replace: '    if (plan.steadyLayout === 0) this.#fill(plan);\n',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'a plan has the entries of an earlier list',
   },
@@ -236,7 +236,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/steady.ts',
-    find: '    this.lastStep = plan.step - 1;\n',
+    find: '    this.#lastStep = plan.step - 1;\n',
     replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'victims of the step count as scheduled in it',

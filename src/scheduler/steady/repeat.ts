@@ -108,7 +108,7 @@ export class Repeat {
   /** @returns the rows of a plan that `plan` made; null if the rules have to take the result, with nothing changed */
   take(plan: Plan, result: StepResult): StepOutputs | null {
     const s = this.#s;
-    if (this.#run === 0 || s.inFlight[0] !== plan || plan.repeats !== this.#run) return null;
+    if (!this.#isDue(plan)) return null;
     if (typeof result !== 'object' || result === null) return null;
     const { tokens, counts, errors } = result;
     if (tokens === undefined || counts === undefined || errors !== undefined) return null;
@@ -123,13 +123,18 @@ export class Repeat {
       this.#counts = counts;
     }
     // To read the result may have called back.
-    if (plan.repeats !== this.#run || s.inFlight[0] !== plan || this.#calls.aborts.size > 0) return null;
+    if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
     this.#calls.gate.checkFree();
     if (!this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
     s.takeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
     return s.outputs;
+  }
+
+  /** Whether this plan was repeated and is to be updated next. */
+  #isDue(plan: Plan): boolean {
+    return this.#run !== 0 && this.#s.inFlight[0] === plan && plan.repeats === this.#run;
   }
 
   /** Finds the first tick in whose update a rule has to look at a request. @returns whether that is not the next one */

@@ -124,15 +124,15 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: 'if (this.#run === 0 || s.inFlight[0] !== plan || plan.repeats !== this.#run) return null;',
-    replace: 'if (this.#run === 0 || plan.repeats !== this.#run) return null;',
+    find: ' && this.#s.inFlight[0] === plan && ',
+    replace: ' && ',
     test: 'test/scheduler/steady/steady.test.ts',
     means: 'a plan is updated twice',
   },
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: 'if (plan.repeats !== this.#run || s.inFlight[0] !== plan || this.#calls.aborts.size > 0) return null;',
+    find: 'if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;',
     replace: 'if (this.#calls.aborts.size > 0) return null;',
     test: 'test/scheduler/steady/steady.test.ts',
     means: 'a result is taken although reading it has changed something',

@@ -55,18 +55,21 @@ function edit(other: string, path: string, from: RegExp, to: string): void {
 }
 
 describe('two builds by turns', () => {
-  it.skipIf(isQuick)('are measured in both orders, and this one beside itself; what one of them lacks is left out', () => {
-    const other = checkout();
-    edit(other, 'engine/engine.js', /^(\s+)submit\(/m, '$1submitted(');
-    const cases = ['--only', 'hit-2048', '--only', 'submit'];
-    const { status, stdout, stderr } = bench(['--vs', other, ...cases, '--quick']);
-    const lacking = 'submit: not measured: the other build fails: engine.submit is not a function';
-    expect(stderr).toMatch(new RegExp(`^hit-2048: [\\d.]+, (slower|faster|not shown)\n${lacking}\n$`));
-    expect(status).toBe(1);
-    expect(stdout).toContain(`other: ${other} at no commit, native/build/Release/blockstep.node of `);
-    expect(stdout).toMatch(/│ hit-2048 │ +[\d.]+ │ +[\d.]+ │ +[\d.]+ │ +[\d.]+ │ +[\d.]+ \.\. [\d.]+ │/);
-    expect(stdout).toMatch(/│ submit +│( +│)+ not measured │/);
-  });
+  it.skipIf(isQuick)(
+    'are measured in both orders, and this one beside itself; what one of them lacks is left out',
+    () => {
+      const other = checkout();
+      edit(other, 'engine/engine.js', /^(\s+)submit\(/m, '$1submitted(');
+      const cases = ['--only', 'hit-2048', '--only', 'submit'];
+      const { status, stdout, stderr } = bench(['--vs', other, ...cases, '--quick']);
+      const lacking = 'submit: not measured: the other build fails: engine.submit is not a function';
+      expect(stderr).toMatch(new RegExp(`^hit-2048: [\\d.]+, (slower|faster|not shown)\n${lacking}\n$`));
+      expect(status).toBe(1);
+      expect(stdout).toContain(`other: ${other} at no commit, native/build/Release/blockstep.node of `);
+      expect(stdout).toMatch(/│ hit-2048 │ +[\d.]+ │ +[\d.]+ │ +[\d.]+ │ +[\d.]+ │ +[\d.]+ \.\. [\d.]+ │/);
+      expect(stdout).toMatch(/│ submit +│( +│)+ not measured │/);
+    },
+  );
 });
 
 describe('another checkout is refused', () => {

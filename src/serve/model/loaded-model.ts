@@ -23,7 +23,7 @@ export interface LoadedModel {
   ): Int32Array;
   /** See `LlamaModel.piece`. */
   piece(token: number, special: boolean): Uint8Array;
-  /** See `LlamaModel.grammar`; absent: the texts of the model cannot be held to a format. */
+  /** See `LlamaModel.grammar`: one is good for all choices of a request. Absent: the texts of the model cannot be held to a format. */
   grammar?(form: GrammarForm): Grammar;
 }
 
@@ -75,6 +75,13 @@ export async function modelOptions(
     tokenize: (text, addSpecial, parseSpecial) => model.tokenize(text, { addSpecial, parseSpecial }),
     piece: (token, showsSpecial) => model.piece(token, showsSpecial),
   });
+  // The choices of a request have one format, and one grammar: it takes long to make.
+  const made = new WeakMap<TextFormat, Grammar>();
+  const grammar = (format: TextFormat): Grammar => {
+    const known = made.get(format) ?? model.grammar!(formOf(format));
+    made.set(format, known);
+    return known;
+  };
   const texts = {
     beginText: bosToken === null ? '' : vocabulary.specialText(bosToken),
     endText: eosToken === null ? '' : vocabulary.specialText(eosToken),
@@ -85,7 +92,7 @@ export async function modelOptions(
     chatTemplate: await openChatTemplate(chatTemplate ?? info.chatTemplate, texts),
     sampling: SAMPLING_NAMES,
     samplingDefaults,
-    ...(model.grammar !== undefined && { grammar: (format: TextFormat) => model.grammar!(formOf(format)) }),
+    ...(model.grammar !== undefined && { grammar }),
   };
 }
 

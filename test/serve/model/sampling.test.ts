@@ -183,6 +183,7 @@ describe('formats', () => {
 
   it.each<[object, TextFormat]>([
     [{ response_format: { type: 'json_object' } }, { type: 'json_object' }],
+    [{ response_format: { type: 'json_object', schema } }, { type: 'json_schema', schema }],
     [
       { response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema } } },
       { type: 'json_schema', schema },
@@ -201,7 +202,27 @@ describe('formats', () => {
   });
 
   it.each([
-    [{ response_format: { type: 'xml' } }, 'response_format'],
+    [{ response_format: { type: 'xml' } }, 'response_format.type'],
+    [{ response_format: {} }, 'response_format.type'],
+    [
+      { response_format: { type: 'json_object', json_schema: { schema: {} } } },
+      'response_format.json_schema',
+    ],
+    [
+      { response_format: { type: 'json_schema', json_schema: { schema: {} }, schema: {} } },
+      'response_format.schema',
+    ],
+    [{ response_format: { type: 'text', schema: {} } }, 'response_format.schema'],
+    [{ response_format: { type: 'json_object', schema: 'x' } }, 'response_format.schema'],
+    [{ response_format: { type: 'json_object', strict: true } }, 'response_format.strict'],
+    [
+      { response_format: { type: 'json_schema', json_schema: { schema: {}, shema: {} } } },
+      'response_format.json_schema.shema',
+    ],
+    [
+      { response_format: { type: 'json_schema', json_schema: { schema: {}, strict: 1 } } },
+      'response_format.json_schema.strict',
+    ],
     [{ response_format: 'json' }, 'response_format'],
     [{ response_format: { type: 'json_schema' } }, 'response_format.json_schema.schema'],
     [{ grammar: 5 }, 'grammar'],

@@ -41,6 +41,9 @@ const RANGES: Readonly<Record<NumberName, Range>> = {
  */
 export type HeededSampling = readonly SamplingName[] | 'ignore';
 
+/** The header that names the parameters of a request that the model ignores. */
+export const IGNORED_HEADER = 'x-blockstep-ignored';
+
 /** The names of those that are numbers. */
 const NUMBER_NAMES = Object.keys(RANGES) as readonly NumberName[];
 
@@ -72,6 +75,14 @@ export function readSampling(fields: Fields, heeded: HeededSampling, size: numbe
   }
   const logitBias = readLogitBias(fields, heeded, size);
   return logitBias === null ? sampling : { ...sampling, logit_bias: logitBias };
+}
+
+/** The parameters that would change the answer of another model, of one that ignores them. */
+export function ignoredSampling(sampling: SamplingParams, heeded: HeededSampling): readonly string[] {
+  if (heeded !== 'ignore') return [];
+  return Object.entries(sampling)
+    .filter(([name, value]) => !(RANGES[name as NumberName]?.neutral.includes(value as number) ?? false))
+    .map(([name]) => name);
 }
 
 /**

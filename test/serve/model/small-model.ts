@@ -1,4 +1,4 @@
-import type { Executor, ExecutorPlan, Grammar, TokenLogprobs } from '../../../src/index.js';
+import type { Executor, ExecutorPlan, Grammar, SamplingParams, TokenLogprobs } from '../../../src/index.js';
 import { type ModelTokenizer, ModelVocabulary, type TextFormat } from '../../../src/serve/index.js';
 
 const BEGIN = 256;
@@ -68,7 +68,7 @@ export class Sayer implements Executor {
   readonly params: unknown[] = [];
   readonly prompts: number[] = [];
   readonly grammars: (Grammar | null)[] = [];
-  readonly salts: string[] = [];
+  readonly salts: (string | undefined)[] = [];
   readonly #tokens: readonly number[];
   readonly #said = new Map<number, number>();
 

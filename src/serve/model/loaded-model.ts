@@ -23,7 +23,7 @@ export interface LoadedModel {
   ): Int32Array;
   /** See `LlamaModel.piece`. */
   piece(token: number, special: boolean): Uint8Array;
-  /** See `LlamaModel.grammar`: one is good for all choices of a request. Absent: the texts of the model cannot be held to a format. */
+  /** See `LlamaModel.grammar`: one is good for any number of requests. Absent: the texts of the model cannot be held to a format. */
   grammar?(form: GrammarForm): Grammar;
 }
 
@@ -75,11 +75,14 @@ export async function modelOptions(
     tokenize: (text, addSpecial, parseSpecial) => model.tokenize(text, { addSpecial, parseSpecial }),
     piece: (token, showsSpecial) => model.piece(token, showsSpecial),
   });
-  // The choices of a request have one format, and one grammar: it takes long to make.
-  const made = new WeakMap<TextFormat, Grammar>();
+  // Grammars take long to make, and clients ask for the same ones again and again.
+  const made = new Map<string, Grammar>();
   const grammar = (format: TextFormat): Grammar => {
-    const known = made.get(format) ?? model.grammar!(formOf(format));
-    made.set(format, known);
+    const key = JSON.stringify(format);
+    const known = made.get(key) ?? model.grammar!(formOf(format));
+    made.delete(key);
+    made.set(key, known);
+    if (made.size > MOST_GRAMMARS) made.delete(made.keys().next().value as string);
     return known;
   };
   const texts = {
@@ -95,6 +98,9 @@ export async function modelOptions(
     ...(model.grammar !== undefined && { grammar }),
   };
 }
+
+/** Grammars that are kept, those that were asked for last. */
+const MOST_GRAMMARS = 32;
 
 /** The token of a text's end first: it is the one that a request is told of. */
 function endTokensOf({ eosToken, endTokens }: LoadedModel['info']): readonly number[] {

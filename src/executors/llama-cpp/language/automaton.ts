@@ -1,11 +1,19 @@
-import { type CharSet, charSet, charsOf, complement, gbnfSet, intersection, LAST_CHAR } from './char-set.js';
+import {
+  type CharSet,
+  charSet,
+  charsOf,
+  complement,
+  gbnfSet,
+  hasChar,
+  intersection,
+  LAST_CHAR,
+} from './char-set.js';
 import type { Language, Languages } from './language.js';
 
 /** Most states of the machine of one text or number. */
 export const MOST_STATES = 1500;
 
-/** Characters that stand for themselves in a JSON string, and those that are written as a backslash and a letter. */
-const ESCAPED = charsOf('"\\\b\f\n\r\t');
+/** Characters that are written in a JSON string as a backslash and a letter. */
 const LETTERS: readonly (readonly [char: string, letter: string])[] = [
   ['"', '"'],
   ['\\', '\\'],
@@ -15,6 +23,7 @@ const LETTERS: readonly (readonly [char: string, letter: string])[] = [
   ['\r', 'r'],
   ['\t', 't'],
 ];
+/** Characters that stand for themselves in it. Other controls, and halves of characters, are not written. */
 const RAW = complement(
   charSet([
     [0, 0x1f],
@@ -50,6 +59,8 @@ export class AutomatonRules {
   readonly #languages: Languages;
   readonly #rules: Rules;
   readonly #names = new Map<string, string>();
+  /** See `#writing`. */
+  readonly #writings = new Map<string, readonly string[]>();
 
   constructor(languages: Languages, rules: Rules) {
     this.#languages = languages;
@@ -63,11 +74,19 @@ export class AutomatonRules {
    * @throws TooManyStates
    */
   ruleOf(language: Language, isText: boolean): string | null {
-    const first = this.#explore(language, isText);
+    const { first } = this.#explore(language, isText);
     return first.isAlive ? this.#name(first, isText) : null;
   }
 
-  #explore(language: Language, isText: boolean): State {
+  /** States of the machine of a language. @throws TooManyStates */
+  numStates(language: Language, isText: boolean): number {
+    return this.#explore(language, isText).states.size;
+  }
+
+  #explore(
+    language: Language,
+    isText: boolean,
+  ): { readonly first: State; readonly states: ReadonlyMap<number, State> } {
     const states = new Map<number, State>();
     const open: State[] = [];
     const stateOf = (of: Language): State => {
@@ -95,7 +114,7 @@ export class AutomatonRules {
           each.isAlive = true;
           alive.push(each);
         }
-    return first;
+    return { first, states };
   }
 
   #follow(language: Language, isText: boolean): { to: Language; set: CharSet }[] {
@@ -111,11 +130,24 @@ export class AutomatonRules {
       else known.push([first, last]);
     });
     return [...ranges]
-      .map(([to, list]) => {
-        const set = charSet(list);
-        return { to, set: isText ? intersection(set, complement(CONTROLS)) : set };
-      })
-      .filter(({ set }) => set.length > 0);
+      .map(([to, list]) => ({ to, set: charSet(list) }))
+      .filter(({ set }) => this.#writing(set, isText).length > 0);
+  }
+
+  /** How the characters of a set are written: as they are, and in a text as an escape. Nothing, where none of them can be. */
+  #writing(set: CharSet, isText: boolean): readonly string[] {
+    const key = `${isText},${set}`;
+    let writing = this.#writings.get(key);
+    if (writing !== undefined) return writing;
+    const raw = isText ? intersection(set, RAW) : set;
+    const letters = isText ? LETTERS.filter(([char]) => hasChar(set, char.charCodeAt(0))) : [];
+    const escaped = letters.map(([, letter]) => letter).join('');
+    writing = [
+      ...(raw.length > 0 ? [gbnfSet(raw)] : []),
+      ...(escaped === '' ? [] : [`[\\x5C] ${gbnfSet(charsOf(escaped))}`]),
+    ];
+    this.#writings.set(key, writing);
+    return writing;
   }
 
   #name(first: State, isText: boolean): string {
@@ -133,31 +165,14 @@ export class AutomatonRules {
     const whole = nameOf(first);
     for (let each = open.pop(); each !== undefined; each = open.pop()) {
       const { state, name } = each;
-      const choices = state.next
-        .filter(({ to }) => to.isAlive)
-        .flatMap(({ to, set }) => {
-          const rest = nameOf(to);
-          if (!isText) return [`${gbnfSet(set)} ${rest}`];
-          const raw = intersection(set, RAW);
-          const letters = LETTERS.filter(([char]) => intersection(set, charsOf(char)).length > 0);
-          const escaped = letters.map(([, letter]) => letter).join('');
-          return [
-            ...(raw.length > 0 ? [`${gbnfSet(raw)} ${rest}`] : []),
-            ...(escaped === '' ? [] : [`[\\x5C] ${gbnfSet(charsOf(escaped))} ${rest}`]),
-          ];
-        });
+      const choices = state.next.flatMap(({ to, set }) => {
+        if (!to.isAlive) return [];
+        const rest = nameOf(to);
+        return this.#writing(set, isText).map((written) => `${written} ${rest}`);
+      });
       if (state.language.hasEmpty) choices.push(isText ? '"\\""' : '""');
       this.#rules.set(name, choices.join(' | '));
     }
     return whole;
   }
-}
-
-/** Characters that no JSON string of ours has: what is no character by itself, and controls without a letter. */
-const CONTROLS = complement(charSet([...pairs(RAW), ...pairs(ESCAPED)]));
-
-function pairs(set: CharSet): [number, number][] {
-  const list: [number, number][] = [];
-  for (let i = 0; i < set.length; i += 2) list.push([set[i], set[i + 1]]);
-  return list;
 }

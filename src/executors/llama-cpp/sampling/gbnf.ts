@@ -7,10 +7,15 @@ const MOST_DEPTH = 2200;
 /** Ways in which a rule may begin. llama.cpp goes all of them. */
 const MOST_WAYS = 1_000_000;
 const LARGEST_COUNT = 1_000_000;
-const HEX_DIGITS: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
+const HEX_DIGITS: Readonly<Record<string, RegExp>> = {
+  x: /[0-9a-fA-F]{2}/y,
+  u: /[0-9a-fA-F]{4}/y,
+  U: /[0-9a-fA-F]{8}/y,
+};
 const ESCAPES: Readonly<Record<string, string>> = { t: '\t', r: '\r', n: '\n' };
-/** Characters that a token can have: to llama.cpp the first one is the end of a text, and surrogates are no characters. */
+const SET = /(?:\\.|[^\]\\])*\]/suy;
 const PLAIN = /[ !#-[\]-~]*/y;
+/** Characters that a token can have: to llama.cpp the first one is the end of a text, and surrogates are no characters. */
 const WRITABLE: CharSet = [1, 0xd7ff, 0xe000, 0x10ffff];
 
 /**
@@ -70,6 +75,8 @@ class GbnfReader {
   readonly #text: string;
   readonly #isToken: (name: string) => boolean;
   readonly #rules = new GbnfRules();
+  /** What sets are, by their text behind the bracket. */
+  readonly #sets = new Map<string, GbnfPart>();
   #at = 0;
 
   constructor(text: string, isToken: (name: string) => boolean) {
@@ -199,8 +206,21 @@ class GbnfReader {
     return characters(count);
   }
 
-  /** Reads to the end of a set. */
+  /** Reads to the end of a set. Most sets of a grammar come again. */
   #set(): GbnfPart {
+    SET.lastIndex = this.#at;
+    const text = SET.exec(this.#text)?.[0] ?? '';
+    let set = this.#sets.get(text);
+    if (set !== undefined) {
+      this.#at += text.length;
+      return set;
+    }
+    set = this.#newSet();
+    this.#sets.set(text, set);
+    return set;
+  }
+
+  #newSet(): GbnfPart {
     const isOther = this.#take('^');
     const ranges: [number, number][] = [];
     while (!this.#take(']')) {
@@ -225,10 +245,8 @@ class GbnfReader {
     if (letters[0] !== '\\') return letters.codePointAt(0)!;
     const digits = HEX_DIGITS[letters[1]];
     if (digits === undefined) return (ESCAPES[letters[1]] ?? letters[1]).codePointAt(0)!;
-    return Number.parseInt(
-      this.#match(new RegExp(`[0-9a-fA-F]{${digits}}`, 'y'), `${digits} hex digits`),
-      16,
-    );
+    const count = { x: 2, u: 4, U: 8 }[letters[1]];
+    return Number.parseInt(this.#match(digits, `${count} hex digits`), 16);
   }
 
   #space(takesLines: boolean): void {

@@ -9,8 +9,16 @@ import { refuse } from './refusal.js';
 import type { GrammarRules } from './values.js';
 
 const ENCODINGS = ['base64', 'base64url'];
-/** What is beyond every count that is tried. */
+/** Texts are not held shorter than this. */
 const SHORTEST = 64;
+
+/** What patterns and formats say of texts. */
+interface TextForm {
+  readonly language: Language;
+  /** The keyword that says it, and its value, for messages. */
+  readonly at: string;
+  readonly said: string;
+}
 
 /** The rule of the texts that a schema of texts allows. */
 export function textRule(rules: GrammarRules, schema: Keywords, at: string): string {
@@ -21,24 +29,33 @@ export function textRule(rules: GrammarRules, schema: Keywords, at: string): str
     const name = max === Number.POSITIVE_INFINITY ? 'minLength' : 'maxLength';
     return rules.add(`"\\"" ${rules.counted('char', min, max, `${at}.${name}`)} "\\""`.replace('  ', ' '));
   }
+  rules.budget.at = form.at;
+  try {
+    if (min === 0 && max === Number.POSITIVE_INFINITY) return quoted(rules, form.language, form.at);
+    // About a quarter of the states are loops, and there is one of these for each length.
+    const most = Math.floor((4 * MOST_STATES) / rules.numStates(form.language));
+    return countedRule(
+      rules,
+      form,
+      min,
+      max === Number.POSITIVE_INFINITY ? max : Math.max(min, Math.min(max, most)),
+    );
+  } catch (error) {
+    if (!(error instanceof TooManyStates)) throw error;
+    throw refuse(form.at, form.said, `one that a machine of ${MOST_STATES} states can read`);
+  }
+}
+
+/** Texts of so many characters; they are held shorter than they may be where a machine that counts so far has too many states. */
+function countedRule(rules: GrammarRules, form: TextForm, min: number, max: number): string {
   const { languages } = rules;
-  const isLimited = min > 0 || max < Number.POSITIVE_INFINITY;
-  // Texts are held shorter than they may be where a machine that counts so far has too many states.
-  for (
-    let most = max;
-    ;
-    most = Math.max(min, Math.min(most - 1, Math.floor(Math.min(most, MOST_STATES) / 2)))
-  ) {
-    const counted = isLimited
-      ? languages.both(form.language, languages.repeat(languages.anyChar, min, most))
-      : form.language;
-    try {
-      return quoted(rules, counted, form.at);
-    } catch (error) {
-      if (!(error instanceof TooManyStates)) throw error;
-      if (most <= Math.max(min, SHORTEST) || most === Number.POSITIVE_INFINITY)
-        throw refuse(form.at, form.said, `one that a machine of ${MOST_STATES} states can read`);
-    }
+  try {
+    const counted = languages.both(form.language, languages.repeat(languages.anyChar, min, max));
+    return quoted(rules, counted, form.at);
+  } catch (error) {
+    const isShortest = max <= Math.max(min, SHORTEST) || max === Number.POSITIVE_INFINITY;
+    if (!(error instanceof TooManyStates) || isShortest) throw error;
+    return countedRule(rules, form, min, Math.max(min, SHORTEST, Math.floor(max / 2)));
   }
 }
 
@@ -51,11 +68,7 @@ export function quoted(rules: GrammarRules, language: Language, at: string): str
 }
 
 /** The texts that a schema allows, whatever their length; null: all. */
-export function textForm(
-  rules: GrammarRules,
-  schema: Keywords,
-  at: string,
-): { readonly language: Language; readonly at: string; readonly said: string } | null {
+export function textForm(rules: GrammarRules, schema: Keywords, at: string): TextForm | null {
   const { languages, budget } = rules;
   const all: Language[] = [];
   let last = '';

@@ -66,6 +66,11 @@ export class GrammarRules {
     return this.#automata.ruleOf(language, isText);
   }
 
+  /** States of the machine of texts. @throws TooManyStates */
+  numStates(language: Language): number {
+    return this.#automata.numStates(language, true);
+  }
+
   /**
    * Something that stands so many times.
    * @param part name of its rule

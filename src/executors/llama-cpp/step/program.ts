@@ -44,6 +44,8 @@ export class Program {
   readonly #moves: Moves[] = [];
   readonly #ranges: Range[][] = [];
   #numWaves = 0;
+  /** Whether some range of the step scores. */
+  #hasScores = false;
   readonly #tokens = new IntList();
   readonly #out = new IntList();
   /** [entry] index of the last call that has tokens of the entry. */
@@ -61,6 +63,7 @@ export class Program {
     for (const moves of this.#moves) moves.clear();
     for (const ranges of this.#ranges) ranges.length = 0;
     this.#numWaves = 0;
+    this.#hasScores = false;
     this.#tokens.clear();
   }
 
@@ -95,6 +98,7 @@ export class Program {
    * @param next the token behind that row
    */
   score(wave: number, to: number, next: number, numLikeliest: number): void {
+    this.#hasScores = true;
     const ranges = this.#ranges[wave];
     Object.assign(ranges[ranges.length - 1], { scoredTo: to, next, numLikeliest });
   }
@@ -155,7 +159,7 @@ export class Program {
   #writeWave(wave: number): void {
     const all = this.#ranges[wave];
     const { batch, splitFrom, outputs } = this.#shape;
-    const scoring = all.filter(isScored);
+    const scoring = this.#hasScores ? all.filter(isScored) : NO_RANGES;
     // All rows of these want logits, of which a call has few.
     const ranges = scoring.length === 0 ? all : all.filter((range) => !isScored(range));
     let parts = [{ ranges, most: batch }];
@@ -196,7 +200,7 @@ export class Program {
     const out = this.#out;
     const count = countRows(ranges);
     const samples = ranges.filter(({ numDrafts }) => numDrafts >= 0);
-    const scores = ranges.filter(isScored);
+    const scores = this.#hasScores ? ranges.filter(isScored) : NO_RANGES;
     out.push(moves?.count ?? 0);
     out.push(count);
     out.push(samples.length + scores.length);
@@ -227,6 +231,7 @@ export class Program {
   }
 }
 
+const NO_RANGES: readonly Range[] = [];
 const NO_SAMPLE = { numDrafts: -1, sampler: -1, scoredTo: -1, next: -1, numLikeliest: 0 };
 
 function isScored({ from, scoredTo }: Range): boolean {

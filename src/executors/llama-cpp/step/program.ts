@@ -231,7 +231,7 @@ export class Program {
   }
 }
 
-const NO_RANGES: readonly Range[] = [];
+const NO_RANGES: Range[] = [];
 const NO_SAMPLE = { numDrafts: -1, sampler: -1, scoredTo: -1, next: -1, numLikeliest: 0 };
 
 function isScored({ from, scoredTo }: Range): boolean {

@@ -31,7 +31,7 @@ export type {
 } from './engine/executor/executor.js';
 export type { ExecutorLimits } from './engine/executor/executor-limits.js';
 export { type GroupInputs, InputBatch, type StepInputs } from './engine/executor/input-batch.js';
-export type { SamplingParams, TokenLogprobs } from './engine/executor/sampling-params.js';
+export type { PromptLogprobs, SamplingParams, TokenLogprobs } from './engine/executor/sampling-params.js';
 export type {
   GenerateFailure,
   GenerateInput,

@@ -35,9 +35,8 @@ export function mayJoin(
 export function joinInFlight(inFlight: readonly Plan[], epoch: number, request: Request): boolean {
   for (const plan of inFlight) {
     const at = plan.steadyEpoch === epoch ? plan.numSteady : 0;
-    if (at >= plan.numRequests || plan.requests[at] !== request || plan.dropped[at] !== 0) return false;
-    const isPlain = plan.kinds[at] === EntryKind.running && plan.numScheduledTokens[at] === 1;
-    if (!isPlain || plan.maxOutputTokens[at] !== 1) return false;
+    if (at >= plan.numRequests || plan.requests[at] !== request) return false;
+    if (plan.kinds[at] !== EntryKind.running || plan.maxOutputTokens[at] !== 1) return false;
   }
   for (const plan of inFlight) {
     plan.numSteady = plan.steadyEpoch === epoch ? plan.numSteady + 1 : 1;

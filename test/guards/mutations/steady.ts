@@ -364,26 +364,10 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/joining.ts',
-    find: 'plan.requests[at] !== request || plan',
-    replace: 'plan',
-    test: 'test/scheduler/steady/twins.test.ts',
-    means: 'who joins takes the entry of another one in a plan in flight',
-  },
-  {
-    failure: 'F63',
-    file: 'src/scheduler/steady/joining.ts',
-    find: ' || plan.dropped[at] !== 0) return false;',
+    find: ' || plan.requests[at] !== request) return false;',
     replace: ') return false;',
     test: 'test/scheduler/steady/twins.test.ts',
-    means: 'a request joins whose output in flight was dropped',
-  },
-  {
-    failure: 'F63',
-    file: 'src/scheduler/steady/joining.ts',
-    find: ' && plan.numScheduledTokens[at] === 1;',
-    replace: ';',
-    test: 'test/scheduler/steady/twins.test.ts',
-    means: 'a request joins whose chunk is in flight',
+    means: 'who joins takes the entry of another one in a plan in flight',
   },
   {
     failure: 'F63',
@@ -400,14 +384,6 @@ export const mutations: readonly Mutation[] = [
     replace: 'return true;',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'a request joins whose last token is in flight',
-  },
-  {
-    failure: 'F63',
-    file: 'src/scheduler/steady/rows.ts',
-    find: ' && dropped[i] === 0) kept++;',
-    replace: ') kept++;',
-    test: 'test/scheduler/steady/twins.test.ts',
-    means: 'an output that was dropped is told',
   },
   {
     failure: 'F63',

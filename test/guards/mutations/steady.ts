@@ -188,8 +188,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/joining.ts',
-    find: ' || grammar !== null || ',
-    replace: ' || ',
+    find: ' || grammar !== null) return false;',
+    replace: ') return false;',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'a grammar is not asked',
   },
@@ -368,14 +368,6 @@ export const mutations: readonly Mutation[] = [
     replace: ') return false;',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'who joins takes the entry of another one in a plan in flight',
-  },
-  {
-    failure: 'F63',
-    file: 'src/scheduler/steady/joining.ts',
-    find: ' || placeholdersBase !== inFlight.length) return false;',
-    replace: ') return false;',
-    test: 'test/scheduler/steady/twins.test.ts',
-    means: 'a request joins that plans in flight lack',
   },
   {
     failure: 'F63',

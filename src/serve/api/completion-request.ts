@@ -52,7 +52,7 @@ export function readCompletion(body: unknown, model: ServedModel, bounds: Reques
   });
   const isEchoed = fields.boolean('echo') ?? false;
   const echoes = isEchoed ? prompts.map((tokens) => decode(model.vocabulary, tokens)) : null;
-  return { ...common, ...lengths, prompts, echoes };
+  return { ...common, ...lengths, prompts, echoes, answer: null, isParallel: true };
 }
 
 /** A text, its tokens, or a list of texts or of lists of tokens. */

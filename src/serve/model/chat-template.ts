@@ -44,6 +44,7 @@ const PROBE = 'zqdevelopersayszq';
 
 /** A template in Jinja. What it knows of a chat has the names that Hugging Face's library gave it. */
 class JinjaTemplate implements ChatTemplate {
+  readonly source: string;
   readonly #template: Template;
   readonly #texts: TemplateTexts;
   readonly #speaksOfDevelopers: boolean;
@@ -52,6 +53,7 @@ class JinjaTemplate implements ChatTemplate {
 
   constructor(template: Template, source: string, texts: TemplateTexts) {
     this.#template = template;
+    this.source = source;
     this.#texts = texts;
     this.#speaksOfDevelopers = source.includes('developer');
   }
@@ -107,10 +109,20 @@ class JinjaTemplate implements ChatTemplate {
   }
 }
 
-function written({ role, content, name, toolCalls, toolCallId }: ChatMessage): Record<string, unknown> {
+/** A message as templates know it. What was thought has three names: those of Qwen and others, of vLLM, and of gpt-oss, which has it beside calls alone. */
+function written({
+  role,
+  content,
+  reasoning,
+  name,
+  toolCalls,
+  toolCallId,
+}: ChatMessage): Record<string, unknown> {
   return {
     role,
     content,
+    ...(reasoning !== undefined && { reasoning_content: reasoning, reasoning }),
+    ...(reasoning !== undefined && toolCalls !== undefined && content === '' && { thinking: reasoning }),
     ...(name !== undefined && { name }),
     ...(toolCallId !== undefined && { tool_call_id: toolCallId }),
     ...(toolCalls !== undefined && {

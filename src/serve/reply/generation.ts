@@ -56,13 +56,23 @@ export class Generation {
     all.read();
     this.#streams = submitAll(all.engine, model, request, id);
     const { vocabulary } = model;
-    const { stop, keepsStop, minTokens, echoes, n, sampling } = request;
+    const { stop, keepsStop, minTokens, echoes, n, sampling, answer, isParallel } = request;
     const changed = (choice: Choice): void => reader.changed(choice);
     const onTokens = watch === null ? null : (ms: number): void => watch.generated(ms);
     this.choices = this.#streams.map((stream, index) => {
       const echo = echoes?.[Math.floor(index / n)] ?? '';
       const { logprobs = null } = sampling;
-      const options = { vocabulary, stop, keepsStop, minTokens, echo, onTokens, logprobs };
+      const options = {
+        vocabulary,
+        stop,
+        keepsStop,
+        minTokens,
+        echo,
+        onTokens,
+        logprobs,
+        answer,
+        isParallel,
+      };
       return new Choice(index, stream, options, changed);
     });
     for (const choice of this.choices) all.add(choice);

@@ -83,6 +83,8 @@ export async function modelExecutor(
     const served = await modelOptions(model, {
       id: basename(file).replace(/\.gguf$/i, ''),
       samplingDefaults: sampling,
+      toolCallParser: flags.toolCallParser,
+      reasoningParser: flags.reasoningParser,
       ...(chatTemplate !== null && { chatTemplate }),
     });
     return {

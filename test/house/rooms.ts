@@ -80,6 +80,8 @@ export const ROOMS: readonly string[] = [
   'testing',
   'kv-events',
   'serve/text',
+  'serve/jinja/values',
+  'serve/jinja',
   'serve/answers/forms',
   'serve/answers',
   'serve/api',

@@ -25,6 +25,8 @@ export interface ChatTemplate {
   render(chat: Chat): string;
   /** Its text, which says in which form the model calls tools and thinks; absent or null: nobody knows. */
   readonly source?: string | null;
+  /** What it names that there is not, in words: a chat that needs it is refused. */
+  readonly missing?: readonly string[];
 }
 
 /** What a body says of tools and templates, under the names of OpenAI's and vLLM's APIs. */

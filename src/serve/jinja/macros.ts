@@ -38,7 +38,7 @@ export function readParameters(
       around.run.nested(() => {
         const scope = around.inner();
         for (const [i, { name, otherwise }] of parameters.entries())
-          scope.set(name, args[i] ?? named.get(name) ?? otherwise?.(scope) ?? missing(name));
+          scope.set(name, [args[i], named.get(name), otherwise?.(scope), missing(name)].find(isThere));
         const rest = new Map<Value, Value>(
           [...named].filter(([name]) => parameters.every((each) => each.name !== name)),
         );
@@ -50,6 +50,11 @@ export function readParameters(
         return captured(body, scope);
       }),
     );
+}
+
+/** Whether an argument was given. None is one. */
+function isThere(value: Value): boolean {
+  return value !== undefined;
 }
 
 function missing(name: string): Undefined {

@@ -7,7 +7,7 @@ import { inRow, located, targetOf, upTo } from './tags.js';
 import { Tokens } from './tokens.js';
 import { Loop } from './values/loop.js';
 import { TemplateError } from './values/template-error.js';
-import { Callable, itemsOf, str, truth, Undefined, type Value } from './values/values.js';
+import { Callable, itemsOf, str, truth, type Value } from './values/values.js';
 
 /** Statements within statements. */
 const MOST_NESTING = 100;
@@ -205,11 +205,7 @@ export class Statements {
     this.#loops--;
     const otherwise = name === 'else' ? this.#block('endfor').body : null;
     return (scope, output) => {
-      const all = located(line, () => {
-        const value = list(scope);
-        if (value instanceof Undefined) throw new TemplateError(value.why);
-        return itemsOf(value);
-      });
+      const all = located(line, () => itemsOf(list(scope)));
       const items =
         filter === null ? [...all] : all.filter((item) => this.#passes(filter, scope, target, item));
       const loop = new Loop(items);

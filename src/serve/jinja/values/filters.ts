@@ -4,7 +4,7 @@ import { binary, item } from './operators.js';
 import type { Run } from './run.js';
 import { TemplateError } from './template-error.js';
 import { TESTS } from './tests.js';
-import { capitalized, titled } from './text-methods.js';
+import { capitalized, OF_TEXT, titled } from './text-methods.js';
 import {
   characters,
   compare,
@@ -33,6 +33,11 @@ export type Filter = (
 
 const text = (value: Value): string => str(value);
 
+/** What filters take for texts: numbers too. */
+function textual(value: Value, place: number): Value {
+  return place < 2 ? str(value) : value;
+}
+
 function numeric(value: Value): number {
   const number = numberOf(value);
   if (number === null) throw new TemplateError(`a number is required, got '${typeName(value)}'`);
@@ -44,6 +49,12 @@ function listOf(value: Value, run: Run): readonly Value[] {
   const items = itemsOf(value);
   run.step(100 * items.length);
   return items;
+}
+
+/** An item; undefined, for that reason, if there is none. */
+function itemOr(value: Value, at: number, why: string): Value {
+  const found = itemsOf(value).at(at);
+  return found === undefined ? new Undefined(why) : found;
 }
 
 /** An attribute by its path, such as `function.name`. */
@@ -103,7 +114,9 @@ const length: Filter = (value) => {
 };
 const otherwise: Filter = (value, [given, alsoFalse], named) =>
   value instanceof Undefined || (truth(alsoFalse ?? named.get('boolean') ?? false) && !truth(value))
-    ? (given ?? named.get('default_value') ?? '')
+    ? given !== undefined
+      ? given
+      : (named.get('default_value') ?? '')
     : value;
 
 function rounded(number: number, places: number): number {
@@ -149,8 +162,8 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
   default: otherwise,
   d: otherwise,
   list: (value, _, __, run) => [...listOf(value, run)],
-  first: (value) => itemsOf(value)[0] ?? new Undefined('No first item, sequence was empty.'),
-  last: (value) => itemsOf(value).at(-1) ?? new Undefined('No last item, sequence was empty.'),
+  first: (value) => itemOr(value, 0, 'No first item, sequence was empty.'),
+  last: (value) => itemOr(value, -1, 'No last item, sequence was empty.'),
   reverse: (value) =>
     typeof value === 'string' ? Array.from(value).reverse().join('') : [...itemsOf(value)].reverse(),
   join: (value, args, named, run) => {
@@ -250,14 +263,7 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
       ? (given ?? named.get('default') ?? float(0))
       : float(number);
   },
-  replace: (value, [from, to, most]) => {
-    const of = text(value);
-    if (text(from) === '') return of;
-    const parts = of.split(text(from));
-    const count = most === undefined || most === null ? parts.length : numeric(most);
-    if (parts.length <= count + 1) return parts.join(text(to));
-    return parts.slice(0, count + 1).join(text(to)) + text(from) + parts.slice(count + 1).join(text(from));
-  },
+  replace: (value, args, named, run) => OF_TEXT['replace'](text(value), run)(args.map(textual), named),
   indent: indented,
   format: (value, args, named) =>
     percentFormat(text(value), named.size > 0 ? new Map(named) : Tuple.of2(...args)),

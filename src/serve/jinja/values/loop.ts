@@ -18,7 +18,8 @@ export class Loop {
   attribute(name: string): Value {
     const { length } = this.#items;
     const index = this.#index;
-    const item = (at: number): Value => this.#items[at] ?? new Undefined('there is no such item');
+    const item = (at: number): Value =>
+      at in this.#items ? this.#items[at] : new Undefined('there is no such item');
     switch (name) {
       case 'index':
         return index + 1;

@@ -104,7 +104,7 @@ const OF_DICT: Readonly<Record<string, (of: Map<Value, Value>, run: Run) => Meth
   pop:
     (of) =>
     ([key, otherwise]) => {
-      const value = of.get(key) ?? otherwise;
+      const value = of.has(key) ? of.get(key) : otherwise;
       if (value === undefined) throw new TemplateError(`KeyError: ${str(key)}`);
       of.delete(key);
       return value;

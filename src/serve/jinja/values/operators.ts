@@ -35,7 +35,7 @@ export function binary(operator: string, a: Value, b: Value, run: Run): Value {
   if (left !== null && right !== null) return arithmetic(operator, left, right, isFloat(a) || isFloat(b));
   if (operator === '+' && typeof a === 'string' && typeof b === 'string') return joined(a, b, run);
   if (operator === '+' && Array.isArray(a) && Array.isArray(b) && typeName(a) === typeName(b)) {
-    run.step(a.length + b.length);
+    run.step(500 * (a.length + b.length));
     return a.concat(b);
   }
   if (operator === '*' && right !== null) return repeated(a, right, run);
@@ -96,7 +96,8 @@ export function contains(item: Value, within: Value, run: Run): boolean {
     return within.some((each) => equal(each, item));
   }
   if (within instanceof Map) return within.has(item);
-  if (within instanceof Undefined) throw new TemplateError(within.why);
+  // What is not there has no items.
+  if (within instanceof Undefined) return false;
   if (within instanceof Namespace) return within.fields.has(item);
   throw new TemplateError(`argument of type '${typeName(within)}' is not iterable`);
 }
@@ -104,8 +105,8 @@ export function contains(item: Value, within: Value, run: Run): boolean {
 /** `value.name` */
 export function attribute(value: Value, name: string, run: Run): Value {
   if (value instanceof Undefined) throw new TemplateError(value.why);
-  if (value instanceof Loop) return value.attribute(name) ?? missing('loop', name);
-  if (value instanceof Namespace) return value.fields.get(name) ?? missing('Namespace', name);
+  if (value instanceof Loop) return there(value.attribute(name), 'loop', name);
+  if (value instanceof Namespace) return there(value.fields.get(name), 'Namespace', name);
   if (typeof value === 'string' && name === 'format')
     return new Callable(name, (args, named) => {
       const made = braceFormat(value, args, named, (of, key) => attribute(of, key, run));
@@ -114,8 +115,7 @@ export function attribute(value: Value, name: string, run: Run): Value {
     });
   const method = methodOf(value, name, run);
   if (method !== undefined) return new Callable(name, method);
-  if (value instanceof Map) return value.get(name) ?? missing('dict', name);
-  return missing(typeName(value), name);
+  return there(value instanceof Map ? value.get(name) : undefined, typeName(value), name);
 }
 
 /** `value[key]` */
@@ -125,13 +125,14 @@ export function item(value: Value, key: Value, run: Run): Value {
   const index = numberOf(key);
   if (index !== null && (Array.isArray(value) || typeof value === 'string')) {
     const all = typeof value === 'string' ? characters(value) : value;
-    return all[index < 0 ? all.length + index : index] ?? missing(typeName(value), str(key));
+    return there(all[index < 0 ? all.length + index : index], typeName(value), str(key));
   }
-  return typeof key === 'string' ? attribute(value, key, run) : missing(typeName(value), str(key));
+  return typeof key === 'string' ? attribute(value, key, run) : there(undefined, typeName(value), str(key));
 }
 
-function missing(type: string, name: string): Undefined {
-  return new Undefined(`'${type} object' has no attribute '${name}'`);
+/** A value, or what stands for one that is not there. None is there. */
+function there(value: Value, type: string, name: string): Value {
+  return value === undefined ? new Undefined(`'${type} object' has no attribute '${name}'`) : value;
 }
 
 /** `value[from:to:step]`; null: not said. */

@@ -44,6 +44,54 @@ describe('OpenAI’s client calls tools', () => {
     expect(named(streamed.message.tool_calls as never)).toEqual(BOTH);
   });
 
+  it('one alone, if it wants no more', async () => {
+    const { text } = TWO_CALLS['hermes'];
+    const { openai } = await scripted([text, text]);
+    const asked = { ...CHAT, parallel_tool_calls: false };
+    const { choices } = await openai.chat.completions.create(asked);
+    expect(named(choices[0].message.tool_calls as never)).toEqual(BOTH.slice(0, 1));
+    const streamed = await openai.chat.completions.stream(asked).finalChatCompletion();
+    expect(named(streamed.choices[0].message.tool_calls as never)).toEqual(BOTH.slice(0, 1));
+  });
+
+  it('and gets text where it names no tools, or calls may not be made', async () => {
+    const { text } = TWO_CALLS['hermes'];
+    const { openai } = await scripted([text, text]);
+    for (const asked of [
+      { model: MODEL, messages: [USER] },
+      { ...CHAT, tool_choice: 'none' as const },
+    ]) {
+      const { choices } = await openai.chat.completions.create(asked);
+      expect(choices[0]).toMatchObject({ message: { content: text }, finish_reason: 'stop' });
+    }
+  });
+
+  it('and is refused a format beside tools that may be called', async () => {
+    const { openai } = await scripted(['{}']);
+    const asked = { ...CHAT, response_format: { type: 'json_object' as const } };
+    await expect(openai.chat.completions.create(asked)).rejects.toMatchObject({
+      status: 400,
+      param: 'response_format',
+    });
+    // A call that must be made is the whole answer, whatever its format would be.
+    const only = { type: 'function' as const, function: { name: 'now' } };
+    const { choices } = await openai.chat.completions.create({ ...asked, tool_choice: only });
+    expect(named(choices[0].message.tool_calls as never)).toEqual([['now', {}]]);
+  });
+
+  it('and gets what was cut off as text', async () => {
+    const { openai } = await scripted([TWO_CALLS['hermes'].text, '{"a": 1, "b": 2}']);
+    const { choices } = await openai.chat.completions.create({ ...CHAT, max_tokens: 8 });
+    expect(choices[0].finish_reason).toBe('length');
+    expect(choices[0].message.content).toMatch(/^<tool_call>/);
+    const only = { type: 'function' as const, function: { name: 'add' } };
+    const cut = await openai.chat.completions.create({ ...CHAT, tool_choice: only, max_tokens: 4 });
+    expect(cut.choices[0]).toMatchObject({
+      finish_reason: 'length',
+      message: { content: expect.stringMatching(/^\{"a": */) },
+    });
+  });
+
   it('by runTools, whole and streamed', async () => {
     const lines = [TWO_CALLS['hermes'].text, 'It is 3, at noon.'];
     const { openai } = await scripted([...lines, ...lines]);

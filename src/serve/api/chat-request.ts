@@ -72,6 +72,7 @@ export function readChat(body: unknown, model: ServedModel, bounds: RequestBound
     format,
     prompts: [prompt],
     echoes: null,
+    scoresPrompts: false,
     answer,
     isParallel: use.isParallel,
   };

@@ -56,7 +56,7 @@ export function readCompletion(body: unknown, model: ServedModel, bounds: Reques
     least: isEchoed ? 0 : 1,
   });
   const echoes = isEchoed ? prompts.map((tokens) => decode(model.vocabulary, tokens)) : null;
-  return { ...common, ...lengths, prompts, echoes, scoresPrompts };
+  return { ...common, ...lengths, prompts, echoes, scoresPrompts, answer: null, isParallel: true };
 }
 
 /** A text, its tokens, or a list of texts or of lists of tokens. */

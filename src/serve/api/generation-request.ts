@@ -1,6 +1,7 @@
 import { show } from '../../base/errors.js';
 import type { KnownNames } from '../../base/known-names.js';
 import type { SamplingParams } from '../../engine/executor/sampling-params.js';
+import type { AnswerReading } from '../answers/answer-forms.js';
 import { badField, unsupported } from './api-error.js';
 import { checkText, checkTokens, type Fields } from './fields.js';
 import { readSampling } from './sampling.js';
@@ -48,6 +49,10 @@ export interface GenerationRequest {
   readonly includesUsage: boolean;
   /** What each choice begins with, by prompt: the prompt itself where it is echoed. */
   readonly echoes: readonly string[] | null;
+  /** How the answers are taken apart into thoughts, text and calls of tools; null: they are text. */
+  readonly answer: AnswerReading | null;
+  /** Whether an answer may have several calls. */
+  readonly isParallel: boolean;
   /** Whether the tokens of the echoes are said how likely they are. */
   readonly scoresPrompts: boolean;
 }
@@ -101,7 +106,7 @@ export function refuseUnsupported(fields: Fields, harmless: Harmless): void {
 /** The part of a request that both ways to generate have. */
 export type CommonPart = Omit<
   GenerationRequest,
-  'prompts' | 'maxTokens' | 'minTokens' | 'echoes' | 'scoresPrompts'
+  'prompts' | 'maxTokens' | 'minTokens' | 'echoes' | 'scoresPrompts' | 'answer' | 'isParallel'
 >;
 
 /**

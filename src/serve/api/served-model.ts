@@ -1,5 +1,6 @@
 import type { SamplingParams } from '../../engine/executor/sampling-params.js';
 import type { Grammar } from '../../scheduler/request/grammar.js';
+import type { AnswerForms } from '../answers/answer-forms.js';
 import type { Vocabulary } from '../text/vocabulary.js';
 import type { Chat } from './chat.js';
 import type { HeededSampling } from './sampling.js';
@@ -19,6 +20,8 @@ export interface ServedModel {
   readonly samplingDefaults: SamplingParams;
   /** Makes what holds a text to a format; null: nothing does. */
   readonly grammar: ((format: TextFormat) => Grammar) | null;
+  /** The forms in which it thinks and calls tools. */
+  readonly answers: AnswerForms;
   /** When it was made, in seconds since 1970. */
   readonly created: number;
   /** Most tokens of prompt and output together. */

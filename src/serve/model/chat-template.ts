@@ -1,6 +1,6 @@
-import type { Template } from '@huggingface/jinja';
 import type { Chat, ChatTemplate } from '../api/chat.js';
 import type { ChatMessage } from '../api/chat-message.js';
+import { Template } from '../jinja/template.js';
 import { leftOut } from './left-out.js';
 
 /** What a template says by name. */
@@ -16,13 +16,12 @@ export interface TemplateTexts {
  * every chat, with the reason: the model can be served all the same.
  * @param source the template; null: the model has none
  */
-export async function openChatTemplate(
-  source: string | null,
-  texts: TemplateTexts = {},
-): Promise<ChatTemplate> {
+export function openChatTemplate(source: string | null, texts: TemplateTexts = {}): Promise<ChatTemplate> {
+  return Promise.resolve(opened(source, texts));
+}
+
+function opened(source: string | null, texts: TemplateTexts): ChatTemplate {
   if (source === null) return refusing('it has none; send the whole prompt to /v1/completions');
-  // Only a model with a template of its own needs the library.
-  const { Template } = await import('@huggingface/jinja');
   try {
     return new JinjaTemplate(new Template(source), source, texts);
   } catch (error) {
@@ -44,6 +43,8 @@ const PROBE = 'zqdevelopersayszq';
 
 /** A template in Jinja. What it knows of a chat has the names that Hugging Face's library gave it. */
 class JinjaTemplate implements ChatTemplate {
+  readonly source: string;
+  readonly missing: readonly string[];
   readonly #template: Template;
   readonly #texts: TemplateTexts;
   readonly #speaksOfDevelopers: boolean;
@@ -52,6 +53,8 @@ class JinjaTemplate implements ChatTemplate {
 
   constructor(template: Template, source: string, texts: TemplateTexts) {
     this.#template = template;
+    this.source = source;
+    this.missing = template.missing;
     this.#texts = texts;
     this.#speaksOfDevelopers = source.includes('developer');
   }
@@ -107,10 +110,20 @@ class JinjaTemplate implements ChatTemplate {
   }
 }
 
-function written({ role, content, name, toolCalls, toolCallId }: ChatMessage): Record<string, unknown> {
+/** A message as templates know it. What was thought has three names: those of Qwen and others, of vLLM, and of gpt-oss, which has it beside calls alone. */
+function written({
+  role,
+  content,
+  reasoning,
+  name,
+  toolCalls,
+  toolCallId,
+}: ChatMessage): Record<string, unknown> {
   return {
     role,
     content,
+    ...(reasoning !== undefined && { reasoning_content: reasoning, reasoning }),
+    ...(reasoning !== undefined && toolCalls !== undefined && content === '' && { thinking: reasoning }),
     ...(name !== undefined && { name }),
     ...(toolCallId !== undefined && { tool_call_id: toolCallId }),
     ...(toolCalls !== undefined && {

@@ -41,6 +41,9 @@ export interface LoadedModelOptions {
   readonly chatTemplate?: string;
   /** What parameters of sampling are where a client does not say them. Default `SAMPLING_DEFAULTS`. */
   readonly samplingDefaults?: SamplingParams;
+  /** See `ModelOptions`. */
+  readonly toolCallParser?: string;
+  readonly reasoningParser?: string;
 }
 
 /**
@@ -62,10 +65,9 @@ export const SAMPLING_DEFAULTS: SamplingParams = Object.freeze({
  * await app.register(blockstepServer, { engine, model: await modelOptions(model, { id: 'my-model' }) });
  * ```
  */
-export async function modelOptions(
-  model: LoadedModel,
-  { id, chatTemplate, samplingDefaults = SAMPLING_DEFAULTS }: LoadedModelOptions,
-): Promise<ModelOptions> {
+export async function modelOptions(model: LoadedModel, options: LoadedModelOptions): Promise<ModelOptions> {
+  const { id, chatTemplate, samplingDefaults = SAMPLING_DEFAULTS } = options;
+  const { toolCallParser, reasoningParser } = options;
   const { info } = model;
   const { bosToken, eosToken } = info;
   const vocabulary = new ModelVocabulary(info.architecture, {
@@ -95,6 +97,8 @@ export async function modelOptions(
     chatTemplate: await openChatTemplate(chatTemplate ?? info.chatTemplate, texts),
     sampling: SAMPLING_NAMES,
     samplingDefaults,
+    ...(toolCallParser !== undefined && { toolCallParser }),
+    ...(reasoningParser !== undefined && { reasoningParser }),
     ...(model.grammar !== undefined && { grammar }),
   };
 }

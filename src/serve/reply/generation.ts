@@ -57,6 +57,7 @@ export class Generation {
     all.read();
     const { vocabulary } = model;
     const { stop, keepsStop, minTokens, echoes, n, sampling, maxTokens, prompts } = request;
+    const { answer, isParallel } = request;
     const scores = request.scoresPrompts
       ? Array.from({ length: prompts.length * n }, () => new PromptScores(sampling.logprobs ?? 0))
       : null;
@@ -69,7 +70,19 @@ export class Generation {
       const { logprobs = null } = sampling;
       const scored = scores === null ? null : { tokens: prompts[prompt], scores: scores[index] };
       const isEcho = maxTokens === 0;
-      const options = { vocabulary, stop, keepsStop, minTokens, echo, scored, isEcho, onTokens, logprobs };
+      const options = {
+        vocabulary,
+        stop,
+        keepsStop,
+        minTokens,
+        echo,
+        scored,
+        isEcho,
+        onTokens,
+        logprobs,
+        answer,
+        isParallel,
+      };
       return new Choice(index, stream, options, changed);
     });
     for (const choice of this.choices) all.add(choice);

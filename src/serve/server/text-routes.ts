@@ -5,6 +5,7 @@ import { badField } from '../api/api-error.js';
 import { readChatFields } from '../api/chat.js';
 import { checkTokens, Fields } from '../api/fields.js';
 import { encodeText } from '../api/generation-request.js';
+import { TOOL_NAMES } from '../api/tools.js';
 import { decode } from '../text/detokenizer.js';
 import type { ServeSettings } from './options.js';
 
@@ -12,7 +13,7 @@ const TOKENIZE = knownNames<Record<string, unknown>>('the body', {
   model: true,
   prompt: true,
   messages: true,
-  tools: true,
+  ...TOOL_NAMES,
   chat_template_kwargs: true,
   add_special_tokens: true,
   add_generation_prompt: true,
@@ -38,7 +39,7 @@ export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): v
         'a text where there are no messages, and absent otherwise',
       );
     const tokens = isChat
-      ? chatPrompt({ ...readChatFields(fields, hasTemplate), beginsAnswer })
+      ? chatPrompt({ ...readChatFields(fields, hasTemplate).chat, beginsAnswer })
       : encodeText('prompt', fields.get('prompt'), model, addsSpecial);
     const texts = withTexts ? Array.from(tokens, (token) => decode(vocabulary, Int32Array.of(token))) : null;
     return { count: tokens.length, max_model_len: maxModelLen, tokens: [...tokens], token_strs: texts };

@@ -49,13 +49,13 @@ describe('a chat template', () => {
   });
 
   it('is given no tools where there are none', async () => {
-    expect(await render('{{ tools is none }}{{ tools is defined }}', chat([]))).toBe('truetrue');
+    expect(await render('{{ tools is none }}{{ tools is defined }}', chat([]))).toBe('TrueTrue');
   });
 
   it('is given the arguments of the client, which replace nothing of the chat', async () => {
     const source = '{{ enable_thinking }} {{ messages | length }} {{ bos_token }} {{ eos_token }}';
     const templateArguments = { enable_thinking: false, messages: 'mine', bos_token: 'mine' };
-    expect(await render(source, chat([say('user', 'a')], { templateArguments }))).toBe('false 1 <s> </s>');
+    expect(await render(source, chat([say('user', 'a')], { templateArguments }))).toBe('False 1 <s> </s>');
   });
 
   it.each([

@@ -10,7 +10,8 @@ import {
   toolCallParserOf,
 } from '../answers/parsers.js';
 import type { Chat, ChatTemplate } from '../api/chat.js';
-import { type ChatMessage, plainChatPrompt } from '../api/chat-message.js';
+import { type ChatMessage, plainChatText } from '../api/chat-message.js';
+import { Encoder } from '../api/encoder.js';
 import { type HeededSampling, SAMPLING_NAMES } from '../api/sampling.js';
 import type { ServedModel } from '../api/served-model.js';
 import type { TextFormat } from '../api/text-format.js';
@@ -40,7 +41,7 @@ export interface ModelOptions {
    * Makes the grammar that holds a text to a format (`response_format`, `grammar`), a new one for each choice. What it throws is the client's
    * answer. Default: none, and formats are refused.
    */
-  grammar?: (format: TextFormat) => Grammar;
+  grammar?: (format: TextFormat) => Grammar | Promise<Grammar>;
   /**
    * The form in which the model calls tools, by vLLM's names (`hermes`, `mistral`, …). `auto`: the one that its template has. `none`: calls stay
    * text. Default `auto`.
@@ -108,14 +109,16 @@ export function takeModel(model: unknown, maxModelLen: number): ServedModel {
   const thoughts = parserNamed('reasoningParser', reasoningParser, REASONING_PARSERS, () =>
     reasoningParserOf(source),
   );
-  const promptOf = chatPrompt ?? plainChatPrompt;
+  const encoder = new Encoder(vocabulary, maxModelLen);
   return {
     id,
     vocabulary,
-    chatPrompt:
-      chatTemplate === undefined
-        ? ({ messages }: Chat) => promptOf(messages, vocabulary)
-        : (chat: Chat) => templatePrompt(chatTemplate, chat, vocabulary),
+    encoder,
+    chatPrompt: (chat: Chat) => {
+      if (chatTemplate !== undefined) return templatePrompt(chatTemplate, chat, encoder);
+      if (chatPrompt !== undefined) return chatPrompt(chat.messages, vocabulary);
+      return encoder.encode('messages', plainChatText(chat.messages));
+    },
     hasTemplate: chatTemplate !== undefined,
     sampling,
     samplingDefaults: { ...samplingDefaults },

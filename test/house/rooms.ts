@@ -7,6 +7,7 @@ export const ROOMS: readonly string[] = [
   'base/collections',
   'base/foreign',
   'base/packages',
+  'base/scripts',
   'core/native',
   'core',
   'workload',

@@ -79,6 +79,7 @@
       "sources": [
         "native/llama/api/library.cc",
         "native/llama/api/log.cc",
+        "native/llama/deep_thread.cc",
         "native/llama/runner.cc",
         "native/llama/sampler.cc",
         "native/llama/weights.cc",

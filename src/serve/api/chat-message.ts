@@ -1,7 +1,6 @@
 import { isObject } from '../../base/checks.js';
 import { show } from '../../base/errors.js';
 import { type KnownNames, knownNames } from '../../base/known-names.js';
-import type { Vocabulary } from '../text/vocabulary.js';
 import { badField, unsupported } from './api-error.js';
 import { checkText, Fields } from './fields.js';
 
@@ -138,7 +137,7 @@ function readPart(value: unknown, path: string): string {
 }
 
 /** A plain form of a chat, for a model that was trained on none: each message behind the name of who speaks. */
-export function plainChatPrompt(messages: readonly ChatMessage[], vocabulary: Vocabulary): Int32Array {
+export function plainChatText(messages: readonly ChatMessage[]): string {
   const lines = messages.map(({ role, name, content }) => `${name ?? role}: ${content}\n`);
-  return vocabulary.encode(`${lines.join('')}assistant:`);
+  return `${lines.join('')}assistant:`;
 }

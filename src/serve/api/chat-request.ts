@@ -46,13 +46,17 @@ const NAMES = knownNames<Record<string, unknown>>(
   { prompt: 'it belongs to /v1/completions' },
 );
 
-/** Reads the body of `POST /v1/chat/completions`. @throws ApiError */
-export function readChat(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest {
+/** Reads the body of `POST /v1/chat/completions`. @throws ApiError by rejection */
+export async function readChat(
+  body: unknown,
+  model: ServedModel,
+  bounds: RequestBounds,
+): Promise<GenerationRequest> {
   const fields = new Fields(body, NAMES);
   refuseUnsupported(fields, HARMLESS);
   const common = readCommon(fields, model, readChatLogprobs(fields, model.sampling));
   const { maxModelLen } = model;
-  const prompt = model.chatPrompt({ ...readChatFields(fields, model.hasTemplate), beginsAnswer: true });
+  const prompt = await model.chatPrompt({ ...readChatFields(fields, model.hasTemplate), beginsAnswer: true });
   checkChoices(1, common.n, bounds);
   const lengths = readLengths(fields, ['max_completion_tokens', 'max_tokens'], {
     longestPrompt: prompt.length,

@@ -24,10 +24,10 @@ export interface Chat {
 /** A model's own template of chats, which `openChatTemplate` makes of its text. */
 export interface ChatTemplate {
   /**
-   * The prompt of a chat, as text.
-   * @throws an error whose message the client is given: the template cannot say such a chat, or there is none
+   * The prompt of a chat, as text, or a promise of it.
+   * @throws an error, also by rejection, whose message the client is given: the template cannot say such a chat, or there is none
    */
-  render(chat: Chat): string;
+  render(chat: Chat): string | Promise<string>;
 }
 
 const MOST_TOOLS = 1024;

@@ -18,7 +18,6 @@ const MAX_STOPS = 32;
 const MAX_STOP_LENGTH = 1000;
 const MAX_STOP_TOKENS = 256;
 const MAX_NAME_LENGTH = 256;
-const MAX_TEXT = 2 ** 30;
 const MAX_TOKENS = 2 ** 31 - 1;
 
 /** What the two ways to generate text have in common, checked. */
@@ -179,18 +178,4 @@ function readSalt(fields: Fields): string | undefined {
   const salt = fields.text('cache_salt', MAX_NAME_LENGTH);
   if (salt === '') throw badField('cache_salt', '""', 'a string that is not empty');
   return salt;
-}
-
-/**
- * The tokens of a text.
- * @param addsSpecial whether the tokens are added with which every prompt begins
- * @throws ApiError if the text is none
- */
-export function encodeText(
-  name: string,
-  value: unknown,
-  { vocabulary }: ServedModel,
-  addsSpecial = true,
-): Int32Array {
-  return vocabulary.encode(checkText(name, value, MAX_TEXT), addsSpecial);
 }

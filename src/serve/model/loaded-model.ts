@@ -15,12 +15,18 @@ export interface LoadedModel {
     readonly eosToken: number | null;
     readonly endTokens: readonly number[];
     readonly chatTemplate: string | null;
+    readonly longestToken?: number;
   };
   /** See `LlamaModel.tokenize`. */
   tokenize(
     text: string,
     options: { readonly addSpecial: boolean; readonly parseSpecial: boolean },
   ): Int32Array;
+  /** See `LlamaModel.tokenizeAsync`. */
+  tokenizeAsync?(
+    text: string,
+    options: { readonly addSpecial: boolean; readonly parseSpecial: boolean },
+  ): Promise<Int32Array>;
   /** See `LlamaModel.piece`. */
   piece(token: number, special: boolean): Uint8Array;
   /** See `LlamaModel.grammar`; absent: the texts of the model cannot be held to a format. */
@@ -73,6 +79,11 @@ export async function modelOptions(
     beginToken: bosToken ?? -1,
     endTokens: endTokensOf(info),
     tokenize: (text, addSpecial, parseSpecial) => model.tokenize(text, { addSpecial, parseSpecial }),
+    ...(info.longestToken !== undefined && { longestToken: info.longestToken }),
+    ...(model.tokenizeAsync !== undefined && {
+      tokenizeAsync: (text: string, addSpecial: boolean, parseSpecial: boolean) =>
+        model.tokenizeAsync!(text, { addSpecial, parseSpecial }),
+    }),
     piece: (token, showsSpecial) => model.piece(token, showsSpecial),
   });
   const texts = {

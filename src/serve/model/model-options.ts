@@ -3,7 +3,8 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 import type { SamplingParams } from '../../engine/executor/sampling-params.js';
 import type { Grammar } from '../../scheduler/request/grammar.js';
 import type { Chat, ChatTemplate } from '../api/chat.js';
-import { type ChatMessage, plainChatPrompt } from '../api/chat-message.js';
+import { type ChatMessage, plainChatText } from '../api/chat-message.js';
+import { Encoder } from '../api/encoder.js';
 import { type HeededSampling, SAMPLING_NAMES } from '../api/sampling.js';
 import type { ServedModel } from '../api/served-model.js';
 import type { TextFormat } from '../api/text-format.js';
@@ -33,7 +34,7 @@ export interface ModelOptions {
    * Makes the grammar that holds a text to a format (`response_format`, `grammar`), a new one for each choice. What it throws is the client's
    * answer. Default: none, and formats are refused.
    */
-  grammar?: (format: TextFormat) => Grammar;
+  grammar?: (format: TextFormat) => Grammar | Promise<Grammar>;
 }
 
 const MODEL_OPTIONS = knownNames<ModelOptions>(
@@ -84,14 +85,16 @@ export function takeModel(model: unknown, maxModelLen: number): ServedModel {
       'an object of parameters that are in model.sampling',
     );
   if (grammar !== null && typeof grammar !== 'function') throw badArg('model.grammar', grammar, 'a function');
-  const promptOf = chatPrompt ?? plainChatPrompt;
+  const encoder = new Encoder(vocabulary, maxModelLen);
   return {
     id,
     vocabulary,
-    chatPrompt:
-      chatTemplate === undefined
-        ? ({ messages }: Chat) => promptOf(messages, vocabulary)
-        : (chat: Chat) => templatePrompt(chatTemplate, chat, vocabulary),
+    encoder,
+    chatPrompt: (chat: Chat) => {
+      if (chatTemplate !== undefined) return templatePrompt(chatTemplate, chat, encoder);
+      if (chatPrompt !== undefined) return chatPrompt(chat.messages, vocabulary);
+      return encoder.encode('messages', plainChatText(chat.messages));
+    },
     hasTemplate: chatTemplate !== undefined,
     sampling,
     samplingDefaults: { ...samplingDefaults },

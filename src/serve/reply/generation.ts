@@ -1,6 +1,7 @@
 import type { Engine } from '../../engine/engine.js';
 import type { RequestResult } from '../../engine/outputs/outputs.js';
 import type { RequestStream } from '../../engine/streams/request-stream.js';
+import type { Grammar } from '../../scheduler/request/grammar.js';
 import type { GenerationRequest } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
 import { Choice } from './choice.js';
@@ -43,6 +44,7 @@ export class Generation {
   /**
    * Submits all choices.
    * @param all gives the choices what the engine brings
+   * @param grammars of the choices, one for each; null: nothing holds them to a format
    * @throws what `Engine.submit` throws; then none is submitted
    */
   constructor(
@@ -50,11 +52,19 @@ export class Generation {
     model: ServedModel,
     request: GenerationRequest,
     id: string,
-    { reader, watch }: { readonly reader: GenerationReader; readonly watch: GenerationWatch | null },
+    {
+      reader,
+      watch,
+      grammars,
+    }: {
+      readonly reader: GenerationReader;
+      readonly watch: GenerationWatch | null;
+      readonly grammars: readonly Grammar[] | null;
+    },
   ) {
     this.#request = request;
     all.read();
-    this.#streams = submitAll(all.engine, model, request, id);
+    this.#streams = submitAll(all.engine, model, { request, id, grammars });
     const { vocabulary } = model;
     const { stop, keepsStop, minTokens, echoes, n, sampling } = request;
     const changed = (choice: Choice): void => reader.changed(choice);
@@ -114,11 +124,18 @@ export class Generation {
 
 function submitAll(
   engine: Engine,
-  { vocabulary, grammar }: ServedModel,
-  request: GenerationRequest,
-  id: string,
+  { vocabulary }: ServedModel,
+  {
+    request,
+    id,
+    grammars,
+  }: {
+    readonly request: GenerationRequest;
+    readonly id: string;
+    readonly grammars: readonly Grammar[] | null;
+  },
 ): RequestStream[] {
-  const { prompts, n, maxTokens, minTokens, ignoreEos, priority, cacheSalt, sampling, format } = request;
+  const { prompts, n, maxTokens, minTokens, ignoreEos, priority, cacheSalt, sampling } = request;
   const { endOfText, endTokens = [] } = vocabulary;
   // All of them end an answer, and the scheduler knows one that `ignore_eos` turns off.
   const stopTokenIds = ignoreEos ? request.stopTokenIds : [...request.stopTokenIds, ...endTokens];
@@ -135,7 +152,7 @@ function submitAll(
           ignoreEos,
           stopTokenIds,
           params: paramsOf(sampling, i),
-          ...(format !== null && grammar !== null && { grammar: grammar(format) }),
+          ...(grammars !== null && { grammar: grammars[streams.length] }),
           ...(priority !== undefined && { priority }),
           ...(cacheSalt !== undefined && { cacheSalt }),
         });

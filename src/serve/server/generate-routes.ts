@@ -5,6 +5,7 @@ import { readChat } from '../api/chat-request.js';
 import { readCompletion } from '../api/completion-request.js';
 import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
+import { makeGrammars } from '../api/text-format.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
 import type { Choices } from '../reply/choices.js';
 import { Generation, type GenerationWatch } from '../reply/generation.js';
@@ -17,7 +18,7 @@ import type { ServeSettings } from './options.js';
 interface Way {
   readonly prefix: string;
   readonly bodies: Bodies;
-  read(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest;
+  read(body: unknown, model: ServedModel, bounds: RequestBounds): Promise<GenerationRequest>;
 }
 
 const COMPLETIONS: Way = { prefix: 'cmpl-', bodies: COMPLETION_BODIES, read: readCompletion };
@@ -47,13 +48,18 @@ async function generate(
 ): Promise<unknown> {
   const { model, watch, live, choices } = settings;
   checkModel(body, model);
-  const wanted = read(body, model, settings);
+  const wanted = await read(body, model, settings);
+  const { format } = wanted;
+  const grammars =
+    format === null || model.grammar === null
+      ? null
+      : await makeGrammars(format, model.grammar, wanted.prompts.length * wanted.n);
   const id = prefix + randomUUID().replaceAll('-', '');
   const head: ReplyHead = { id, created: Math.floor(Date.now() / 1000), model: model.id };
   if (wanted.isStreamed) {
     const { includesUsage } = wanted;
     const streamed = new StreamedReply(head, bodies, { includesUsage, interval: settings.streamInterval });
-    const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch });
+    const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch, grammars });
     live.add(generation, reply.raw);
     // From here on the response is the stream's.
     reply.hijack();
@@ -61,7 +67,7 @@ async function generate(
     return reply;
   }
   const whole = new WholeReply(head, bodies);
-  const generation = new Generation(choices, model, wanted, id, { reader: whole, watch });
+  const generation = new Generation(choices, model, wanted, id, { reader: whole, watch, grammars });
   live.add(generation, reply.raw);
   const answer = await whole.body(generation, reply.raw);
   if (answer !== null) return answer;

@@ -97,7 +97,7 @@ export async function modelExecutor(
         ),
         describePool(card, flags, sizes, enablePrefixCaching),
         describeSampling(sampling),
-        ...warnings(served, executor.threads, gpus.length > 0),
+        ...(await warnings(served, executor.threads, gpus.length > 0)),
       ],
       example: {
         path: '/v1/chat/completions',
@@ -174,10 +174,14 @@ function describeModel({ info }: LlamaModel, { threads }: LlamaExecutor, gpus: r
 }
 
 /** What will not go as one hopes: chats that nothing writes, threads that wait for a processor. */
-function warnings({ chatTemplate }: ModelOptions, threads: number, isOnGpu: boolean): string[] {
+async function warnings(
+  { chatTemplate }: ModelOptions,
+  threads: number,
+  isOnGpu: boolean,
+): Promise<string[]> {
   const said: string[] = [];
   try {
-    chatTemplate?.render(HELLO);
+    await chatTemplate?.render(HELLO);
   } catch (error) {
     said.push(
       `Chats are refused. The chat template of the model: ${(error as Error).message}. Another is given with --chat-template.`,

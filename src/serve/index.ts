@@ -16,4 +16,5 @@ export type { ModelOptions } from './model/model-options.js';
 export { type ModelTokenizer, ModelVocabulary } from './model/model-vocabulary.js';
 export type { ServeOptions } from './server/options.js';
 export { blockstepServer, type ServerPlugin } from './server/plugin.js';
+export { type AppOptions, appOptions } from './server/refusals.js';
 export { o200k, type Vocabulary } from './text/vocabulary.js';

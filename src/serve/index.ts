@@ -4,6 +4,7 @@ export type { Chat, ChatTemplate, ChatTool } from './api/chat.js';
 export type { ChatMessage, ChatToolCall } from './api/chat-message.js';
 export type { HeededSampling, SamplingName } from './api/sampling.js';
 export type { TextFormat } from './api/text-format.js';
+export { type AppOptions, appOptions } from './entry/refusals.js';
 export { openChatTemplate, type TemplateTexts } from './model/chat-template.js';
 export {
   type GrammarForm,
@@ -16,5 +17,4 @@ export type { ModelOptions } from './model/model-options.js';
 export { type ModelTokenizer, ModelVocabulary } from './model/model-vocabulary.js';
 export type { ServeOptions } from './server/options.js';
 export { blockstepServer, type ServerPlugin } from './server/plugin.js';
-export { type AppOptions, appOptions } from './server/refusals.js';
 export { o200k, type Vocabulary } from './text/vocabulary.js';

@@ -82,6 +82,7 @@ export const ROOMS: readonly string[] = [
   'kv-events',
   'serve/text',
   'serve/api',
+  'serve/entry',
   'serve/model',
   'serve/reply',
   'serve/metrics',

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { readJson } from '../../src/serve/entry/json-body.js';
 import { appOptions } from '../../src/serve/index.js';
-import { readJson } from '../../src/serve/server/json-body.js';
 import { answerOf, serve } from './support/served.js';
 
 /** Sends bytes as they are. @returns status and body of the answer */

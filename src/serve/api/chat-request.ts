@@ -63,7 +63,7 @@ export async function readChat(
     maxModelLen,
     otherwise: maxModelLen,
   });
-  return { ...common, ...lengths, prompts: [prompt], echoes: null };
+  return { ...common, ...lengths, prompts: [prompt], echoes: null, scoresPrompts: false };
 }
 
 function isEmpty(value: unknown): boolean {

@@ -4,6 +4,7 @@ import { ApiError } from '../api/api-error.js';
 import { readChat } from '../api/chat-request.js';
 import { readCompletion } from '../api/completion-request.js';
 import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
+import { IGNORED_HEADER, ignoredSampling } from '../api/sampling.js';
 import type { ServedModel } from '../api/served-model.js';
 import { makeGrammars } from '../api/text-format.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
@@ -54,6 +55,8 @@ async function generate(
     format === null || model.grammar === null
       ? null
       : await makeGrammars(format, model.grammar, wanted.prompts.length * wanted.n);
+  const ignored = ignoredSampling(wanted.sampling, model.sampling);
+  if (ignored.length > 0) reply.header(IGNORED_HEADER, ignored.join(', '));
   const id = prefix + randomUUID().replaceAll('-', '');
   const head: ReplyHead = { id, created: Math.floor(Date.now() / 1000), model: model.id };
   if (wanted.isStreamed) {

@@ -47,8 +47,9 @@ const { health, statuses } = await besiege(
   Number(values.connections),
   lengths,
   () => performance.now() > end,
+  false,
 );
-server.kill();
+server.kill('SIGKILL');
 const sorted = health.toSorted((a, b) => a - b);
 const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
 const figures = [0.5, 0.9, 0.99, 1].map((share) => `p${100 * share} ${at(share).toFixed(1)} ms`);

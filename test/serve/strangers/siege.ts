@@ -34,12 +34,13 @@ export interface Siege {
   readonly statuses: ReadonlyMap<number, number>;
 }
 
-/** Sends what takes long over many connections, and asks meanwhile how the server is. @param lengths of texts, in turn @param ends whether it is over */
+/** Sends what takes long over many connections, and asks meanwhile how the server is. @param lengths of texts, in turn @param ends whether it is over @param waits for the answers that have not come then */
 export async function besiege(
   url: string,
   connections: number,
   lengths: readonly number[],
   ends: (answers: number) => boolean,
+  waits = true,
 ): Promise<Siege> {
   const health: number[] = [];
   const statuses = new Map<number, number>();
@@ -64,7 +65,9 @@ export async function besiege(
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   };
-  await Promise.all([watch(), ...Array.from({ length: connections }, attack)]);
+  const attacks = Promise.all(Array.from({ length: connections }, attack));
+  await watch();
+  if (waits) await attacks;
   return { health, statuses };
 }
 

@@ -3,7 +3,7 @@ import { fastify } from 'fastify';
 import { Engine } from '../../engine/engine.js';
 import { KvEventPublisher } from '../../kv-events/index.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
-import { blockstepServer } from '../../serve/index.js';
+import { appOptions, blockstepServer } from '../../serve/index.js';
 import { ExitCode, type Io, type Job } from '../terminal/io.js';
 import { schedulerOptions } from '../terminal/scheduler-flags.js';
 import type { ServedExecutor } from './executor/served-executor.js';
@@ -75,7 +75,7 @@ async function prepareEngine(
       ...(workers && { workers }),
     });
     // Streams are waited for by the server itself; connections without a request are closed at once.
-    const app = fastify({ forceCloseConnections: true });
+    const app = fastify({ ...appOptions, forceCloseConnections: true });
     await app.register(blockstepServer, {
       engine,
       model: { ...model, id },

@@ -351,9 +351,8 @@ export class TransferAudit {
     if (isKnown) return;
     if (isForeign) {
       this.#ledger.anomaly('wrong-owner');
-      // What a step in flight has let go of a window is still known to the scheduler.
-      if (isUnclear && this.#ledger.rules.groups.some(({ type }) => type !== 'full'))
-        this.#ledger.unclearOwners++;
+      // What a step in flight has let go, or its request by a preemption, is still known to the scheduler if nobody took it anew.
+      if (isUnclear) this.#ledger.unclearOwners++;
     } else if (isUnclear) this.#ledger.unclear++;
     else this.#ledger.anomaly('invalid-block');
   }

@@ -8,6 +8,7 @@ import type { Engine, EngineOutputs, RequestStream } from '../../src/index.js';
 import type { Chat } from '../../src/serve/api/chat.js';
 import { plainChatPrompt } from '../../src/serve/api/chat-message.js';
 import { o200k } from '../../src/serve/index.js';
+import { RequestLog } from '../../src/serve/log/request-log.js';
 import { Choices } from '../../src/serve/reply/choices.js';
 import { addGenerateRoutes } from '../../src/serve/server/generate-routes.js';
 import { LiveRequests } from '../../src/serve/server/live-requests.js';
@@ -93,6 +94,7 @@ function step(): void {
 const app = fastify({ forceCloseConnections: true });
 addGenerateRoutes(app, settings, {
   watch: null,
+  log: new RequestLog(null),
   live: new LiveRequests(),
   choices: new Choices(engine),
 });

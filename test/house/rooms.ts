@@ -83,6 +83,7 @@ export const ROOMS: readonly string[] = [
   'serve/api',
   'serve/model',
   'serve/reply',
+  'serve/log',
   'serve/metrics',
   'serve/page',
   'serve/page/browser',

@@ -5,6 +5,7 @@ import { readChat } from '../api/chat-request.js';
 import { readCompletion } from '../api/completion-request.js';
 import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
+import type { RequestLog } from '../log/request-log.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
 import type { Choices } from '../reply/choices.js';
 import { Generation, type GenerationWatch } from '../reply/generation.js';
@@ -28,6 +29,7 @@ interface Around {
   readonly watch: GenerationWatch | null;
   readonly live: LiveRequests;
   readonly choices: Choices;
+  readonly log: RequestLog;
 }
 
 /** The routes that generate text. */
@@ -45,7 +47,7 @@ async function generate(
   { body }: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const { model, watch, live, choices } = settings;
+  const { model, watch, live, choices, log } = settings;
   checkModel(body, model);
   const wanted = read(body, model, settings);
   const id = prefix + randomUUID().replaceAll('-', '');
@@ -55,6 +57,7 @@ async function generate(
     const streamed = new StreamedReply(head, bodies, { includesUsage, interval: settings.streamInterval });
     const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch });
     live.add(generation, reply.raw);
+    log.generates(reply.raw, generation);
     // From here on the response is the stream's.
     reply.hijack();
     streamed.start(generation, reply.raw, reply.getHeaders());
@@ -63,6 +66,7 @@ async function generate(
   const whole = new WholeReply(head, bodies);
   const generation = new Generation(choices, model, wanted, id, { reader: whole, watch });
   live.add(generation, reply.raw);
+  log.generates(reply.raw, generation);
   const answer = await whole.body(generation, reply.raw);
   if (answer !== null) return answer;
   // The client has left: nobody is there to be answered.

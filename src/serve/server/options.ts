@@ -28,6 +28,8 @@ export interface ServeOptions {
    * Default 1.
    */
   streamInterval?: number;
+  /** Whether the log has prompts and answers too. Default false: it has neither. */
+  logPrompts?: boolean;
   /** Milliseconds that unfinished requests are given when the server closes. Default 30,000. */
   drainMs?: number;
   /** Whether the end of the server is the end of the engine. Default true. */
@@ -46,6 +48,7 @@ const OPTIONS = knownNames<ServeOptions>('the options of a server', {
   metrics: true,
   page: true,
   streamInterval: true,
+  logPrompts: true,
   drainMs: true,
   endsEngine: true,
   wedgedMs: true,
@@ -62,6 +65,7 @@ export interface ServeSettings extends RequestBounds {
   readonly metrics: boolean;
   readonly page: boolean;
   readonly streamInterval: number;
+  readonly logPrompts: boolean;
   readonly drainMs: number;
   readonly endsEngine: boolean;
   readonly wedgedMs: number;
@@ -83,6 +87,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     metrics = true,
     page = true,
     streamInterval = 1,
+    logPrompts = false,
     drainMs = 30_000,
     endsEngine = true,
     wedgedMs = 120_000,
@@ -100,6 +105,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     metrics: checkBoolean('metrics', metrics),
     page: checkBoolean('page', page),
     streamInterval: checkInteger('streamInterval', streamInterval, 1, 2 ** 20),
+    logPrompts: checkBoolean('logPrompts', logPrompts),
     drainMs: checkInteger('drainMs', drainMs, 0, MAX_MS),
     endsEngine: checkBoolean('endsEngine', endsEngine),
     wedgedMs: checkInteger('wedgedMs', wedgedMs, 0, MAX_MS),

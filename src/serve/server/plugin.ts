@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { packageRoot } from '../../core/package-root.js';
 import { ApiError, toApiError } from '../api/api-error.js';
+import { RequestLog } from '../log/request-log.js';
 import { Metrics } from '../metrics/metrics.js';
 import { addPageRoutes } from '../page/page-routes.js';
 import { Choices } from '../reply/choices.js';
@@ -63,12 +64,17 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
   app.addHook('onRoute', (route) => {
     route.bodyLimit ??= maxBodyBytes;
   });
+  const log = new RequestLog(settings.logPrompts ? model.vocabulary : null);
+  log.watch(app);
   const load = new Load();
   app.addHook('onRequest', (request, _reply, done) => {
     guard.check(request);
     done();
   });
-  app.setErrorHandler((error, _request, reply) => answerError(error, reply));
+  app.setErrorHandler((error, _request, reply) => {
+    log.failed(reply.raw, error);
+    return answerError(error, reply);
+  });
   app.setNotFoundHandler(({ method, url }) => {
     throw new ApiError(404, `there is no ${method} ${url.split('?')[0].slice(0, 200)} here`, {
       code: 'not_found',
@@ -94,7 +100,7 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
       raw.once('close', () => streaming.delete(raw));
       next();
     });
-    addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live, choices });
+    addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live, choices, log });
     done();
   });
   app.addHook('preClose', () => end(settings, streaming));
@@ -120,7 +126,6 @@ function startEngine(app: FastifyInstance, { engine }: ServeSettings): void {
 
 function answerError(error: unknown, reply: FastifyReply): FastifyReply {
   const answer = toApiError(error);
-  if (answer.status >= 500) reply.log.error(error);
   if (answer.retryAfterSeconds !== null) reply.header('retry-after', answer.retryAfterSeconds);
   if (answer.status === 401) reply.header('www-authenticate', 'Bearer');
   return reply.code(answer.status).send(answer.body);

@@ -1,4 +1,4 @@
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { onTestFinished } from 'vitest';
 import { Engine, type EngineOptions, ReferenceExecutor } from '../../../src/index.js';
 import { blockstepServer, type ServeOptions } from '../../../src/serve/index.js';
@@ -14,10 +14,18 @@ export interface Served {
   latencyMs?: number;
   /** Routes and hooks of the test itself. */
   add?: (app: FastifyInstance) => void;
+  /** Options of Fastify, such as its log. */
+  app?: FastifyServerOptions;
 }
 
 /** A server over a reference executor, which listens on a free port until the test ends. */
-export async function serve({ engine: engineOptions, serve: serveOptions, latencyMs, add }: Served = {}) {
+export async function serve({
+  engine: engineOptions,
+  serve: serveOptions,
+  latencyMs,
+  add,
+  app: appOptions,
+}: Served = {}) {
   const sizes = {
     numBlocks: 2049,
     blockSize: 16,
@@ -31,7 +39,7 @@ export async function serve({ engine: engineOptions, serve: serveOptions, latenc
   const executor =
     own ?? new ReferenceExecutor({ ...rest, seed: 1, ...(latencyMs !== undefined && { latencyMs }) });
   const engine = new Engine({ ...rest, executor });
-  const app = fastify({ forceCloseConnections: true });
+  const app = fastify({ forceCloseConnections: true, ...appOptions });
   add?.(app);
   await app.register(blockstepServer, { engine, model: { id: MODEL }, drainMs: 1000, ...serveOptions });
   const url = await app.listen({ port: 0, host: '127.0.0.1' });

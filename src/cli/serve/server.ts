@@ -1,10 +1,11 @@
-import { type FastifyInstance, type FastifyServerOptions, fastify, LogController } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { Engine } from '../../engine/engine.js';
 import { KvEventPublisher } from '../../kv-events/index.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { blockstepServer } from '../../serve/index.js';
 import { ExitCode, type Io, type Job } from '../terminal/io.js';
 import { schedulerOptions } from '../terminal/scheduler-flags.js';
+import { makeApp } from './app.js';
 import type { ServedExecutor } from './executor/served-executor.js';
 import { makeExecutor } from './executors.js';
 import { listen } from './listen.js';
@@ -74,8 +75,7 @@ async function prepareEngine(
       ...(connector && { connector }),
       ...(workers && { workers }),
     });
-    // Streams are waited for by the server itself; connections without a request are closed at once.
-    const app = fastify({ forceCloseConnections: true, ...loggingTo(io.stderr, flags.logLevel) });
+    const app = makeApp(io.stderr, flags.logLevel);
     await app.register(blockstepServer, {
       engine,
       model: { ...model, id },
@@ -95,21 +95,6 @@ async function prepareEngine(
     served.close?.();
     throw error;
   }
-}
-
-/** The log of a server: a JSON object a line, by pino. The plugin has a line for each request, in place of Fastify's two. */
-function loggingTo(stream: Io['stderr'], level: string): FastifyServerOptions {
-  return {
-    logger: {
-      level,
-      stream,
-      // Who collects logs knows process and machine.
-      base: null,
-      timestamp: () => `,"time":"${new Date().toISOString()}"`,
-      formatters: { level: (label) => ({ level: label }) },
-    },
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
-  };
 }
 
 /** Listens, says where, and serves until it is interrupted. */

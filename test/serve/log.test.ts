@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { LogController } from 'fastify';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
@@ -182,6 +183,12 @@ describe('the log', () => {
     const { choices } = await answerOf(post('/v1/completions', { prompt: PROMPT, max_tokens: 4 }));
     await post('/v1/chat/completions', { messages: CHAT.messages, max_tokens: 'many' });
     expect(await line()).toMatchObject({ prompt: PROMPT, answers: [choices[0].text] });
+    // The page of operators has every field.
+    const page = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8');
+    const named = [...page.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names]) => names.match(/\w+/g) ?? []);
+    const own = ['level', 'time', 'pid', 'hostname', 'reqId', 'msg'];
+    const fields = Object.keys({ ...(await line()), ...(await line(1)) });
+    expect(fields.filter((name) => !own.includes(name) && !named.includes(name))).toEqual([]);
     expect(await line(1)).toMatchObject({
       prompt: CHAT.messages,
       error: { message: 'max_tokens must be an integer from 1 to 2147483647, got "many"' },

@@ -49,8 +49,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
   it.each(thinned(VIEWS, 2))('%i wide and %s: is quiet, whole and readable', async (width, scheme) => {
     const { url, id } = await busy();
     const { page, incidents } = await openServed(browser, url, { width, scheme });
-    await expectText(page, '#list', id);
-    await page.locator('#list li').click();
+    await page.locator(`#list li:has([title="${id}"])`).click();
     await expectText(page, '#detail-explain', 'running');
     await expectText(page, '#step', / ms$/);
     const { checked, faint } = await faintTexts(page);

@@ -57,7 +57,7 @@ export class RequestsView {
     const rest = total - requests.length;
     say(
       'list-note',
-      `${total === 0 ? 'None is' : grouped(total)} under way${rest > 0 ? `; the first ${grouped(requests.length)} are listed` : ''}`,
+      `${grouped(total)} under way${rest > 0 ? `; the first ${grouped(requests.length)} are listed` : ''}`,
     );
     this.#mark();
     await this.#describe();

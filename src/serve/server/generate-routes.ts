@@ -4,12 +4,15 @@ import { ApiError } from '../api/api-error.js';
 import { readChat } from '../api/chat-request.js';
 import { readCompletion } from '../api/completion-request.js';
 import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
+import { readResponse } from '../api/responses-request.js';
 import type { ServedModel } from '../api/served-model.js';
 import type { RequestLog } from '../log/request-log.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
 import type { Choices } from '../reply/choices.js';
-import { Generation, type GenerationWatch } from '../reply/generation.js';
+import { Generation, type GenerationReader, type GenerationWatch } from '../reply/generation.js';
+import { ResponseBodies } from '../reply/response-bodies.js';
 import { StreamedReply } from '../reply/streamed-reply.js';
+import { StreamedResponse } from '../reply/streamed-response.js';
 import { WholeReply } from '../reply/whole-reply.js';
 import type { LiveRequests } from './live-requests.js';
 import type { ServeSettings } from './options.js';
@@ -17,12 +20,34 @@ import type { ServeSettings } from './options.js';
 /** One way to generate text. */
 interface Way {
   readonly prefix: string;
-  readonly bodies: Bodies;
+  /** The bodies of replies in one piece. */
+  readonly bodies: Pick<Bodies, 'whole'>;
+  /** Makes a reply that is streamed. @param interval tokens of a chunk */
+  streamed(head: ReplyHead, wanted: GenerationRequest, interval: number): Streamed;
   read(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest;
 }
 
-const COMPLETIONS: Way = { prefix: 'cmpl-', bodies: COMPLETION_BODIES, read: readCompletion };
-const CHATS: Way = { prefix: 'chatcmpl-', bodies: CHAT_BODIES, read: readChat };
+/** A reply that is sent while its text is generated. */
+type Streamed = GenerationReader & Pick<StreamedReply, 'start'>;
+
+function inChunks(bodies: Bodies): Pick<Way, 'bodies' | 'streamed'> {
+  return {
+    bodies,
+    streamed: (head, { includesUsage }, interval) =>
+      new StreamedReply(head, bodies, { includesUsage, interval }),
+  };
+}
+
+const COMPLETIONS: Way = { prefix: 'cmpl-', ...inChunks(COMPLETION_BODIES), read: readCompletion };
+const CHATS: Way = { prefix: 'chatcmpl-', ...inChunks(CHAT_BODIES), read: readChat };
+const RESPONSES: Way = {
+  prefix: 'resp_',
+  bodies: {
+    whole: (head, [choice], usage) => new ResponseBodies(head).whole(choice.takeText(), choice, usage),
+  },
+  streamed: (head, _wanted, interval) => new StreamedResponse(new ResponseBodies(head), interval),
+  read: readResponse,
+};
 
 /** Who is told of generations. */
 interface Around {
@@ -39,22 +64,22 @@ export function addGenerateRoutes(app: FastifyInstance, settings: ServeSettings,
   };
   add('/v1/completions', COMPLETIONS);
   add('/v1/chat/completions', CHATS);
+  add('/v1/responses', RESPONSES);
 }
 
 async function generate(
-  { prefix, bodies, read }: Way,
+  way: Way,
   settings: ServeSettings & Around,
   { body }: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
   const { model, watch, live, choices, log } = settings;
   checkModel(body, model);
-  const wanted = read(body, model, settings);
-  const id = prefix + randomUUID().replaceAll('-', '');
+  const wanted = way.read(body, model, settings);
+  const id = way.prefix + randomUUID().replaceAll('-', '');
   const head: ReplyHead = { id, created: Math.floor(Date.now() / 1000), model: model.id };
   if (wanted.isStreamed) {
-    const { includesUsage } = wanted;
-    const streamed = new StreamedReply(head, bodies, { includesUsage, interval: settings.streamInterval });
+    const streamed = way.streamed(head, wanted, settings.streamInterval);
     const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch });
     live.add(generation, reply.raw);
     log.generates(reply.raw, generation);
@@ -63,7 +88,7 @@ async function generate(
     streamed.start(generation, reply.raw, reply.getHeaders());
     return reply;
   }
-  const whole = new WholeReply(head, bodies);
+  const whole = new WholeReply(head, way.bodies);
   const generation = new Generation(choices, model, wanted, id, { reader: whole, watch });
   live.add(generation, reply.raw);
   log.generates(reply.raw, generation);

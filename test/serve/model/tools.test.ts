@@ -135,7 +135,7 @@ describe('a chat with a model that has none', () => {
 describe('routes of other APIs', () => {
   it('are refused by name', async () => {
     const { post } = await serve();
-    for (const path of ['/v1/embeddings', '/v1/rerank', '/v1/responses']) {
+    for (const path of ['/v1/embeddings', '/v1/rerank', '/v1/score']) {
       const response = await post(path, { input: 'a' });
       expect(response.status).toBe(404);
       const { error } = await answerOf(response);

@@ -29,6 +29,8 @@ export class LineChart {
   readonly #id: string;
   readonly #paths: readonly SVGPathElement[];
   readonly #kind: ScaleKind;
+  /** The ticks that are shown, and where. */
+  #ticks = '';
 
   constructor(id: string, numLines: number, kind: ScaleKind = 'linear') {
     this.#id = id;
@@ -58,15 +60,19 @@ export class LineChart {
   }
 
   #showTicks({ ticks, place }: Scale): void {
-    const list = element(`${this.#id}-ticks`, HTMLDivElement);
-    while (list.children.length > ticks.length) list.lastElementChild?.remove();
-    while (list.children.length < ticks.length) list.append(document.createElement('span'));
-    ticks.forEach((tick, i) => {
-      const mark = list.children[i] as HTMLSpanElement;
-      const text = figure(tick);
-      if (mark.textContent !== text) mark.textContent = text;
-      mark.style.bottom = `${(100 * place(tick)).toFixed(2)}%`;
-    });
+    const marks = ticks.map((tick) => [figure(tick), `${(100 * place(tick)).toFixed(2)}%`] as const);
+    const text = marks.join();
+    if (text === this.#ticks) return;
+    this.#ticks = text;
+    // New ones in place of old ones: nothing that is read moves.
+    element(`${this.#id}-ticks`, HTMLDivElement).replaceChildren(
+      ...marks.map(([label, bottom]) => {
+        const mark = document.createElement('span');
+        mark.textContent = label;
+        mark.style.bottom = bottom;
+        return mark;
+      }),
+    );
   }
 }
 

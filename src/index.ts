@@ -31,7 +31,7 @@ export type {
 } from './engine/executor/executor.js';
 export type { ExecutorLimits } from './engine/executor/executor-limits.js';
 export { type GroupInputs, InputBatch, type StepInputs } from './engine/executor/input-batch.js';
-export type { SamplingParams, TokenLogprobs } from './engine/executor/sampling-params.js';
+export type { PromptLogprobs, SamplingParams, TokenLogprobs } from './engine/executor/sampling-params.js';
 export type {
   GenerateFailure,
   GenerateInput,
@@ -126,9 +126,10 @@ export type { Drafts, StepResult } from './scheduler/plan/step-result.js';
 export { replayCommands, replayInputs } from './scheduler/replay/log-replay.js';
 export { type Grammar, type GrammarAnswer, GrammarQuestion } from './scheduler/request/grammar.js';
 export type { BlockUse, OutstandingKind } from './scheduler/request/outstanding.js';
-export type { Container, Request, RequestInput } from './scheduler/request/request.js';
+export type { Request, RequestInput } from './scheduler/request/request.js';
 export type { ChunkInput, ChunkOutcome, EndOutcome, Session } from './scheduler/request/session.js';
 export {
+  type Container,
   FinishCode,
   type FinishReason,
   finishReasonOf,

@@ -7,7 +7,8 @@
 //       T x token, T x position, T x sequence
 //       S x [index of the first row in the batch, number of drafts, number of the sampler; -1: the likeliest token, position of the token]
 //
-// A sample of a token behind row r has its drafts in the rows behind r.
+// A sample of a token behind row r has its drafts in the rows behind r. A sampler of -2 - N picks nothing: it says how likely the tokens behind
+// the rows are, and N likeliest ones. These tokens stand in the rows behind; that of the last row stands in place of the position.
 #pragma once
 
 #include <cstdint>
@@ -97,6 +98,7 @@ inline std::vector<ProgramCall> read_program(const int32_t* at, std::size_t size
     for (int32_t s = 0; s < call.num_samples; s++) {
       const Sample& sample = call.samples[s];
       if (sample.row < 0 || sample.drafts < 0 || sample.row + sample.drafts >= call.num_tokens) fail("a sample has no row");
+      if (sample.sampler < -1 && (sample.position < 0 || sample.position >= limits.num_tokens)) fail("a token is not of the vocabulary");
       outputs += 1 + sample.drafts;
     }
     if (outputs > limits.outputs) fail("a call samples from too many rows");

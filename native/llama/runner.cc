@@ -103,7 +103,10 @@ Answer Runner::run(const std::vector<ProgramCall>& calls) {
       for (int32_t m = 0; m < call.num_moves; m++) move(call.moves[m]);
       answer.calls_done = -answer.calls_done - 1;
       if (call.num_tokens > 0) decode(call);
-      for (int32_t s = 0; s < call.num_samples; s++) sample(call.samples[s], call, answer);
+      for (int32_t s = 0; s < call.num_samples; s++) {
+        if (call.samples[s].sampler < -1) score(call.samples[s], call, answer);
+        else sample(call.samples[s], call, answer);
+      }
       answer.calls_done++;
     } catch (const std::exception& error) {
       answer.failure = std::string(error.what()) + ": " + log.errors("llama.cpp gives no reason");
@@ -156,14 +159,30 @@ void Runner::sample(const Sample& sample, const ProgramCall& call, Answer& answe
   const std::size_t count_at = answer.tokens.size();
   answer.tokens.push_back(0);
   for (int32_t d = 0; d <= sample.drafts; d++) {
-    const float* logits = library_.llama_get_logits_ith(context_, sample.row + d);
-    if (logits == nullptr) throw std::runtime_error("a row has no logits");
+    const float* logits = logits_of(sample.row + d);
     const Sampled sampled = try_sample(picks, logits, sample.position + d);
     if (sampled.token < 0) return;
     answer.tokens.push_back(sampled.token);
     answer.tokens[count_at]++;
     put(sampled, answer, picks.num_logprobs() >= 0);
     if (d < sample.drafts && call.tokens[sample.row + d + 1] != sampled.token) return;
+  }
+}
+
+const float* Runner::logits_of(int row) const {
+  const float* logits = library_.llama_get_logits_ith(context_, row);
+  if (logits == nullptr) throw std::runtime_error("a row has no logits");
+  return logits;
+}
+
+void Runner::score(const Sample& sample, const ProgramCall& call, Answer& answer) const {
+  answer.tokens.push_back(sample.drafts + 1);
+  for (int32_t d = 0; d <= sample.drafts; d++) {
+    Sampled given;
+    given.token = d < sample.drafts ? call.tokens[sample.row + d + 1] : sample.position;
+    describe(logits_of(sample.row + d), static_cast<std::size_t>(weights_->num_tokens()), -2 - sample.sampler, given);
+    answer.tokens.push_back(given.token);
+    put(given, answer, true);
   }
 }
 

@@ -71,6 +71,8 @@ class Runner {
   void move(const Move& move) const;
   void decode(const ProgramCall& call);
   void sample(const Sample& sample, const ProgramCall& call, Answer& answer);
+  void score(const Sample& sample, const ProgramCall& call, Answer& answer) const;
+  const float* logits_of(int row) const;
   static Sampled try_sample(Sampler& picks, const float* logits, int position);
   void put(const Sampled& sampled, Answer& answer, bool has_logprobs) const;
   std::shared_ptr<Sampler> sampler(int number);

@@ -103,7 +103,7 @@ Sampled Sampler::sample(const float* logits, int position) {
   if (grammar_ != nullptr) weights_->library.llama_sampler_accept(grammar_.get(), sampled.token);
   generated_.push_back(sampled.token);
   count(sampled.token, 1);
-  if (config_.num_logprobs >= 0) describe(logits, sampled);
+  if (config_.num_logprobs >= 0) describe(logits, num_tokens_, config_.num_logprobs, sampled);
   return sampled;
 }
 
@@ -168,19 +168,19 @@ bool Sampler::allows(api::llama_token token) {
   return one.logit == 1;
 }
 
-void Sampler::describe(const float* logits, Sampled& sampled) const {
-  const int best = largest(logits, num_tokens_);
+void describe(const float* logits, std::size_t num_tokens, int num_likeliest, Sampled& sampled) {
+  const int best = largest(logits, num_tokens);
   const double most = logits[best];
   double total = 0;
-  for (std::size_t i = 0; i < num_tokens_; i++) total += std::exp(static_cast<double>(logits[i]) - most);
+  for (std::size_t i = 0; i < num_tokens; i++) total += std::exp(static_cast<double>(logits[i]) - most);
   const double log_total = most + std::log(total);
   const auto logprob = [&](api::llama_token token) {
     return static_cast<float>(static_cast<double>(logits[token]) - log_total);
   };
   sampled.logprob = logprob(sampled.token);
-  const auto count = std::min(static_cast<std::size_t>(config_.num_logprobs), num_tokens_);
+  const auto count = std::min(static_cast<std::size_t>(num_likeliest), num_tokens);
   if (count == 0) return;
-  std::vector<api::llama_token> ids(num_tokens_);
+  std::vector<api::llama_token> ids(num_tokens);
   std::iota(ids.begin(), ids.end(), 0);
   const auto by_logit = [&](api::llama_token a, api::llama_token b) {
     return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);

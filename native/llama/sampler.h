@@ -33,6 +33,9 @@ struct Sampled {
   std::vector<std::pair<api::llama_token, float>> likeliest;
 };
 
+/// Says how likely the token of `sampled` is, and so many of the likeliest, by logits of a whole vocabulary.
+void describe(const float* logits, std::size_t num_tokens, int num_likeliest, Sampled& sampled);
+
 class Sampler {
  public:
   /// @throws std::runtime_error if the grammar cannot be parsed
@@ -59,7 +62,6 @@ class Sampler {
   api::llama_token pick(int position);
   /// Whether the grammar allows a token now.
   bool allows(api::llama_token token);
-  void describe(const float* logits, Sampled& sampled) const;
   Owned make_grammar() const;
   void count(api::llama_token token, int by);
 

@@ -10,7 +10,7 @@ import { Gatherer, groupShapes, type StepTables } from './tables.js';
 import { usableBlocks } from './usable-blocks.js';
 
 export type { CoreConfig } from './core-config.js';
-export { Control, type Frame, PendingOp } from './exchange.js';
+export { Control, type Frame, NO_TOKEN, PendingOp } from './exchange.js';
 
 /** Slots of the request table. A handle has 53 bits: 21 bits of slot, and above them 32 bits of generation. */
 export const SLOT_LIMIT = 2 ** 21;

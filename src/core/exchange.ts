@@ -14,7 +14,7 @@ const PLAN_ARRAYS = 3;
 const GROUP_ARRAYS = 2;
 
 /**
- * Indexes into the control words. TypeScript writes the first two and the last three before the groups; native code sets numPending back when it has
+ * Indexes into the control words. TypeScript writes the first two and the last four before the groups; native code sets numPending back when it has
  * drained the pending operations. Native code writes all others, whenever they change.
  */
 export const Control = {
@@ -40,15 +40,16 @@ export const Control = {
   kvEventWords: 10,
   /**
    * Tokens in the sampled area: token i is appended to the slot of entry i of frame `sampledFrame`, in front of the
-   * pending operations. Native code sets it back.
+   * pending operations. `NO_TOKEN` is not. Native code sets it back.
    */
   numSampled: 11,
   sampledFrame: 12,
   /**
-   * Leading entries of the frame of the next `run` whose request computes its last known token: `run` fills in
-   * numComputedTokens. Native code sets it back.
+   * Leading entries of the frame of the next `run` whose request computes one token: the last known token, or the one
+   * that the last of `numAhead` steps in flight brings. `run` fills in numComputedTokens. Native code sets it back.
    */
   numSteady: 13,
+  numAhead: 14,
   /** From here on, for each KV cache group: places of its row after the last admission. */
   groupBlocks: 16,
   /** From here on, for each group: how many of these the prefix cache gave, or stood there before. */
@@ -56,6 +57,9 @@ export const Control = {
   /** From here on, for each group: as commonPrefix. */
   groupCommonPrefix: 32,
 } as const;
+
+/** In the sampled area: the entry brings no token, as its request has ended. */
+export const NO_TOKEN = -1;
 
 /**
  * Operations that wait in the exchange buffer for the next native call. Each takes two words: `op << 24 | slot`, and

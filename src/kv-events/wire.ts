@@ -38,7 +38,10 @@ export function wireBatch(
 
 function wireEvent(event: KvEvent, asMap: boolean, asHash: (hash: Uint8Array) => WireHash): unknown {
   const [type, fields] = fieldsOf(event, asHash);
-  return asMap ? { type, ...fields } : [type, ...Object.values(fields)];
+  if (!asMap) return [type, ...Object.values(fields)];
+  // vLLM has no such field. Readers of arrays know fields by their places, and have none for it.
+  const place = event.type === 'stored' && event.firstBlock !== null && { first_block_idx: event.firstBlock };
+  return { type, ...fields, ...place };
 }
 
 function fieldsOf(event: KvEvent, asHash: (hash: Uint8Array) => WireHash): [string, Record<string, unknown>] {

@@ -57,6 +57,27 @@ describe('blockstep serve', () => {
     expect(quiet.said.stderr).toBe('');
   });
 
+  it('takes parameters of sampling that change nothing, and says so once and in each answer', async () => {
+    const { said, url, complete } = await serve();
+    expect(said.stdout).toMatch(/change nothing; x-blockstep-ignored in an answer names them\.$/m);
+    const asked = { prompt: 'a rose is a rose is', max_tokens: 4 };
+    const plain = await complete(asked);
+    for (const stream of [false, true]) {
+      const body = { ...asked, temperature: 0.7, top_p: 1, seed: 5, presence_penalty: 0, stream };
+      const response = await fetch(`${url}/v1/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      expect([response.status, response.headers.get('x-blockstep-ignored')]).toEqual([
+        200,
+        'temperature, seed',
+      ]);
+      if (!stream) expect(((await response.json()) as typeof plain).choices).toEqual(plain.choices);
+      else await response.text();
+    }
+  });
+
   it('serves a stand-in for GPUs, which takes the time that its cost model says', async () => {
     const figures = ['--step-overhead-ms', '5', '--weight-bytes', '0'];
     const { said, complete } = await serve(
@@ -67,7 +88,7 @@ describe('blockstep serve', () => {
       ...figures,
     );
     expect(said.stdout).toMatch(
-      /^"qwen2.5-7b-l4" is served.*\nA stand-in for Qwen2.5 7B on one L4: .* Parameters of sampling change nothing\.$/m,
+      /^"qwen2.5-7b-l4" is served.*\nA stand-in for Qwen2.5 7B on one L4: .* Temperature and other parameters of sampling change nothing; .*\.$/m,
     );
     const start = performance.now();
     const { choices } = await complete({ prompt: 'x', max_tokens: 20, ignore_eos: true, temperature: 1 });

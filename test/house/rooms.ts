@@ -49,6 +49,8 @@ export const ROOMS: readonly string[] = [
   'executors/llama-cpp/gguf',
   'executors/llama-cpp/native',
   'executors/llama-cpp/cells',
+  'executors/llama-cpp/language',
+  'executors/llama-cpp/schema',
   'executors/llama-cpp/sampling',
   'executors/llama-cpp/model',
   'executors/llama-cpp/step',

@@ -127,6 +127,7 @@ describe('KV cache events over ZeroMQ', () => {
             extra_keys: [['lora', 's'], ['lora']],
             group_idx: 0,
             kv_cache_spec_kind: 'full_attention',
+            first_block_idx: 0,
           },
         ],
         0,

@@ -15,6 +15,7 @@ function stored(n: number, fields: Partial<Stored> = {}): Stored {
     medium: 'GPU',
     hashes: hashes(n),
     parentHash: hashes(1),
+    firstBlock: 1,
     tokenIds: new Int32Array(n * blockSize),
     adapter: null,
     cacheSalt: null,

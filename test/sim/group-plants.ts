@@ -38,6 +38,13 @@ export const GROUP_PLANTS: readonly Plant[] = [
     replacement: 'placeOf(kvIn(s, block, generation), 0 * place, kvGroups.list[group].blockSize)',
   },
   {
+    name: 'let-go-between',
+    why: 'nobody knows what a plan without tokens let go, so that it is found though the step before was to write it and failed',
+    file: 'src/scheduler/schedule/schedule.ts',
+    text: 'if (plan.totalTokens === 0) s.letGoBetween.push({ step: plan.step, letGo });',
+    replacement: '',
+  },
+  {
     name: 'found-beside',
     why: 'what a request has found is taken for computed from something bad that it has found too',
     file: 'src/scheduler/loads/bad-blocks.ts',

@@ -31,8 +31,8 @@ function engineLife(seed: number, steadyDecode: boolean) {
 /** The next seed from this one on whose options allow a steady decode. */
 function nextSteady(loop: 'scheduler' | 'engine', seed: number): number {
   const options = loop === 'scheduler' ? SCHEDULER_LOOP.draw(seed).scheduler : ENGINE_LOOP.draw(seed).engine;
-  const { pipelineDepth, numSpeculativeTokens, kvGroups, padDecode } = options;
-  const isPlain = pipelineDepth === 1 && !numSpeculativeTokens && !padDecode && (kvGroups ?? null) === null;
+  const { numSpeculativeTokens, kvGroups, padDecode } = options;
+  const isPlain = !numSpeculativeTokens && !padDecode && (kvGroups ?? null) === null;
   return isPlain ? seed : nextSteady(loop, seed + 1);
 }
 

@@ -6,7 +6,7 @@
 
 namespace blockstep {
 
-/// Words of the control area. TypeScript writes the first two and kNumSampled to kNumSteady, and native code the others;
+/// Words of the control area. TypeScript writes the first two and kNumSampled to kNumAhead, and native code the others;
 /// native code also sets kNumPending, kNumSampled and kNumSteady back when it has done what they ask for.
 enum Control : u32 {
   kNumPending,
@@ -23,11 +23,15 @@ enum Control : u32 {
   kNumSampled,
   kSampledFrame,
   kNumSteady,
+  kNumAhead,
   kGroupBlocks = 16,        // [kMaxGroups] places of each group's row after the last admission
   kGroupHits = 24,          // [kMaxGroups] leading places that the prefix cache gave to it
   kGroupCommonPrefix = 32,  // [kMaxGroups] as kCommonPrefix
   kControlWords = 64
 };
+
+/// In the sampled area: the entry brings no token, as its request has ended.
+constexpr std::int32_t kNoToken = -1;
 
 /// Operations that TypeScript leaves in the pending area. Each is two words: op << 24 | slot, and the argument.
 enum class PendingOp : u32 { kAppend = 1, kPublish, kRelease, kClose, kEvict, kTruncate, kRewind };

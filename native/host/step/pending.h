@@ -22,7 +22,8 @@ class Pending {
   /// pending until the state has followed the decision. @throws Error as Condition::require_sound(), std::bad_alloc
   void drain();
 
-  /// Fills in the computed tokens of the first kNumSteady entries of run(frame, from, to): all known tokens but the last.
+  /// Fills in the computed tokens of the first kNumSteady entries of run(frame, from, to): all known tokens but the last, and those of
+  /// kNumAhead steps in flight.
   /// @throws Error kBadArg
   void compute_last(u32 frame, u32 from, u32 to);
 

@@ -42,6 +42,10 @@ export async function makeExecutor(
   return ownModule(flags.executor, options);
 }
 
+/** What the server says once of parameters that it takes, since most clients send some, and that change nothing. */
+const IGNORES =
+  'Temperature and other parameters of sampling change nothing; x-blockstep-ignored in an answer names them.';
+
 async function reference(
   { latencyMs, seed }: ServeFlags,
   options: SchedulerOptions,
@@ -50,8 +54,8 @@ async function reference(
   const { hashSeed: _, ...sizes } = options;
   return {
     executor: new ReferenceExecutor({ ...sizes, seed, eosTokenId: o200k.endOfText, latencyMs }),
-    model: { id: 'blockstep-reference' },
-    notes: ['The reference executor is no language model: a text goes on as it went on before.'],
+    model: { id: 'blockstep-reference', sampling: 'ignore' },
+    notes: [`The reference executor is no language model: a text goes on as it went on before. ${IGNORES}`],
   };
 }
 
@@ -74,7 +78,7 @@ async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<
     }),
     model: { id: profile, sampling: 'ignore' },
     notes: [
-      `A stand-in for ${what}: steps take the time that a cost model says, and texts are made up of words. Parameters of sampling change nothing.`,
+      `A stand-in for ${what}: steps take the time that a cost model says, and texts are made up of words. ${IGNORES}`,
     ],
   };
 }

@@ -23,6 +23,19 @@ export interface SamplingParams {
   readonly logit_bias?: { readonly [token: string]: number };
   /** Present: log-probabilities are wanted with every token, those of so many most likely tokens too, from 0 to 20. */
   readonly logprobs?: number;
+  /** Present: it is told how likely the tokens of the prompt are. A prefix that is found in the cache is not computed, so nothing is told of it. */
+  readonly prompt_logprobs?: PromptLogprobs;
+}
+
+/** Who is told how likely the tokens of a prompt are. */
+export interface PromptLogprobs {
+  /** Most likely tokens of which it wants to know too, from 0 to 20. */
+  readonly count: number;
+  /**
+   * Called before the executor answers the step, for every token but the first. A position may come again, and no order is promised.
+   * @param position of the token in the prompt, from 1 on
+   */
+  add(position: number, logprobs: TokenLogprobs): void;
 }
 
 /**

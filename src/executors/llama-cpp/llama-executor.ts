@@ -89,6 +89,7 @@ export class LlamaExecutor implements Executor {
       },
       {
         batch: batchOf(options),
+        outputs: maxNumSeqs * (1 + numSpeculativeTokens),
         splitFrom: model.devices.some(({ isGpu }) => isGpu) ? Number.POSITIVE_INFINITY : SPLIT_FROM,
       },
     );

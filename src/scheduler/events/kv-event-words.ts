@@ -35,6 +35,7 @@ export function readKvEvents(
   const stored = (isReused: boolean): KvBlocksStored => {
     const handle = words[at] + words[at + 1] * 2 ** 32;
     const group = words[at + 2];
+    const firstBlock = words[at + 3];
     const numBlocks = words[at + 4];
     const hasParent = words[at + 5] === 1;
     at += 6;
@@ -46,7 +47,8 @@ export function readKvEvents(
     const parentHash = hasParent ? parent : null;
     const names = namesOf(handle);
     const ofGroup = { group, blockSize, kind, window };
-    return { type: 'stored', medium: 'GPU', hashes, parentHash, tokenIds, ...names, isReused, ...ofGroup };
+    const places = { hashes, parentHash, firstBlock, tokenIds };
+    return { type: 'stored', medium: 'GPU', ...places, ...names, isReused, ...ofGroup };
   };
   while (at < words.length) {
     const kind = words[at++];

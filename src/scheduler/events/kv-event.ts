@@ -22,8 +22,13 @@ export interface KvBlocksStored {
   readonly medium: KvMedium;
   /** The hashes of the blocks, 16 bytes each, one behind the other. */
   readonly hashes: Uint8Array;
-  /** The hash of the block before the first one; null for the first block of a request. */
+  /** The hash of the block before the first one; null for the first block of a request. Not every group has that block stored: see `firstBlock`. */
   readonly parentHash: Uint8Array | null;
+  /**
+   * Which block of its text the first one is, from 0: its first token is that of the number `firstBlock * blockSize`. Groups that need not all
+   * tokens store not all blocks, so that a parent may never have been stored. Null for blocks of a tier.
+   */
+  readonly firstBlock: number | null;
   /** The tokens of the blocks, `blockSize` for each; empty for blocks of a tier. */
   readonly tokenIds: Int32Array;
   /** Name of the LoRA adapter whose KV it is; null = none. */
@@ -59,8 +64,9 @@ export interface KvBlocksCleared {
 
 /**
  * A change of the prefix cache, told by hash: which hashes can be found, not which blocks have them. A reader that applies the events
- * to an empty set has exactly the hashes that the cache has. The parent of a block is stored before the block; it may be removed before it too, where KV was lost. The hashes are
- * `Core.native.blockHash`, in little endian. The arrays are the reader's.
+ * to an empty set has exactly the hashes that the cache has. In groups of full attention the parent of a block is stored before the block; it may be removed before
+ * it too, where KV was lost. In all groups `firstBlock` says where a block stands. The hashes are `Core.native.blockHash`, in little endian.
+ * The arrays are the reader's.
  */
 export type KvEvent = KvBlocksStored | KvBlocksRemoved | KvBlocksCleared;
 

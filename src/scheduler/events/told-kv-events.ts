@@ -10,6 +10,7 @@ const NO_NAMES: HashNames = { adapter: null, cacheSalt: null };
 /** A tier knows hashes, and nothing of what they are made of. */
 const OF_A_TIER = {
   parentHash: null,
+  firstBlock: null,
   tokenIds: new Int32Array(0),
   ...NO_NAMES,
   isReused: false,

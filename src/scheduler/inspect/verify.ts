@@ -1,7 +1,8 @@
 import { BlockstepError } from '../../base/errors.js';
 import { isLoading } from '../request/load.js';
 import { isUsed } from '../request/outstanding.js';
-import type { Container, Request } from '../request/request.js';
+import type { Request } from '../request/request.js';
+import type { Container } from '../request/status.js';
 import { NO_DEADLINE } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 

@@ -1,5 +1,4 @@
 import { discardOutputs, dropOutputs } from '../life/preempt.js';
-import { letGoBy } from '../plan/let-go.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { forgetBlocks } from '../state/forget.js';
@@ -65,7 +64,7 @@ export function loseBlocks(
  */
 function nameTaken(s: SchedulerState, { step }: Plan, bad: Set<number>): void {
   const taken = takenFrom(s, step + 1);
-  const gone = s.inFlight.filter((later) => later.step > step).flatMap(letGoBy);
+  const gone = s.letGoSince(step + 1);
   for (const id of [...bad]) {
     const before = gone.find(({ block, generation }) => block === id && !taken.has(kvIn(s, id, generation)));
     if (before === undefined && !taken.has(id)) continue;

@@ -1,5 +1,4 @@
 import type { KvGroup } from '../options/kv-groups.js';
-import { letGoBy } from '../plan/let-go.js';
 import { newBlocksOf, newPlacesOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
 import type { SyncLoad } from '../plan/sync-load.js';
@@ -51,8 +50,7 @@ export function droppedInFlight(s: SchedulerState, request: Request): readonly P
   const { kvGroups } = s.config;
   if (kvGroups === null) return NONE;
   // Before its last admission the slot, or the row, was another one.
-  const plans = s.inFlight.filter(({ step }) => step >= request.admittedStep);
-  const own = plans.flatMap(letGoBy).filter(({ slot }) => slot === request.slot);
+  const own = s.letGoSince(request.admittedStep).filter(({ slot }) => slot === request.slot);
   return own.map(({ block, generation, group, place }) =>
     placeOf(kvIn(s, block, generation), place, kvGroups.list[group].blockSize),
   );
@@ -66,7 +64,7 @@ export function takenFrom(s: SchedulerState, step: number): Set<number> {
   const taken = new Set<number>();
   for (const plan of s.inFlight) {
     if (plan.step < step) continue;
-    const gone = s.inFlight.filter((later) => later.step > plan.step).flatMap(letGoBy);
+    const gone = s.letGoSince(plan.step + 1);
     for (let i = 0; i < plan.numRequests; i++) {
       if (!holdsSince(plan.requests[i], plan.step)) continue;
       for (let g = 0; g < plan.groups.length; g++) {

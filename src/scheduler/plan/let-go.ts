@@ -1,5 +1,3 @@
-import type { Plan } from './plan.js';
-
 /** A block that a request let go in the step of a plan, since no later token reads it. */
 export interface LetGo {
   readonly slot: number;
@@ -11,6 +9,12 @@ export interface LetGo {
   readonly generation: number;
 }
 
+/** What the plan of a step let go, as `NativeCore.takeDropped` gives it. */
+export interface StepLetGo {
+  readonly step: number;
+  readonly letGo: Int32Array;
+}
+
 /** Numbers of each such block in `Plan.letGo`, in the order of `LetGo`'s fields. */
 const NUM_FIELDS = 5;
 
@@ -20,7 +24,7 @@ export function blocksLetGo(letGo: Int32Array): Int32Array {
 }
 
 /** What the plan let go, in the order in which it did. */
-export function letGoBy({ letGo }: Plan): LetGo[] {
+export function letGoBy({ letGo }: StepLetGo): LetGo[] {
   const all: LetGo[] = [];
   for (let i = 0; i < letGo.length; i += NUM_FIELDS) {
     const [slot, block, group, place, generation] = letGo.subarray(i, i + NUM_FIELDS);

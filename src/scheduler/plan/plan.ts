@@ -110,10 +110,8 @@ export class Plan {
     return this.groups[0].numCommonPrefixBlocks;
   }
 
-  /** @internal Frame of the exchange buffer behind the shared arrays. */
-  readonly frame: number;
-  /** @internal Most drafts that each entry may be given for its next step. */
-  readonly maxNextDrafts: Uint8Array;
+  /** @internal Frame of the exchange buffer behind the shared arrays. */ readonly frame: number;
+  /** @internal Most drafts of each entry's next step. */ readonly maxNextDrafts: Uint8Array;
   /** @internal 1: the output of this entry is dropped, since its request is computed again or has gone on without it; 2: a forced reset did so. */
   readonly dropped: Uint8Array;
   /** @internal 1: the KV of this entry must not be stored, though it was not dropped; see `failedHandles`. */
@@ -124,9 +122,11 @@ export class Plan {
   readonly settled: Request[] = [];
   /** @internal Requests that give their blocks back in this plan's update and compute again; empty outside it. */
   readonly sentBack: Request[] = [];
-  /** @internal The first so many entries are a steady decode's. */ numSteady = 0;
+  /** @internal The first so many entries are a steady decode's, of that epoch (`Steady`). */ numSteady = 0;
+  /** @internal */ steadyEpoch = 0;
   /** @internal The list of requests whose columns stand in these; 0 = none. */ steadyLayout = 0;
   /** @internal The repeated steps for which every field is right; 0 = none. */ repeats = 0;
+  /** @internal The repeated steps in which its result may be taken. */ plainIn = 0;
   /** @internal */ inFlight = false;
   /** @internal True: handed out, and neither updated nor given up since: see `Scheduler.schedule`. */
   awaitsUpdate = false;

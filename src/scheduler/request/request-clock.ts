@@ -7,6 +7,8 @@ export class RequestClock {
   sampled = 0;
   /** Tokens that were scheduled for each of them. */
   planned = 0;
+  /** Tokens that the steps in flight are expected to bring each of them, where steps are pipelined. */
+  ahead = 0;
   /** Somebody has set a count of one of them, or dropped an output of it: they no longer go in step. */
   isDisturbed = false;
 }

@@ -6,7 +6,13 @@ import type { Outstanding } from './outstanding.js';
 import { type RequestClock, STILL } from './request-clock.js';
 import { requestFacts } from './request-facts.js';
 import type { Session } from './session.js';
-import { FinishCode, type FinishReason, finishReasonOf, type RequestStatus } from './status.js';
+import {
+  type Container,
+  FinishCode,
+  type FinishReason,
+  finishReasonOf,
+  type RequestStatus,
+} from './status.js';
 import { type RequestLimits, type StopConditions, setStops } from './stop-conditions.js';
 import { NO_DEADLINE, type WaitReason, waitReason } from './wait.js';
 
@@ -46,12 +52,6 @@ export interface RequestInput extends StopConditions {
   params?: unknown;
 }
 
-/**
- * The container that holds an unfinished request; null for a request that has finished. `lent`: a borrowing adapter has
- * taken it out while a step is planned.
- */
-export type Container = 'waiting' | 'skipped' | 'running' | 'lent' | null;
-
 /** A checked `RequestInput`. The methods of its grammar were looked up once. */
 export interface TakenRequest extends RequestInput {
   prompt: Int32Array;
@@ -70,9 +70,10 @@ export interface TakenRequest extends RequestInput {
 export class Request {
   // The fields that a decode step touches stand first and share two cache lines. Each is a number from the start, so
   // that the JavaScript engine never has to check its type.
-  /** @internal `numTokens` and `numComputedTokens`, less what `clock` counts. */
+  /** @internal `numTokens`, `numComputedTokens` and `numOutputPlaceholders`, less what `clock` counts. */
   tokensBase = 0;
   /** @internal */ computedBase = 0;
+  /** @internal */ placeholdersBase = 0;
   /** @internal */ clock: RequestClock = STILL;
   /** Index of the request in the native request table. */
   readonly slot: number = 0;
@@ -84,22 +85,16 @@ export class Request {
    * Known tokens from which on `checkStop` has to look; below it only `eosTokenId` matters. 0 until the first token.
    */
   checkFrom = 0;
-  /** Tokens that steps in flight are expected to bring. */
-  numOutputPlaceholders = 0;
   /** Draft tokens that the next step verifies. */
   numDraftTokens = 0;
   /** Prompt tokens + maxTokens, which may be more than the model's length. */
   promptPlusMaxTokens = 0;
-  /**
-   * Known tokens from which on an update can publish the next full block. A lower bound; with pipelined steps only.
-   */
+  /** A lower bound of the known tokens from which an update can publish a block; with pipelined steps only. */
   nextPublish = 0;
 
   /** What the request waits for, or whether it runs or has finished. */
   status: RequestStatus = 'WAITING';
-  /**
-   * Known tokens at which the request ends with `length`: prompt + maxTokens, or the model's length if that is less.
-   */
+  /** Known tokens at which it ends with `length`: prompt + maxTokens, or the model's length if less. */
   lengthLimit = 0;
   /** Known tokens (prompt + minTokens) below which the request goes on, unless it fills the model (`fullAt`). */
   minStopTokens = 0;
@@ -191,9 +186,7 @@ export class Request {
   finishedAt = -1;
   /** Since when the request waits for what `waitReason` says, or since when it runs. */
   waitingSince: number;
-  /**
-   * Where a rule asks for it: whether tokens of it were left to compute behind the step that scheduled it last. (vLLM `is_prefill_chunk`)
-   */
+  /** Where a rule asks for it: whether its last step left tokens to compute (vLLM `is_prefill_chunk`). */
   isPrefilling = false;
   /** @internal False: it does not stand in `SchedulerState.prefills`. */
   mayReserve = false;
@@ -253,9 +246,8 @@ export class Request {
   }
   /** @internal */
   set numTokens(count: number) {
-    const { clock } = this;
-    this.tokensBase = count - clock.sampled;
-    clock.isDisturbed = true;
+    this.tokensBase = count - this.clock.sampled;
+    this.clock.isDisturbed = true;
   }
 
   /** Tokens whose KV exists, or will exist once the steps in flight have run (optimistic, as in vLLM). */
@@ -264,9 +256,18 @@ export class Request {
   }
   /** @internal */
   set numComputedTokens(count: number) {
-    const { clock } = this;
-    this.computedBase = count - clock.planned;
-    clock.isDisturbed = true;
+    this.computedBase = count - this.clock.planned;
+    this.clock.isDisturbed = true;
+  }
+
+  /** Tokens that steps in flight are expected to bring. */
+  get numOutputPlaceholders(): number {
+    return this.placeholdersBase + this.clock.ahead;
+  }
+  /** @internal */
+  set numOutputPlaceholders(count: number) {
+    this.placeholdersBase = count - this.clock.ahead;
+    this.clock.isDisturbed = true;
   }
 
   /** Known generated tokens; of a session those that answer the present chunk. */

@@ -51,6 +51,12 @@ export function finishReasonOf(code: number): FinishReason | null {
   return REASONS[checkInteger('code', code, 0, REASONS.length - 1)];
 }
 
+/**
+ * The container that holds an unfinished request; null for a request that has finished. `lent`: a borrowing adapter has
+ * taken it out while a step is planned.
+ */
+export type Container = 'waiting' | 'skipped' | 'running' | 'lent' | null;
+
 /** Whether a request with this status cannot be admitted until something outside the scheduler happens. */
 export function isBlocked(status: RequestStatus): boolean {
   return (

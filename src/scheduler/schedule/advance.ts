@@ -43,10 +43,10 @@ function hasPendingTokens({ requests, numRequests, maxOutputTokens }: Plan): boo
 
 /** Adds the output placeholders of each entry, and sets the number of drafts that its next step verifies. */
 function expectOutputs(s: SchedulerState, plan: Plan): void {
-  for (let i = 0; i < plan.numRequests; i++) {
+  for (let i = plan.numSteady; i < plan.numRequests; i++) {
     const request = plan.requests[i];
     const expected = s.pipelined ? plan.maxOutputTokens[i] : 0;
-    request.numOutputPlaceholders += expected;
+    request.placeholdersBase += expected;
     request.numDraftTokens = expected > 0 ? s.maxDrafts : 0;
   }
 }

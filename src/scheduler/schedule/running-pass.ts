@@ -40,7 +40,7 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
     if (next >= running.length || left <= 0) break;
     const from = plan.numRequests;
     const numSteady = next === 0 && s.steady !== null ? s.steady.plan(plan) : 0;
-    next = planRun(s, plan, next + numSteady, left - numSteady);
+    next = planRun(s, plan, numSteady > 0 ? s.queues.numSteady : next, left - numSteady);
     if (plan.numRequests === from) break;
     const at = from + run(s, plan, from);
     if (at === plan.numRequests) continue;
@@ -93,7 +93,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     const request = running[i];
     // Of requests behind a steady decode these are the counts themselves.
     const computed = request.computedBase;
-    const placeholders = pipelined ? request.numOutputPlaceholders : 0;
+    const placeholders = pipelined ? request.placeholdersBase : 0;
     const known = request.tokensBase + placeholders;
     // The steps in flight are sure to bring the last token that the request may generate.
     if (placeholders > 0 && computed + 2 - placeholders >= request.promptPlusMaxTokens) continue;

@@ -49,6 +49,7 @@ export function beginSchedule(s: SchedulerState): Plan {
   // Native code still reads the slots of that plan from this frame, unless it was called since.
   const { control } = s.core;
   if (control[Control.numSampled] !== 0 && control[Control.sampledFrame] === plan.frame) s.core.flush();
+  forgetLetGo(s);
   if (s.config.kvGroups?.hasStates) s.core.native.beginStep();
   endExpired(s);
   if (s.doomed.length > 0) endDoomed(s);
@@ -122,10 +123,17 @@ function noteDropped(s: SchedulerState, plan: Plan, letGo: Int32Array | null): v
   if (letGo !== null) {
     plan.letGo = letGo;
     plan.droppedBlocks = blocksLetGo(letGo);
+    if (plan.totalTokens === 0) s.letGoBetween.push({ step: plan.step, letGo });
   }
   if (s.droppedAtEnd.length === 0) return;
   plan.droppedBlocks = joined(plan.droppedBlocks, Int32Array.from(s.droppedAtEnd));
   s.droppedAtEnd = [];
+}
+
+/** No step in flight may have read what plans let go before the oldest of them was made. */
+function forgetLetGo({ inFlight, letGoBetween }: SchedulerState): void {
+  while (letGoBetween.length > 0 && (inFlight.length === 0 || letGoBetween[0].step < inFlight[0].step))
+    letGoBetween.shift();
 }
 
 /** @param areKnown whether the last `run` has left them in the control words */

@@ -1,7 +1,7 @@
 import { badArgument, show } from '../../base/errors.js';
 import { generationOf, slotOf } from '../../core/core.js';
-import type { Container, Request } from '../request/request.js';
-import type { RequestStatus } from '../request/status.js';
+import type { Request } from '../request/request.js';
+import type { Container, RequestStatus } from '../request/status.js';
 import type { RequestQueue } from './request-queue.js';
 import type { SchedulerState } from './scheduler-state.js';
 

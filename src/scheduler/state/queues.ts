@@ -1,4 +1,5 @@
-import type { Container, Request } from '../request/request.js';
+import type { Request } from '../request/request.js';
+import type { Container } from '../request/status.js';
 import { IdleHolders } from './idle-holders.js';
 import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './request-queue.js';
 

@@ -6,6 +6,7 @@ import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js
 import type { EventGroup } from '../events/kv-event-words.js';
 import { ToldKvEvents } from '../events/told-kv-events.js';
 import { dropsLastHit, numLookaheadTokens, poolTokens, type SchedulerConfig } from '../options/options.js';
+import { type LetGo, letGoBy, type StepLetGo } from '../plan/let-go.js';
 import { NEVER, Plan } from '../plan/plan.js';
 import { StepOutputs } from '../plan/step-outputs.js';
 import type { TakenResult } from '../plan/step-result.js';
@@ -79,6 +80,8 @@ export class SchedulerState {
   finishedHandles: number[] = [];
   /** With a connector: handles of requests that gave their blocks back since the last plan, and go on. */
   releasedHandles: number[] = [];
+  /** What plans without tokens let go since the oldest plan in flight was made. */
+  readonly letGoBetween: StepLetGo[] = [];
   /** With protection `own`: blocks that requests let go when they ended, since the last plan; see `Plan.droppedBlocks`. */
   droppedAtEnd: number[] = [];
   /** With `preemptedIds` sinceLast: requests that a forced reset has preempted since the last plan. */
@@ -196,6 +199,12 @@ export class SchedulerState {
     if (!request.outstanding.add(kind, owner, this.now)) return false;
     this.usedRequests.add(request);
     return true;
+  }
+
+  /** What this step and those after it have let go, up to the last one in flight. */
+  letGoSince(step: number): LetGo[] {
+    const plans: StepLetGo[] = [...this.inFlight, ...this.letGoBetween];
+    return plans.filter((each) => each.step >= step).flatMap(letGoBy);
   }
 
   /** The plan has tokens: it waits for its update behind those before it. */

@@ -66,11 +66,12 @@ export class Repeat {
   /** Looks, behind the update of a plan by the rules, whether the next step may be a repeated one. */
   begin(plan: Plan): void {
     const s = this.#s;
-    const { running } = s.queues;
-    const count = plan.numSteady;
-    if (count === 0 || count !== running.length || count !== plan.numRequests) return;
-    if (count !== s.outputs.length || this.#hasNews() || this.#mayAdmit()) return;
-    if (this.#findNextDue()) this.#run = ++this.#lastRun;
+    const { size } = this.#steady;
+    if (size === 0 || size !== s.queues.running.length || !this.#steady.isAllOf(plan)) return;
+    if (size !== s.outputs.length || this.#hasNews() || this.#mayAdmit()) return;
+    if (!s.inFlight.every((each) => this.#steady.isAllOf(each)) || !this.#findNextDue()) return;
+    this.#run = ++this.#lastRun;
+    for (const each of s.inFlight) each.plainIn = this.#run;
   }
 
   /** @returns the next plan; null if the rules have to make it, with nothing changed */
@@ -78,20 +79,21 @@ export class Repeat {
     if (this.#run === 0) return null;
     const s = this.#s;
     const { control } = s.core;
-    const { size, slots } = this.#steady;
+    const { size, slots } = this.#steady.members;
     // No entry takes more than one block.
-    if (s.inFlight.length > 0 || control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
+    if (s.inFlight.length >= s.config.pipelineDepth) return null;
+    if (control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
     if (this.#calls.aborts.size > 0 || channels.step.hasSubscribers) return null;
     this.#calls.gate.checkFree();
     if (s.deadlines.size > 0) {
       this.#calls.gate.during(this.#readClock);
       if (s.deadlines.next <= s.now || this.#run === 0) return null;
     }
-    const [first, second] = s.plans;
-    const plan = first.step === s.step - 1 ? second : first;
+    const plan = this.#freePlan();
     if (plan.repeats !== this.#run) {
       plan.begin(s.step);
       plan.repeats = this.#run;
+      plan.plainIn = this.#run;
       this.#steady.enter(plan);
     }
     this.#plan = plan;
@@ -125,7 +127,7 @@ export class Repeat {
     // To read the result may have called back.
     if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
     this.#calls.gate.checkFree();
-    if (!this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
+    if (!this.#steady.mayTake || !this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
     s.takeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
@@ -134,27 +136,35 @@ export class Repeat {
 
   /** Whether this plan was repeated and is to be updated next. */
   #isDue(plan: Plan): boolean {
-    return this.#run !== 0 && this.#s.inFlight[0] === plan && plan.repeats === this.#run;
+    return this.#run !== 0 && this.#s.inFlight[0] === plan && plan.plainIn === this.#run;
+  }
+
+  /** A plan object that waits for no update, and is not the one made last, which its caller may still read. */
+  #freePlan(): Plan {
+    const { plans, step } = this.#s;
+    let i = 0;
+    while (plans[i].awaitsUpdate || plans[i].step === step - 1) i++;
+    return plans[i];
   }
 
   /** Finds the first tick in whose update a rule has to look at a request. @returns whether that is not the next one */
   #findNextDue(): boolean {
-    const { size, dueAt, clock, isBroken } = this.#steady;
-    this.#nextDue = MOST_TICKS;
-    for (let i = 0; i < size; i++) if (dueAt[i] < this.#nextDue) this.#nextDue = dueAt[i];
+    const { members, clock, isBroken } = this.#steady;
+    this.#nextDue = members.firstDue(MOST_TICKS);
     return !isBroken && this.#nextDue > clock.sampled + 1;
   }
 
   /** Takes one token of each entry. @returns false if a rule has to look at one, with nothing changed */
   #takeTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
-    const { size: count, clock, ends } = this.#steady;
+    const { clock, members } = this.#steady;
+    const { size: count, slots, ends } = members;
     if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;
     const { sampled } = this.#s.core;
     // Not 0: an entry brings another number of tokens, what is no token, or the end of its text.
     let others = 0;
     for (let i = 0; i < count; i++) {
       const token = tokens[i];
-      others |= (counts[i] ^ 1) | ((token | (token + 1)) >>> 31) | (token === ends[i] ? 1 : 0);
+      others |= (counts[i] ^ 1) | ((token | (token + 1)) >>> 31) | (token === ends[slots[i]] ? 1 : 0);
       sampled[i] = token;
     }
     if (others !== 0) return false;

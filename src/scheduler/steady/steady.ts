@@ -1,6 +1,5 @@
 import { Control } from '../../core/core.js';
-import type { SchedulerConfig } from '../options/options.js';
-import { EntryKind, NEVER, type Plan } from '../plan/plan.js';
+import { NEVER, type Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
 import type { TakenResult } from '../plan/step-result.js';
 import type { Request } from '../request/request.js';
@@ -8,65 +7,53 @@ import { RequestClock, STILL } from '../request/request-clock.js';
 import { FinishCode } from '../request/status.js';
 import { checkStop } from '../request/stop-conditions.js';
 import type { SchedulerState, SteadyDecode } from '../state/scheduler-state.js';
+import { endsAhead, joinInFlight, mayJoin } from './joining.js';
+import { Members } from './members.js';
+import { Rows } from './rows.js';
 
 /** Steps without a steady decode after one was broken up, so that a scheduler that breaks up each step pays little. */
 const STEPS_APART = 4;
 /** Ticks after which the clock begins anew: its counts stay small integers. */
 export const MOST_TICKS = 2 ** 29;
 
-/** Whether the options allow a steady decode: nothing but its end has to be decided for a request that decodes. */
-export function maySteady(config: SchedulerConfig): boolean {
-  const { pipelineDepth, numSpeculativeTokens, draftSlots, padDecode } = config;
-  const isPlain = numSpeculativeTokens === 0 && draftSlots === 0 && !padDecode && pipelineDepth === 1;
-  const { kvGroups, borrower, placement } = config;
-  const isAlone = kvGroups === null && borrower === null && placement.authority === 'host';
-  return config.steadyDecode && isPlain && isAlone;
-}
-
 /**
  * The running requests that decode in step: the first ones in `running`, each of which got one token in the last step
- * and gets one in the next. What the rules would find out anew for each of them stands in columns here, and their
- * counts are relative to one clock. So the two loops over requests that a step consists of (`planRun`, `updatePass`)
- * begin behind them. README.md says when requests join and leave.
+ * and gets one in the next. What the rules would find out anew for each of them stands in columns, and their counts are
+ * relative to one clock. So the two loops over requests that a step consists of (`planRun`, `updatePass`) begin behind
+ * them. README.md says when requests join and leave.
  */
 export class Steady implements SteadyDecode {
   readonly #s: SchedulerState;
   readonly clock = new RequestClock();
-  readonly #requests: Request[] = [];
-  /** The slot of each request, the token that ends its text, and the tick in whose update a rule has to look at it. */
-  readonly slots: Int32Array;
-  readonly ends: Int32Array;
-  readonly dueAt: Int32Array;
-  /** The entries that the update under way has to look at; then those whose requests have stopped. */
-  readonly #looks: Int32Array;
-  /** 0, 1, 2, ...: where the token of each entry stands. */
-  readonly #offsets: Int32Array;
-  /** Known tokens that a request must not exceed to be planned once more. */
+  readonly members: Members;
+  /** Members whose last token a step in flight brings, if there is one when the next plan is made. */
+  #lasts: Request[] = [];
+  readonly #rows: Rows;
+  /** The requests that have stopped with the tokens taken last. */
+  readonly #stops: Request[] = [];
+  /** Known tokens that a request must not exceed to be planned as often as there may be steps in flight. */
   readonly #mostTokens: number;
-  #numLooks = 0;
   /** Not 0: requests have stopped with the tokens taken last. */
   stopped: number = FinishCode.none;
-  /** Names the present list of requests; a plan that has its columns remembers it. */
-  #layout = 1;
+  /** Names the present steady decode; its plans remember it. */ #epoch = 1;
   /** The step that planned them last. */
   #lastStep = -1;
+  /** Whether a plan was made since tokens were taken last. */
+  #isPlanned = false;
   /** No request joins before this step. */
   #notBefore = 0;
 
   constructor(s: SchedulerState) {
-    const { maxNumSeqs, maxModelLen } = s.config;
+    const { maxNumSeqs, maxModelLen, pipelineDepth } = s.config;
     this.#s = s;
-    this.#mostTokens = Math.min(maxModelLen - 1, s.slotLimit);
-    this.slots = new Int32Array(maxNumSeqs);
-    this.ends = new Int32Array(maxNumSeqs);
-    this.dueAt = new Int32Array(maxNumSeqs);
-    this.#looks = new Int32Array(maxNumSeqs);
-    this.#offsets = Int32Array.from({ length: maxNumSeqs }, (_, i) => i);
+    this.members = new Members(maxNumSeqs, this.clock);
+    this.#mostTokens = Math.min(maxModelLen - 1, s.slotLimit) + 1 - pipelineDepth;
+    this.#rows = new Rows(maxNumSeqs, s.core.sampled);
   }
 
   /** Requests that decode in step. */
   get size(): number {
-    return this.#s.queues.numSteady;
+    return this.members.size;
   }
 
   /**
@@ -77,6 +64,7 @@ export class Steady implements SteadyDecode {
   plan(plan: Plan): number {
     const { step } = plan;
     if (this.size > 0 && this.#lastStep !== step - 1) this.breakUp();
+    if (this.#lasts.length > 0) this.#rest();
     if (step >= this.#notBefore) this.#join(step);
     if (this.size === 0) plan.steadyLayout = 0;
     else {
@@ -88,8 +76,10 @@ export class Steady implements SteadyDecode {
 
   /** Gives each of its requests an entry of a plan that has none yet. */
   enter(plan: Plan): void {
-    const count = this.size;
-    if (plan.steadyLayout !== this.#layout) this.#fill(plan);
+    const { members } = this;
+    const count = members.size;
+    if (plan.steadyLayout !== members.layout) members.fill(plan);
+    plan.steadyEpoch = this.#epoch;
     plan.numSteady = count;
     plan.numRequests = count;
     plan.totalTokens = count;
@@ -97,17 +87,38 @@ export class Steady implements SteadyDecode {
 
   /** Counts the token that the plan of this step gives each of its requests; the next `NativeCore.run` fills in the rest. */
   notePlanned(step: number): void {
+    const { core, inFlight, pipelined } = this.#s;
     this.clock.planned++;
+    if (pipelined) this.clock.ahead++;
     this.#lastStep = step;
-    this.#s.core.control[Control.numSteady] = this.size;
+    this.#isPlanned = true;
+    core.control[Control.numSteady] = this.size;
+    core.control[Control.numAhead] = inFlight.length;
+  }
+
+  /**
+   * Whether the tokens of this plan may be taken: a plan was made since tokens were taken last. Otherwise the rules have
+   * to publish the blocks that these fill, as no plan has done it.
+   */
+  get mayTake(): boolean {
+    return this.#isPlanned;
   }
 
   /** Counts the token that the plan has brought each of its requests, and leaves the tokens to native code. */
-  noteSampled({ frame }: Plan): void {
-    const { control } = this.#s.core;
-    control[Control.sampledFrame] = frame;
-    control[Control.numSampled] = this.size;
+  noteSampled({ frame, numSteady }: Plan): void {
+    const { core, pipelined } = this.#s;
+    core.control[Control.sampledFrame] = frame;
+    core.control[Control.numSampled] = numSteady;
     this.clock.sampled++;
+    if (pipelined) this.clock.ahead--;
+    this.#isPlanned = false;
+  }
+
+  /** Whether a plan has an entry for each of its requests, and no others. */
+  isAllOf(plan: Plan): boolean {
+    const { size, layout } = this.members;
+    const isOfIt = plan.steadyEpoch === this.#epoch && plan.steadyLayout === layout;
+    return isOfIt && plan.numSteady === size && plan.numRequests === size;
   }
 
   /**
@@ -117,39 +128,29 @@ export class Steady implements SteadyDecode {
    * @returns entries whose tokens were taken: all of them or 0. `stopped` says whether requests have stopped with them
    */
   take(plan: Plan, result: TakenResult, outputs: StepOutputs, now: number): number {
-    const count = plan.numSteady;
     this.stopped = FinishCode.none;
-    if (count === 0 || this.size === 0) return 0;
-    if (this.isBroken || count !== this.size || !this.#copyTokens(result, count)) {
+    if (plan.numSteady === 0 || this.size === 0) return 0;
+    const tick = this.clock.sampled + 1;
+    const mayTake = !this.isBroken && this.mayTake;
+    if (!mayTake || !this.#rows.copyTokens(plan, result, this.members, tick)) {
       this.breakUp();
       return 0;
     }
     this.noteSampled(plan);
-    this.#fillRows(outputs, count, now);
-    return count;
+    this.#s.counters.droppedOutputs += this.#rows.fill(plan, outputs);
+    this.#look(plan, outputs, now);
+    return plan.numSteady;
   }
 
   /** Takes out the requests that have stopped with the tokens taken last, once they have left `running`. */
   dropStopped(): void {
     const { queues } = this.#s;
     if (this.stopped === FinishCode.none || this.clock.isDisturbed) return;
-    const count = this.size;
-    const stops = this.#looks;
-    const first = stops[0];
-    let kept = first;
-    for (let stop = 0; stop < this.#numLooks; stop++) {
-      const from = stops[stop] + 1;
-      const to = stop + 1 < this.#numLooks ? stops[stop + 1] : count;
-      this.#release(this.#requests[from - 1]);
-      this.slots.copyWithin(kept, from, to);
-      this.ends.copyWithin(kept, from, to);
-      this.dueAt.copyWithin(kept, from, to);
-      kept += to - from;
-    }
-    for (let i = first; i < kept; i++) this.#requests[i] = queues.running[i];
-    queues.numSteady = kept;
+    for (const request of this.#stops) this.#release(request);
+    queues.numSteady -= this.#stops.length;
     queues.steadyMoved = false;
-    this.#layout++;
+    this.members.takeOut();
+    if (this.size === 0) queues.numSteady = 0;
   }
 
   /** Breaks up if a rule has touched one of its requests: to be called before a plan is made. */
@@ -161,24 +162,20 @@ export class Steady implements SteadyDecode {
   breakUpIn(plan: Plan): void {
     plan.numSteady = 0;
     this.#lastStep = plan.step - 1;
+    // The rules count what the entries of this plan are expected to bring.
+    if (this.#s.pipelined) this.clock.ahead--;
     this.breakUp();
   }
 
   /** Ends the steady decode: each request has counts of its own again. The rules look at each in the next step. */
   breakUp(): void {
-    const { queues } = this.#s;
-    for (let i = 0; i < queues.numSteady; i++) this.#release(this.#requests[i]);
+    const { requests, size } = this.members;
+    for (let i = 0; i < size; i++) this.#release(requests[i]);
+    this.members.clear();
+    this.#lasts.length = 0;
     this.#notBefore = this.#lastStep + STEPS_APART;
-    this.#layout++;
-    queues.numSteady = 0;
-  }
-
-  /** Nobody decodes in step: what was noted of those before is void. */
-  #restart(): void {
-    this.clock.planned = 0;
-    this.clock.sampled = 0;
-    this.clock.isDisturbed = false;
-    this.#s.queues.steadyMoved = false;
+    this.#epoch++;
+    this.#s.queues.numSteady = 0;
   }
 
   /** Whether a rule has touched one of its requests: they no longer go in step. */
@@ -186,49 +183,70 @@ export class Steady implements SteadyDecode {
     return this.#s.queues.steadyMoved || this.clock.isDisturbed || this.clock.planned > MOST_TICKS;
   }
 
-  /** Lets the running requests behind the last one join, up to the first that does not decode plainly. */
-  #join(step: number): void {
-    const { queues, lastSteps } = this.#s;
-    const { running } = queues;
-    const clock = this.clock;
-    const before = queues.numSteady;
-    if (before === 0) this.#restart();
-    let count = before;
-    for (; count < running.length; count++) {
-      const request = running[count];
-      const { slot } = request;
-      if (lastSteps[slot] !== step - 1 || !this.#mayJoin(request)) break;
-      this.#requests[count] = request;
-      this.slots[count] = slot;
-      this.ends[count] = request.eosTokenId;
-      request.tokensBase -= clock.sampled;
-      request.computedBase -= clock.planned;
-      request.clock = clock;
-      this.dueAt[count] = this.#dueOf(request);
-    }
-    if (count === before) return;
-    queues.numSteady = count;
-    this.#layout++;
+  /** Nobody decodes in step: what was noted of those before is void. */
+  #restart(): void {
+    const { clock } = this;
+    clock.planned = 0;
+    clock.sampled = 0;
+    clock.ahead = 0;
+    clock.isDisturbed = false;
+    this.#epoch++;
+    this.#lasts.length = 0;
+    this.#s.queues.numSteady = 0;
+    this.#s.queues.steadyMoved = false;
   }
 
-  /** Whether a request decodes: one token of it is known and not computed, and nothing but its end is to be decided. */
-  #mayJoin(request: Request): boolean {
-    const { tokensBase, computedBase, grammar, finishCode } = request;
-    const decodes = tokensBase === computedBase + 1 && computedBase > 0 && computedBase < this.#mostTokens;
-    return decodes && grammar === null && finishCode === FinishCode.none;
+  /** Lets the running requests behind the last one join, up to the first that does not decode plainly. */
+  #join(step: number): void {
+    const { queues, lastSteps, inFlight } = this.#s;
+    const { running } = queues;
+    const { clock, members } = this;
+    if (members.size === 0) this.#restart();
+    for (let at = queues.numSteady; at < running.length; at++) {
+      const request = running[at];
+      if (lastSteps[request.slot] !== step - 1 || !mayJoin(this.#s, request, this.#mostTokens)) break;
+      if (!joinInFlight(inFlight, this.#epoch, request)) break;
+      request.tokensBase -= clock.sampled;
+      request.computedBase -= clock.planned;
+      request.placeholdersBase -= clock.ahead;
+      request.clock = clock;
+      members.add(request, this.#dueOf(request));
+      queues.numSteady = at + 1;
+    }
+  }
+
+  /**
+   * Lets the members rest whose last token a step in flight brings; `planRun` has the rule. They stay in `running` until
+   * it comes.
+   */
+  #rest(): void {
+    let kept = 0;
+    for (const request of this.#lasts) {
+      if (request.clock !== this.clock) continue;
+      if (endsAhead(request)) this.#release(request);
+      else this.#lasts[kept++] = request;
+    }
+    if (kept === this.#lasts.length) return;
+    this.#lasts.length = kept;
+    this.members.takeOut();
+    if (this.size > 0) return;
+    this.#s.queues.numSteady = 0;
   }
 
   /** The tick in whose update a rule looks at a request next: it may stop, or must not be planned any more. */
-  #dueOf({ numTokens, checkFrom }: Request): number {
-    const left = Math.min(checkFrom - numTokens, this.#mostTokens + 1 - numTokens);
+  #dueOf({ numTokens, checkFrom, promptPlusMaxTokens }: Request): number {
+    const until = this.#s.pipelined ? Math.min(checkFrom, promptPlusMaxTokens - 1) : checkFrom;
+    const left = Math.min(until, this.#mostTokens + 1) - numTokens;
     return this.clock.sampled + Math.max(1, left);
   }
 
   /** Gives a request counts of its own again. */
   #release(request: Request): void {
-    const { sampled, planned } = this.clock;
+    if (request.clock !== this.clock) return;
+    const { sampled, planned, ahead } = this.clock;
     request.tokensBase += sampled;
     request.computedBase += planned;
+    request.placeholdersBase += ahead;
     request.clock = STILL;
     const { slot } = request;
     const { bySlot, lastSteps } = this.#s;
@@ -236,65 +254,36 @@ export class Steady implements SteadyDecode {
       lastSteps[slot] = this.#lastStep;
   }
 
-  /** Fills the columns of a plan that `NativeCore.run` does not write. */
-  #fill(plan: Plan): void {
-    const count = this.size;
-    const { requests } = plan;
-    for (let i = 0; i < count; i++) if (requests[i] !== this.#requests[i]) requests[i] = this.#requests[i];
-    plan.slots.set(this.slots.subarray(0, count));
-    plan.kinds.fill(EntryKind.running, 0, count);
-    plan.numScheduledTokens.fill(1, 0, count);
-    plan.maxOutputTokens.fill(1, 0, count);
-    plan.needsAllTokens.fill(0, 0, count);
-    plan.steadyLayout = this.#layout;
-  }
-
-  /**
-   * Copies the token of each entry to where native code takes it from, and notes the entries to be looked at.
-   * @returns false if an entry brings another number of tokens
-   */
-  #copyTokens({ tokens, counts }: TakenResult, count: number): boolean {
-    const { sampled } = this.#s.core;
-    const ends = this.ends;
-    const dueAt = this.dueAt;
-    const tick = this.clock.sampled + 1;
-    let others = 0;
-    let numLooks = 0;
-    for (let i = 0; i < count; i++) {
-      const token = tokens[i];
-      others |= counts[i] ^ 1;
-      sampled[i] = token;
-      if (token === ends[i] || dueAt[i] <= tick) this.#looks[numLooks++] = i;
-    }
-    this.#numLooks = numLooks;
-    return others === 0;
-  }
-
-  /** One row for each entry. The entries that were noted are looked at by the rule. */
-  #fillRows(outputs: StepOutputs, count: number, now: number): void {
-    const first = outputs.length;
-    const { requests, tokens, finishReasons } = outputs;
-    outputs.tokenOffsets.set(first === 0 ? this.#offsets : this.#offsets.subarray(0, count), first);
-    outputs.tokenCounts.fill(1, first, first + count);
-    finishReasons.fill(FinishCode.none, first, first + count);
-    for (let i = 0; i < count; i++)
-      if (requests[first + i] !== this.#requests[i]) requests[first + i] = this.#requests[i];
+  /** The rule looks at the entries that were noted. */
+  #look(plan: Plan, outputs: StepOutputs, now: number): void {
+    const { tokens, finishReasons } = outputs;
+    this.#stops.length = 0;
     let stopped: number = FinishCode.none;
-    let numStops = 0;
-    for (let look = 0; look < this.#numLooks; look++) {
-      const i = this.#looks[look];
-      const request = this.#requests[i];
+    const { entries, rows, numLooks } = this.#rows;
+    for (let look = 0; look < numLooks; look++) {
+      const i = entries[look];
+      const request = plan.requests[i];
+      if (request.clock !== this.clock) this.#arrive(plan, request);
       const reason = checkStop(request, tokens[i], now);
-      finishReasons[first + i] = reason;
+      finishReasons[rows[look]] = reason;
       stopped |= reason;
-      if (reason !== FinishCode.none) {
-        this.#looks[numStops++] = i;
-        continue;
-      }
-      this.dueAt[i] = this.#dueOf(request);
-      if (request.numComputedTokens >= this.#mostTokens) this.clock.isDisturbed = true;
+      if (reason !== FinishCode.none) this.#stops.push(request);
+      else if (request.clock === this.clock) this.#goOn(request);
     }
-    this.#numLooks = numStops;
     this.stopped = stopped;
+  }
+
+  /** The last token of a request that rests has come. No plan has published the blocks that its tokens before fill. */
+  #arrive(plan: Plan, request: Request): void {
+    request.tokensBase++;
+    request.placeholdersBase--;
+    const settled = request.computedBase - request.placeholdersBase;
+    if (settled >= request.nextPublish && this.#s.config.enablePrefixCaching) plan.settled.push(request);
+  }
+
+  #goOn(request: Request): void {
+    this.members.dueAt[request.slot] = this.#dueOf(request);
+    if (request.numTokens > this.#mostTokens) this.clock.isDisturbed = true;
+    if (this.#s.pipelined && request.numTokens + 1 >= request.promptPlusMaxTokens) this.#lasts.push(request);
   }
 }

@@ -31,10 +31,11 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   s.core.reserve(numTokens);
   const firstRow = s.outputs.length;
   const numSteady = s.steady === null ? 0 : s.steady.take(plan, result, s.outputs, now);
-  let row = firstRow + numSteady;
+  let row = s.outputs.length;
   let cursor = 2 * control[Control.numPending];
   const goesOn = FinishCode.none;
   let stopped = s.steady === null ? goesOn : s.steady.stopped;
+  const numTaken = row - firstRow;
   let end = numSteady;
   for (let i = numSteady; i < numRequests; i++) {
     const request = requests[i];
@@ -76,7 +77,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
     finishReasons[row++] = reason;
   }
   s.outputs.length = row;
-  s.counters.generationTokens += numSteady + (cursor >> 1) - control[Control.numPending];
+  s.counters.generationTokens += numTaken + (cursor >> 1) - control[Control.numPending];
   control[Control.numPending] = cursor >> 1;
   publishSettled(s, plan);
   if (plan.sentBack.length > 0) preemptSentBack(s, plan);
@@ -212,9 +213,9 @@ function rejectForeseen(request: Request, numTokens: number): void {
  * that computed the blocks did not know the tokens yet.
  */
 function settlePlaceholders(s: SchedulerState, plan: Plan, request: Request, arrived: number): void {
-  request.numOutputPlaceholders -= arrived;
+  request.placeholdersBase -= arrived;
   if (request.container !== 'running') return;
-  const settled = request.numComputedTokens - request.numOutputPlaceholders;
+  const settled = request.computedBase - request.placeholdersBase;
   if (settled >= request.nextPublish && s.config.enablePrefixCaching) plan.settled.push(request);
 }
 

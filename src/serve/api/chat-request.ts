@@ -59,7 +59,7 @@ export function readChat(body: unknown, model: ServedModel, bounds: RequestBound
     maxModelLen,
     otherwise: maxModelLen,
   });
-  return { ...common, ...lengths, prompts: [prompt], echoes: null };
+  return { ...common, ...lengths, prompts: [prompt], echoes: null, scoresPrompts: false };
 }
 
 function isEmpty(value: unknown): boolean {

@@ -14,7 +14,7 @@ import {
   readLengths,
   refuseUnsupported,
 } from './generation-request.js';
-import { readLogprobs } from './sampling.js';
+import { readLogprobs, readsPrompts } from './sampling.js';
 import type { ServedModel } from './served-model.js';
 
 /** Tokens of a completion whose client does not say how many, as in OpenAI's API. */
@@ -40,7 +40,10 @@ const NAMES = knownNames<Record<string, unknown>>(
 export function readCompletion(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest {
   const fields = new Fields(body, NAMES);
   refuseUnsupported(fields, HARMLESS);
-  const common = readCommon(fields, model, readLogprobs(fields, model.sampling));
+  const logprobs = readLogprobs(fields, model.sampling);
+  const common = readCommon(fields, model, logprobs);
+  const isEchoed = fields.boolean('echo') ?? false;
+  const scoresPrompts = readsPrompts(isEchoed, logprobs, model.sampling);
   const prompts = readPrompts(fields, model, bounds);
   checkChoices(prompts.length, common.n, bounds);
   const longestPrompt = Math.max(...prompts.map(({ length }) => length));
@@ -49,10 +52,11 @@ export function readCompletion(body: unknown, model: ServedModel, bounds: Reques
     longestPrompt,
     maxModelLen,
     otherwise: DEFAULT_TOKENS,
+    // Nothing but the prompt can be asked for where there is an echo of it.
+    least: isEchoed ? 0 : 1,
   });
-  const isEchoed = fields.boolean('echo') ?? false;
   const echoes = isEchoed ? prompts.map((tokens) => decode(model.vocabulary, tokens)) : null;
-  return { ...common, ...lengths, prompts, echoes };
+  return { ...common, ...lengths, prompts, echoes, scoresPrompts };
 }
 
 /** A text, its tokens, or a list of texts or of lists of tokens. */

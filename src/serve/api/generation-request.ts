@@ -27,7 +27,7 @@ export interface GenerationRequest {
   readonly prompts: readonly Int32Array[];
   /** Choices for each prompt. */
   readonly n: number;
-  /** Most tokens of each choice. */
+  /** Most tokens of each choice. 0: the choices are their echoes. */
   readonly maxTokens: number;
   readonly minTokens: number;
   /** Strings that end a text. */
@@ -48,6 +48,8 @@ export interface GenerationRequest {
   readonly includesUsage: boolean;
   /** What each choice begins with, by prompt: the prompt itself where it is echoed. */
   readonly echoes: readonly string[] | null;
+  /** Whether the tokens of the echoes are said how likely they are. */
+  readonly scoresPrompts: boolean;
 }
 
 /** Names of what both ways to generate take. */
@@ -97,7 +99,10 @@ export function refuseUnsupported(fields: Fields, harmless: Harmless): void {
 }
 
 /** The part of a request that both ways to generate have. */
-export type CommonPart = Omit<GenerationRequest, 'prompts' | 'maxTokens' | 'minTokens' | 'echoes'>;
+export type CommonPart = Omit<
+  GenerationRequest,
+  'prompts' | 'maxTokens' | 'minTokens' | 'echoes' | 'scoresPrompts'
+>;
 
 /**
  * Reads what both ways to generate have in common.
@@ -136,13 +141,19 @@ export function readCommon(fields: Fields, model: ServedModel, logprobs: number 
 export function readLengths(
   fields: Fields,
   names: readonly string[],
-  limits: { readonly longestPrompt: number; readonly maxModelLen: number; readonly otherwise: number },
+  limits: {
+    readonly longestPrompt: number;
+    readonly maxModelLen: number;
+    readonly otherwise: number;
+    /** Fewest tokens that may be asked for; 1 unless said. */
+    readonly least?: number;
+  },
 ): { maxTokens: number; minTokens: number } {
-  const { longestPrompt, maxModelLen, otherwise } = limits;
+  const { longestPrompt, maxModelLen, otherwise, least = 1 } = limits;
   const room = maxModelLen - longestPrompt;
   let maxTokens: number | undefined;
   for (const name of names) {
-    const value = fields.integer(name, 1, MAX_TOKENS);
+    const value = fields.integer(name, least, MAX_TOKENS);
     maxTokens ??= value;
     if (value !== undefined && value > room && room > 0)
       throw badField(

@@ -20,7 +20,7 @@ const LARGE = 2 ** 53 - 1;
 export type SamplingName = keyof SamplingParams;
 
 /** Those of them that are numbers, and mean the same in every route. */
-type NumberName = Exclude<SamplingName, 'logit_bias' | 'logprobs'>;
+type NumberName = Exclude<SamplingName, 'logit_bias' | 'logprobs' | 'prompt_logprobs'>;
 
 /** The parameters of sampling, by vLLM's and OpenAI's names and ranges. */
 const RANGES: Readonly<Record<NumberName, Range>> = {
@@ -41,11 +41,19 @@ const RANGES: Readonly<Record<NumberName, Range>> = {
  */
 export type HeededSampling = readonly SamplingName[] | 'ignore';
 
+/** The header that names the parameters of a request that the model ignores. */
+export const IGNORED_HEADER = 'x-blockstep-ignored';
+
 /** The names of those that are numbers. */
 const NUMBER_NAMES = Object.keys(RANGES) as readonly NumberName[];
 
 /** The names of all parameters of sampling. */
-export const SAMPLING_NAMES: readonly SamplingName[] = [...NUMBER_NAMES, 'logit_bias', 'logprobs'];
+export const SAMPLING_NAMES: readonly SamplingName[] = [
+  ...NUMBER_NAMES,
+  'logit_bias',
+  'logprobs',
+  'prompt_logprobs',
+];
 
 /** Most tokens of a logit bias, and the largest one, as in vLLM and in OpenAI's API. */
 const MOST_BIASES = 1024;
@@ -74,6 +82,14 @@ export function readSampling(fields: Fields, heeded: HeededSampling, size: numbe
   return logitBias === null ? sampling : { ...sampling, logit_bias: logitBias };
 }
 
+/** The parameters that would change the answer of another model, of one that ignores them. */
+export function ignoredSampling(sampling: SamplingParams, heeded: HeededSampling): readonly string[] {
+  if (heeded !== 'ignore') return [];
+  return Object.entries(sampling)
+    .filter(([name, value]) => !(RANGES[name as NumberName]?.neutral.includes(value as number) ?? false))
+    .map(([name]) => name);
+}
+
 /**
  * Reads what a completion says of log-probabilities: `logprobs`, of so many most likely tokens.
  * @returns how many; undefined: none are wanted
@@ -83,6 +99,21 @@ export function readLogprobs(fields: Fields, heeded: HeededSampling): number | u
   // Chats have a truth value here, and false asks for nothing.
   if (fields.get('logprobs') === false) return undefined;
   return heededLogprobs(fields.integer('logprobs', 0, MOST_LOGPROBS), heeded);
+}
+
+/** Whether the tokens of a prompt are wanted to be said how likely they are: those of an echo. @throws ApiError if the model does not say it */
+export function readsPrompts(
+  isEchoed: boolean,
+  logprobs: number | undefined,
+  heeded: HeededSampling,
+): boolean {
+  if (!isEchoed || logprobs === undefined) return false;
+  if (heeded === 'ignore' || !heeded.includes('prompt_logprobs'))
+    throw unsupported(
+      'echo',
+      'this model does not say how likely the tokens of a prompt are; leave out echo, or logprobs',
+    );
+  return true;
 }
 
 /** Reads what a chat says of them: `logprobs`, and `top_logprobs` of so many most likely tokens. See `readLogprobs`. */

@@ -1,5 +1,6 @@
 import { isObject } from '../../base/checks.js';
 import { show } from '../../base/errors.js';
+import type { KnownNames } from '../../base/known-names.js';
 import { badField, unsupported } from './api-error.js';
 import { checkText, type Fields } from './fields.js';
 
@@ -34,21 +35,47 @@ export function readTextFormat(fields: Fields, isHeeded: boolean): TextFormat | 
   return { type: 'gbnf', grammar: checkText('grammar', grammar, LONGEST_GRAMMAR) };
 }
 
+const FORMAT_KEYS: KnownNames = {
+  what: 'response_format',
+  names: new Set(['type', 'json_schema', 'schema']),
+  words: new Map(),
+};
+const SCHEMA_KEYS: KnownNames = {
+  what: 'response_format.json_schema',
+  names: new Set(['name', 'description', 'schema', 'strict']),
+  words: new Map(),
+};
+const LONGEST_NOTE = 2 ** 16;
+
 function readResponseFormat(fields: Fields): TextFormat | null {
-  const format = fields.get('response_format');
+  const format = fields.object('response_format', FORMAT_KEYS);
   if (format === undefined) return null;
-  const type = isObject(format) ? format['type'] : undefined;
+  const type = format.get('type');
+  if (type !== 'text' && type !== 'json_object' && type !== 'json_schema')
+    throw badField(format.nameOf('type'), show(type), '"text", "json_object" or "json_schema"');
+  // The schema of a JSON object is llama.cpp's server's form.
+  for (const [name, owner] of [
+    ['json_schema', 'json_schema'],
+    ['schema', 'json_object'],
+  ] as const)
+    if (type !== owner && format.get(name) !== undefined)
+      throw badField(format.nameOf(name), 'a value', `absent where the type is "${type}"`);
   if (type === 'text') return null;
-  if (type === 'json_object') return { type };
-  if (type !== 'json_schema')
-    throw badField(
-      'response_format',
-      show(format),
-      'an object of type "text", "json_object" or "json_schema"',
-    );
-  const described = (format as { json_schema?: unknown }).json_schema;
-  const schema = isObject(described) ? described['schema'] : undefined;
-  if (!isObject(schema) && typeof schema !== 'boolean')
-    throw badField('response_format.json_schema.schema', show(schema), 'a JSON schema');
-  return { type, schema };
+  if (type === 'json_object') {
+    const schema = format.get('schema');
+    return schema === undefined
+      ? { type }
+      : { type: 'json_schema', schema: checkSchema(format.nameOf('schema'), schema) };
+  }
+  const described = format.object('json_schema', SCHEMA_KEYS);
+  described?.text('name', LONGEST_NOTE);
+  described?.text('description', LONGEST_NOTE);
+  // Every schema is held as a strict one.
+  described?.boolean('strict');
+  return { type, schema: checkSchema('response_format.json_schema.schema', described?.get('schema')) };
+}
+
+function checkSchema(name: string, schema: unknown): Readonly<Record<string, unknown>> | boolean {
+  if (isObject(schema) || typeof schema === 'boolean') return schema;
+  throw badField(name, show(schema), 'a JSON schema');
 }

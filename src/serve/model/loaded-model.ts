@@ -23,7 +23,7 @@ export interface LoadedModel {
   ): Int32Array;
   /** See `LlamaModel.piece`. */
   piece(token: number, special: boolean): Uint8Array;
-  /** See `LlamaModel.grammar`; absent: the texts of the model cannot be held to a format. */
+  /** See `LlamaModel.grammar`: one is good for any number of requests. Absent: the texts of the model cannot be held to a format. */
   grammar?(form: GrammarForm): Grammar;
 }
 
@@ -75,6 +75,16 @@ export async function modelOptions(
     tokenize: (text, addSpecial, parseSpecial) => model.tokenize(text, { addSpecial, parseSpecial }),
     piece: (token, showsSpecial) => model.piece(token, showsSpecial),
   });
+  // Grammars take long to make, and clients ask for the same ones again and again.
+  const made = new Map<string, Grammar>();
+  const grammar = (format: TextFormat): Grammar => {
+    const key = JSON.stringify(format);
+    const known = made.get(key) ?? model.grammar!(formOf(format));
+    made.delete(key);
+    made.set(key, known);
+    if (made.size > MOST_GRAMMARS) made.delete(made.keys().next().value as string);
+    return known;
+  };
   const texts = {
     beginText: bosToken === null ? '' : vocabulary.specialText(bosToken),
     endText: eosToken === null ? '' : vocabulary.specialText(eosToken),
@@ -85,9 +95,12 @@ export async function modelOptions(
     chatTemplate: await openChatTemplate(chatTemplate ?? info.chatTemplate, texts),
     sampling: SAMPLING_NAMES,
     samplingDefaults,
-    ...(model.grammar !== undefined && { grammar: (format: TextFormat) => model.grammar!(formOf(format)) }),
+    ...(model.grammar !== undefined && { grammar }),
   };
 }
+
+/** Grammars that are kept, those that were asked for last. */
+const MOST_GRAMMARS = 32;
 
 /** The token of a text's end first: it is the one that a request is told of. */
 function endTokensOf({ eosToken, endTokens }: LoadedModel['info']): readonly number[] {

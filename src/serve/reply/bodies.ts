@@ -151,7 +151,9 @@ function completionLogprobs(choice: Choice): object | null {
   return {
     tokens: tokens.map(({ text }) => text),
     token_logprobs: tokens.map(({ logprob }) => logprob),
-    top_logprobs: tokens.map((token) => ({ ...byText(token), [token.text]: token.logprob })),
+    top_logprobs: tokens.map((token) =>
+      token.logprob === null ? null : { ...byText(token), [token.text]: token.logprob },
+    ),
     text_offset: tokens.map(({ offset }) => offset),
   };
 }

@@ -5,7 +5,7 @@ import type { RequestStream } from '../../engine/streams/request-stream.js';
 import { Detokenizer } from '../text/detokenizer.js';
 import { StopStrings } from '../text/stop-strings.js';
 import type { Vocabulary } from '../text/vocabulary.js';
-import { type LikelyToken, LikelyTokens } from './likely-tokens.js';
+import { type LikelyToken, LikelyTokens, type PromptScores } from './likely-tokens.js';
 
 /** How a choice is made of the tokens of its request. */
 export interface ChoiceOptions {
@@ -15,6 +15,10 @@ export interface ChoiceOptions {
   readonly minTokens: number;
   /** What the text begins with. */
   readonly echo: string;
+  /** The tokens of the echo, where it is said how likely they are; null: it is not. */
+  readonly scored: { readonly tokens: Int32Array; readonly scores: PromptScores } | null;
+  /** Whether the echo is all: the token that the request generates is none of the choice. */
+  readonly isEcho: boolean;
   /** Told of tokens that come behind others: milliseconds since those. */
   readonly onTokens: ((sinceMs: number) => void) | null;
   /** Most likely tokens that are told of with each token; null: none, and neither the token's own probability. */
@@ -43,6 +47,9 @@ export class Choice {
   /** Tokens in which stop strings are not looked for. */
   readonly #minTokens: number;
   readonly #likely: LikelyTokens | null;
+  readonly #isEcho: boolean;
+  /** What is to come of the echo when the prompt was computed, and it is known how likely its tokens are. */
+  #scored: (NonNullable<ChoiceOptions['scored']> & { readonly text: string }) | null;
   #text: string;
   #numTokens = 0;
   readonly #onTokens: ((sinceMs: number) => void) | null;
@@ -65,9 +72,12 @@ export class Choice {
     this.#stops = options.stop.length > 0 ? new StopStrings(options.stop, options.keepsStop) : null;
     this.#keepsStop = options.keepsStop;
     this.#minTokens = options.minTokens;
-    this.#text = options.echo;
+    const { echo, scored } = options;
+    this.#scored = scored === null ? null : { ...scored, text: echo };
+    this.#text = scored === null ? echo : '';
+    this.#isEcho = options.isEcho;
     const { vocabulary, logprobs } = options;
-    this.#likely = logprobs === null ? null : new LikelyTokens(vocabulary, logprobs, options.echo.length);
+    this.#likely = logprobs === null ? null : new LikelyTokens(vocabulary, logprobs, echo.length);
     this.#onTokens = options.onTokens;
     this.#changed = changed;
   }
@@ -114,6 +124,14 @@ export class Choice {
     const from = tokenOffsets[row];
     const to = tokenOffsets[row + 1];
     const end = ends[row];
+    if (end?.finishReason !== 'error' && (to > from || end !== null)) {
+      this.#beginText();
+      if (this.#isEcho) {
+        this.#end = { finishReason: 'length', stopReason: null };
+        this.#changed(this);
+        return;
+      }
+    }
     const first = this.#numTokens;
     this.#numTokens += to - from;
     if (to > from && this.#onTokens !== null) this.#tell(this.#onTokens, now);
@@ -128,6 +146,15 @@ export class Choice {
     }
     if (end !== null) this.#finish(end);
     this.#changed(this);
+  }
+
+  /** The prompt was computed. */
+  #beginText(): void {
+    if (this.#scored === null) return;
+    const { tokens, scores, text } = this.#scored;
+    this.#scored = null;
+    this.#text = text + this.#text;
+    this.#likely?.addPrompt(tokens, scores);
   }
 
   /** Ends with a failure. */

@@ -5,6 +5,7 @@ import type { GenerationRequest } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
 import { Choice } from './choice.js';
 import type { Choices } from './choices.js';
+import { PromptScores } from './likely-tokens.js';
 
 /** How many tokens a request had, as OpenAI's API counts them. */
 export interface Usage {
@@ -57,15 +58,21 @@ export class Generation {
     this.#request = request;
     this.id = id;
     all.read();
-    this.#streams = submitAll(all.engine, model, request, id);
     const { vocabulary } = model;
-    const { stop, keepsStop, minTokens, echoes, n, sampling } = request;
+    const { stop, keepsStop, minTokens, echoes, n, sampling, maxTokens, prompts } = request;
+    const scores = request.scoresPrompts
+      ? Array.from({ length: prompts.length * n }, () => new PromptScores(sampling.logprobs ?? 0))
+      : null;
+    this.#streams = submitAll(all.engine, model, request, { id, scores });
     const changed = (choice: Choice): void => reader.changed(choice);
     const onTokens = watch === null ? null : (ms: number): void => watch.generated(ms);
     this.choices = this.#streams.map((stream, index) => {
-      const echo = echoes?.[Math.floor(index / n)] ?? '';
+      const prompt = Math.floor(index / n);
+      const echo = echoes?.[prompt] ?? '';
       const { logprobs = null } = sampling;
-      const options = { vocabulary, stop, keepsStop, minTokens, echo, onTokens, logprobs };
+      const scored = scores === null ? null : { tokens: prompts[prompt], scores: scores[index] };
+      const isEcho = maxTokens === 0;
+      const options = { vocabulary, stop, keepsStop, minTokens, echo, scored, isEcho, onTokens, logprobs };
       return new Choice(index, stream, options, changed);
     });
     for (const choice of this.choices) all.add(choice);
@@ -133,7 +140,7 @@ function submitAll(
   engine: Engine,
   { vocabulary, grammar }: ServedModel,
   request: GenerationRequest,
-  id: string,
+  { id, scores }: { readonly id: string; readonly scores: readonly PromptScores[] | null },
 ): RequestStream[] {
   const { prompts, n, maxTokens, minTokens, ignoreEos, priority, cacheSalt, sampling, format } = request;
   const { endOfText, endTokens = [] } = vocabulary;
@@ -143,18 +150,23 @@ function submitAll(
   try {
     for (const prompt of prompts) {
       for (let i = 0; i < n; i++) {
+        const number = streams.length;
+        // What is found in the cache is not computed, and nothing is known of it then.
+        const salt = scores === null ? cacheSalt : `${id}-${number}`;
+        const params = paramsOf(sampling, i);
         const stream = engine.submit({
-          id: `${id}-${streams.length}`,
+          id: `${id}-${number}`,
           prompt,
-          maxTokens,
+          // A prompt is computed for its first token alone.
+          maxTokens: Math.max(1, maxTokens),
           minTokens,
           eosTokenId: endOfText,
           ignoreEos,
           stopTokenIds,
-          params: paramsOf(sampling, i),
+          params: scores === null ? params : { ...params, prompt_logprobs: scores[number] },
           ...(format !== null && grammar !== null && { grammar: grammar(format) }),
           ...(priority !== undefined && { priority }),
-          ...(cacheSalt !== undefined && { cacheSalt }),
+          ...(salt !== undefined && { cacheSalt: salt }),
         });
         streams.push(stream);
       }

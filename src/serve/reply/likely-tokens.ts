@@ -1,4 +1,5 @@
-import type { TokenLogprobs } from '../../engine/executor/sampling-params.js';
+import type { PromptLogprobs, TokenLogprobs } from '../../engine/executor/sampling-params.js';
+import { Detokenizer } from '../text/detokenizer.js';
 import type { Vocabulary } from '../text/vocabulary.js';
 
 /** A token by its text and bytes, and the logarithm of its probability. */
@@ -6,7 +7,8 @@ export interface TextLogprob {
   /** Bytes that are no whole characters stand as U+FFFD. */
   readonly text: string;
   readonly bytes: readonly number[];
-  readonly logprob: number;
+  /** Null: nothing stands in front of it. */
+  readonly logprob: number | null;
 }
 
 /** How likely a token of a choice was. */
@@ -19,6 +21,25 @@ export interface LikelyToken extends TextLogprob {
 
 /** What stands for the logarithm of a probability that the executor did not say, as in vLLM. */
 const UNKNOWN = -9999;
+
+/** How likely the tokens of a prompt are, as an executor tells it. */
+export class PromptScores implements PromptLogprobs {
+  readonly count: number;
+  readonly #at = new Map<number, TokenLogprobs>();
+
+  /** @param count most likely tokens that are wanted too */
+  constructor(count: number) {
+    this.count = count;
+  }
+
+  add(position: number, logprobs: TokenLogprobs): void {
+    this.#at.set(position, logprobs);
+  }
+
+  at(position: number): TokenLogprobs | undefined {
+    return this.#at.get(position);
+  }
+}
 
 /** How likely the tokens of a choice were, until somebody takes it. */
 export class LikelyTokens {
@@ -43,6 +64,18 @@ export class LikelyTokens {
       top: top.slice(0, this.#count).map((each) => this.#textLogprob(each.token, each.logprob)),
     });
     this.#offset += length;
+  }
+
+  /** The tokens of a prompt, which stand in front of all others. */
+  addPrompt(tokens: Int32Array, scores: PromptScores): void {
+    const detokenizer = new Detokenizer(this.#vocabulary);
+    const behind = this.#offset;
+    this.#offset = 0;
+    for (const [i, token] of tokens.entries()) {
+      this.add(token, scores.at(i), detokenizer.push(token).length);
+      if (i === 0) this.#tokens[0] = { ...this.#tokens[0], logprob: null };
+    }
+    this.#offset = behind;
   }
 
   /** The tokens that came since the last call. */

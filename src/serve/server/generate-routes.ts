@@ -5,6 +5,7 @@ import { readChat } from '../api/chat-request.js';
 import { readCompletion } from '../api/completion-request.js';
 import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
 import { readResponse } from '../api/responses-request.js';
+import { IGNORED_HEADER, ignoredSampling } from '../api/sampling.js';
 import type { ServedModel } from '../api/served-model.js';
 import type { RequestLog } from '../log/request-log.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
@@ -76,6 +77,8 @@ async function generate(
   const { model, watch, live, choices, log } = settings;
   checkModel(body, model);
   const wanted = way.read(body, model, settings);
+  const ignored = ignoredSampling(wanted.sampling, model.sampling);
+  if (ignored.length > 0) reply.header(IGNORED_HEADER, ignored.join(', '));
   const id = way.prefix + randomUUID().replaceAll('-', '');
   const head: ReplyHead = { id, created: Math.floor(Date.now() / 1000), model: model.id };
   if (wanted.isStreamed) {

@@ -2,7 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import OpenAI from 'openai';
+import { zodResponseFormat } from 'openai/helpers/zod';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { eventsOf } from '../../serve/support/served.js';
 import { endTokens, type RandomModel, writeRandomModel } from '../../support/gguf/random-model.js';
 import { llamaForTests } from '../../support/llama/library.js';
@@ -140,6 +142,61 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     expect(hot.choices[0].text).not.toBe(hot.choices[1].text);
   });
 
+  it('gives what OpenAI’s own client parses by a schema of Zod', async () => {
+    const openai = new OpenAI({ baseURL: `${plain.url}/v1`, apiKey: 'none', maxRetries: 0 });
+    const Step = z.object({
+      says: z
+        .string()
+        .regex(/^[a-z ]*$/)
+        .max(8),
+      size: z.number().min(0).max(9.5).nullable(),
+    });
+    const schema = z.object({
+      steps: z.array(Step).min(1).max(2),
+      at: z.iso.date(),
+      id: z.uuid(),
+      is: z.discriminatedUnion('kind', [
+        z.object({ kind: z.literal('a'), count: z.int().positive().max(99) }),
+        z.object({ kind: z.literal('b'), code: z.string().regex(/^[A-Z]{2}\d$/) }),
+      ]),
+    });
+    for (let seed = 0; seed < 4; seed++) {
+      const { choices } = await openai.chat.completions.parse({
+        model: 'my-model',
+        messages: [USER],
+        temperature: 1.2,
+        seed,
+        max_tokens: 600,
+        response_format: zodResponseFormat(schema, 'steps'),
+      });
+      // `parse` throws where the text is none of the schema's.
+      expect([choices[0].finish_reason, choices[0].message.parsed?.steps.length]).toEqual([
+        'stop',
+        expect.any(Number),
+      ]);
+    }
+  });
+
+  it('says how likely an echoed prompt is, as evaluation harnesses ask', async () => {
+    const { ask } = plain;
+    const asked = { prompt: 'once upon a time', max_tokens: 1, temperature: 0, logprobs: 1, echo: true };
+    const { choices } = await ask('/v1/completions', asked);
+    const { tokens, token_logprobs, top_logprobs } = choices[0].logprobs!;
+    const { tokens: ids } = await ask('/tokenize', { prompt: asked.prompt });
+    expect([tokens!.length, token_logprobs!.length, token_logprobs![0], top_logprobs![0]]).toEqual([
+      ids.length + 1,
+      ids.length + 1,
+      null,
+      null,
+    ]);
+    for (const logprob of token_logprobs!.slice(1)) expect(logprob).toBeLessThan(0);
+    // Nothing is taken from the cache, so it is the same again; and by itself.
+    expect((await ask('/v1/completions', asked)).choices[0].logprobs).toEqual(choices[0].logprobs);
+    const alone = await ask('/v1/completions', { ...asked, max_tokens: 0 });
+    expect(alone.choices[0]).toMatchObject({ text: asked.prompt, finish_reason: 'length' });
+    expect(alone.choices[0].logprobs!.token_logprobs).toEqual(token_logprobs!.slice(0, -1));
+  });
+
   it('holds texts to a format, and refuses formats that it cannot heed', async () => {
     const { ask, post } = plain;
     const properties = {
@@ -159,7 +216,12 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     const yes = { prompt: 'a', max_tokens: 20, grammar: 'root ::= "yes" | "no"', logit_bias: { 5: 100 } };
     expect(['yes', 'no']).toContain((await ask('/v1/completions', yes)).choices[0].text);
     for (const wrong of [
-      { response_format: { type: 'json_schema', json_schema: { schema: { type: 'string', pattern: 'a' } } } },
+      {
+        response_format: {
+          type: 'json_schema',
+          json_schema: { schema: { type: 'string', pattern: '\\ba' } },
+        },
+      },
       { grammar: 'root ::= (' },
     ]) {
       const response = await post('/v1/chat/completions', { ...body, response_format: undefined, ...wrong });

@@ -21,6 +21,14 @@ function failuresOf({ connector, workers }: Served): number {
   return all.reduce((sum, { failures }) => sum + failures, 0);
 }
 
+/** Lets the engine live until it has stored something: its store works. */
+async function untilStored(served: Served): Promise<void> {
+  for (let seed = 0; served.workers[0].stats().store.stored === 0; seed++) {
+    await live(served, { seed, requests: 6, prompts: 30, aborts: 0 });
+    await pause(20);
+  }
+}
+
 /** What a server does to an engine in the middle of its life. Each costs hits alone: `live` checks every request. */
 const MISFORTUNES: Record<
   string,
@@ -57,10 +65,7 @@ describe.skipIf(whyNoRedis !== null)('a server that', () => {
     const server = await RedisServer.start();
     const served = serve({ store: storeOf(server), pipelineDepth: 2, ...SOON });
     // What happens next happens to a store that works.
-    for (let tries = 0; served.workers[0].stats().store.stored === 0; tries++) {
-      expect(tries).toBeLessThan(20);
-      await live(served, { seed: tries, requests: 4, prompts: 40, aborts: 0 });
-    }
+    await untilStored(served);
     const onRound = (round: number) => happen(server, round, served);
     await live(served, { seed: 4, requests: 40, prompts: 8, aborts: 10, onRound });
     const { store } = served.connector.stats();
@@ -90,11 +95,7 @@ describe.skipIf(whyNoRedis !== null)('a server that', () => {
     expect(served.connector.stats().store.state).not.toBe('up');
     expect(served.connector.stats().store.lastError).toMatch(/ECONNREFUSED/);
     await server.start();
-    for (let tries = 0; served.workers[0].stats().store.stored === 0; tries++) {
-      expect(tries).toBeLessThan(100);
-      await live(served, { seed: tries, requests: 6, prompts: 30, aborts: 0 });
-      await pause(20);
-    }
+    await untilStored(served);
     await end(served);
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { Alone } from './equality/alone.js';
 import { EXACT } from './equality/numbers.js';
 import { hasLlama, textOf, useLlama } from './use-llama.js';
@@ -64,6 +65,35 @@ describe.skipIf(!hasLlama)('grammars over llama.cpp', () => {
     expect(new Set(answers.map(({ tokens }) => textOf(model, tokens))).size).toBeGreaterThan(6);
   });
 
+  it('hold drawn texts to patterns, formats and bounds', async () => {
+    const model = await use.model();
+    const { engine } = await use.engine(model);
+    const schema = z.object({
+      code: z
+        .string()
+        .regex(/^[a-z]{2}-\d+$/)
+        .max(8),
+      at: z.iso.datetime(),
+      size: z.number().min(-0.5).lt(12.5),
+      many: z.int().multipleOf(5).min(10).max(1000),
+      by: z.record(z.enum(['x', 'y']), z.int().positive().max(9)),
+      pair: z.tuple([z.boolean()]).rest(z.null()),
+    });
+    const grammar = model.grammar({ jsonSchema: z.toJSONSchema(schema) });
+    const prompt = model.tokenize('an order', { addSpecial: true });
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, seed) => {
+        const request = { prompt, maxTokens: 400, stopTokenIds: [...model.info.endTokens], grammar };
+        return engine.submit({ ...request, params: { temperature: 1.2, seed } }).result();
+      }),
+    );
+    for (const { tokens, finishReason } of answers) {
+      expect(finishReason).toBe('stop');
+      const { error } = schema.safeParse(JSON.parse(textOf(model, tokens)));
+      expect([textOf(model, tokens), error?.message]).toEqual([textOf(model, tokens), undefined]);
+    }
+  });
+
   it('give the tokens that the model alone gives', async () => {
     const model = await use.model();
     const { engine } = await use.engine(model, { numBlocks: 12 });
@@ -102,7 +132,14 @@ describe.skipIf(!hasLlama)('grammars over llama.cpp', () => {
     expect(() => model.grammar({ gbnf: 'root ::= ("a"' })).toThrow(
       /^grammar must be GBNF with a rule root: expected \), at line 1, column 14$/,
     );
-    expect(() => model.grammar({ jsonSchema: { type: 'string', pattern: 'a' } })).toThrow(/pattern/);
+    expect(() => model.grammar({ jsonSchema: { type: 'string', pattern: '\\bword' } })).toThrow(/pattern/);
+    expect(() => model.grammar({ gbnf: 'root ::= "a" [z-a]' })).toThrow(expect.objectContaining({ code }));
+    expect(() => model.grammar({ gbnf: 'root ::= "a\0"' })).toThrow(expect.objectContaining({ code }));
+    expect(() => model.grammar({ gbnf: 'root ::= "a" root' })).toThrow(/has no text that ends/);
+    const endless = { properties: { a: { $ref: '#' } }, required: ['a'] };
+    expect(() => model.grammar({ jsonSchema: endless })).toThrow(
+      /schema.\$ref must be a reference to what can end/,
+    );
     expect(() => model.grammar({} as never)).toThrow(expect.objectContaining({ code }));
   });
 });

@@ -381,3 +381,22 @@ it('blocks that a step zeroes are told as taken, also those of a request whose c
   expect([...plan.takenBlocks]).toEqual(expect.arrayContaining(zeroed));
   scheduler.dispose();
 });
+
+it('what an empty plan let go is not found, where the step that should have written it fails', () => {
+  const kvGroups: KvGroupOptions[] = [{ type: 'full' }, { type: 'sliding', window: 1 }];
+  const room = { numBlocks: 8, maxNumBatchedTokens: 8, reserveFullIsl: false } as const;
+  const scheduler = makeScheduler({ kvGroups, ...room, pipelineDepth: 2, strict: true });
+  const handles = [4, 12].map((length, seed) =>
+    scheduler.add({ id: `r${seed}`, prompt: prompt(length, seed), maxTokens: 1 }),
+  );
+  const first = scheduler.schedule();
+  // Nobody can be preempted: transfers use the blocks of both.
+  for (const handle of handles) expect(scheduler.hold(handle, 'store', 'job')).toBe(true);
+  const empty = scheduler.schedule();
+  expect([first.numRequests, empty.numRequests, empty.droppedBlocks.length]).toEqual([2, 0, 1]);
+  expect(scheduler.core.published()).toHaveLength(4);
+  scheduler.failStep(first);
+  expect([...scheduler.core.published()]).toEqual([]);
+  for (const handle of handles) scheduler.complete(handle, 'store', 'job');
+  scheduler.dispose();
+});

@@ -142,6 +142,43 @@ describe('F63 a repeated step', () => {
     expect(driver.scheduler.stats().generationTokens).toBe(10);
   });
 
+  it('is updated in its turn, with steps in flight', () => {
+    const driver = new Driver({ now: () => 1000, pipelineDepth: 2 });
+    const handle = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 40 });
+    driver.schedule();
+    for (let i = 0; i < 5; i++) {
+      driver.schedule();
+      driver.update();
+    }
+    const first = driver.inFlight[0].plan;
+    const second = driver.schedule();
+    expect(first.repeats).toBeGreaterThan(0);
+    expect(second.repeats).toBe(first.repeats);
+    expect([...second.numComputedTokens.subarray(0, 1)]).toEqual([first.numComputedTokens[0] + 1]);
+    const result = { tokens: Int32Array.of(5), counts: Int32Array.of(1) };
+    expect(codeOf(() => driver.scheduler.update(second, result))).toBe('ERR_BLOCKSTEP_PLAN_ORDER');
+    expectTexts(driver, [handle]);
+  });
+
+  it('is none where a plan in flight has an entry of somebody who has left', () => {
+    const driver = new Driver({ now: () => 1000, pipelineDepth: 3 });
+    const { scheduler } = driver;
+    const a = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 40 });
+    driver.schedule();
+    driver.schedule();
+    for (let i = 0; i < 6; i++) next(driver);
+    const b = driver.add({ id: 'b', prompt: prompt(5, 3), maxTokens: 20 });
+    driver.update();
+    expect(driver.schedule().numRequests).toBe(2);
+    driver.abort([b]);
+    expect(driver.schedule().finished).toEqual(['b']);
+    // Of the plans in flight the first one has one entry, the second one two.
+    next(driver);
+    driver.update();
+    expect(scheduler.stats().droppedOutputs).toBe(1);
+    expectTexts(driver, [a]);
+  });
+
   it('is none while an abort waits', () => {
     for (const isInFlight of [true, false]) {
       const { driver, a } = repeating();

@@ -16,11 +16,16 @@ const KINDS: Record<string, TwinOptions> = {
   'with room for all, and sessions': { options: ROOMY, converses: true },
   'with few seats': { options: { ...ROOMY, maxNumSeqs: 2 } },
   'with fewer tokens than seats': { options: { ...ROOMY, maxNumBatchedTokens: 5 } },
+  'with steps in flight': { options: { pipelineDepth: 2 } },
+  'with steps in flight, and room for all': { options: { ...ROOMY, pipelineDepth: 2 } },
+  'with steps in flight, and sessions': { options: { ...ROOMY, pipelineDepth: 2 }, converses: true },
+  'with many steps in flight': { options: { ...ROOMY, pipelineDepth: 3 } },
   'by the rules of August': { options: { like: '017e9f444' } },
 };
 
 // Pinned by: each condition of `Steady` and `Repeat`.
 describe.each(Object.entries(KINDS))('F63 twins %s, one without a steady decode', (_, options) => {
+  const depth = options.options?.pipelineDepth ?? 1;
   it(`say the same in ${SEEDS} lives`, () => {
     let numSteady = 0;
     let numRepeated = 0;
@@ -32,6 +37,7 @@ describe.each(Object.entries(KINDS))('F63 twins %s, one without a steady decode'
     }
     // Without these the twins would prove nothing.
     expect(numSteady).toBeGreaterThan(10 * SEEDS);
-    expect(numRepeated).toBeGreaterThan(SEEDS);
+    // With steps in flight two results in a row, as these lives often have them, end each steady decode.
+    expect(numRepeated).toBeGreaterThan(depth === 1 ? SEEDS : SEEDS / 4);
   });
 });

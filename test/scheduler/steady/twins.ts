@@ -111,12 +111,15 @@ function read({ driver }: Life): string[] {
 }
 
 /** Fields of a request that say how it is counted, or link it to others. */
-const HOW = ['tokensBase', 'computedBase', 'clock', 'prev', 'next', 'heapIndex', 'deadlineIndex'];
+const HOW = [
+  ...['tokensBase', 'computedBase', 'placeholdersBase', 'clock', 'nextPublish'],
+  ...['prev', 'next', 'heapIndex', 'deadlineIndex'],
+];
 
 /** For JSON: of a request what it is, and not how it is counted. */
 function factsOf(_key: string, value: unknown): unknown {
   if (!(value instanceof Request)) return value;
-  const { numTokens, numComputedTokens } = value;
+  const { numTokens, numComputedTokens, numOutputPlaceholders } = value;
   const fields = Object.entries(value).filter(([name]) => !HOW.includes(name));
-  return { numTokens, numComputedTokens, ...Object.fromEntries(fields) };
+  return { numTokens, numComputedTokens, numOutputPlaceholders, ...Object.fromEntries(fields) };
 }

@@ -58,7 +58,24 @@ describe('the options of a server for a model that brings its tokenizer', () => 
       { type: 'json_schema', schema },
       { type: 'gbnf', grammar: 'root ::= "a"' },
     ];
-    for (const format of formats) grammar!(format);
+    const made = formats.map((format) => grammar!(format));
+    // The same is asked for again and again, and takes long to make.
+    expect(grammar!({ type: 'json_schema', schema: { ...schema } })).toBe(made[1]);
     expect(forms).toEqual([{ json: true }, { jsonSchema: schema }, { gbnf: 'root ::= "a"' }]);
+  });
+
+  it('keep the grammars that were asked for last, and not all', async () => {
+    let count = 0;
+    const grammarOf = () => {
+      count++;
+      return new NotedGrammar({ type: 'json_object' });
+    };
+    const { grammar } = await modelOptions({ ...BARE, grammar: grammarOf }, { id: 'm' });
+    const ask = (i: number) => grammar!({ type: 'gbnf', grammar: `root ::= "${i}"` });
+    for (let i = 0; i < 40; i++) ask(i);
+    ask(39);
+    expect(count).toBe(40);
+    ask(0);
+    expect(count).toBe(41);
   });
 });

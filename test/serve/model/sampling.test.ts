@@ -16,6 +16,7 @@ const ALL = [
   'repetition_penalty',
   'logit_bias',
   'logprobs',
+  'prompt_logprobs',
 ];
 
 async function served(model: Partial<ModelOptions> = {}, said = HE) {
@@ -130,19 +131,19 @@ describe('log-probabilities', () => {
 
   it('come with a completion, by the tokens’ places in the text', async () => {
     const { post } = await served({}, [...Buffer.from('abc'), 257]);
-    const asked = { prompt: 'xy', echo: true, logprobs: 3 };
+    const asked = { prompt: 'xy', logprobs: 3 };
     const body = await answerOf(post('/v1/completions', asked));
     expect(body.choices[0]).toMatchObject({
-      text: 'xyabc',
+      text: 'abc',
       logprobs: {
         tokens: ['a', 'b', 'c'],
         token_logprobs: [-0.5, -0.5, -0.5],
         // The probability 0 has no logarithm that JSON could write.
         top_logprobs: [{ a: -0.5, x: -1.5, y: -9999 }, { b: -0.5 }, { c: -0.5 }],
-        text_offset: [2, 3, 4],
+        text_offset: [0, 1, 2],
       },
     });
-    const streamed = await eventsOf(await post('/v1/completions', { ...asked, echo: false, stream: true }));
+    const streamed = await eventsOf(await post('/v1/completions', { ...asked, stream: true }));
     const offsets = streamed.flatMap(({ choices }) => choices[0].logprobs?.text_offset ?? []);
     expect(offsets).toEqual([0, 1, 2]);
   });
@@ -161,6 +162,79 @@ describe('log-probabilities', () => {
     const { post } = await served();
     const { error } = await answerOf(post('/v1/chat/completions', { messages, top_logprobs: 2 }));
     expect(error.param).toBe('top_logprobs');
+  });
+
+  it('come with an echo for its tokens too, of which the first has none in front', async () => {
+    const { post, executor } = await served();
+    const asked = { prompt: 'aé!', echo: true, logprobs: 1, max_tokens: 2 };
+    const { choices, usage } = await answerOf(post('/v1/completions', asked));
+    expect(choices[0].text).toBe('aé!h\ufffd');
+    expect(choices[0].logprobs).toEqual({
+      // First the token with which every prompt begins, whose text is empty.
+      tokens: ['', 'a', '\ufffd', '\ufffd', '!', 'h', '\ufffd'],
+      token_logprobs: [null, -1, -2, -3, -4, -0.5, -0.5],
+      top_logprobs: [
+        null,
+        { x: -0.5, a: -1 },
+        { x: -0.5, '\ufffd': -2 },
+        { x: -0.5, '\ufffd': -3 },
+        { x: -0.5, '!': -4 },
+        { h: -0.5 },
+        { '\ufffd': -0.5 },
+      ],
+      text_offset: [0, 0, 1, 1, 2, 3, 4],
+    });
+    expect(usage).toMatchObject({ prompt_tokens: 5, completion_tokens: 2 });
+    // What is cached is not computed, so nothing of a prompt may be.
+    await post('/v1/completions', asked);
+    const salts = executor.salts;
+    expect(new Set(salts).size).toBe(2);
+  });
+
+  it('come with an echo alone, where no tokens are asked for', async () => {
+    const { post } = await served();
+    const asked = { prompt: ['ab', 'cd'], n: 2, echo: true, logprobs: 0, max_tokens: 0 };
+    const { choices, usage } = await answerOf(post('/v1/completions', asked));
+    expect(choices.map(({ text, finish_reason }) => [text, finish_reason])).toEqual([
+      ['ab', 'length'],
+      ['ab', 'length'],
+      ['cd', 'length'],
+      ['cd', 'length'],
+    ]);
+    for (const { logprobs } of choices) expect(logprobs).toMatchObject({ token_logprobs: [null, -1, -2] });
+    expect(usage).toMatchObject({ prompt_tokens: 6, completion_tokens: 0 });
+    const plain = await answerOf(post('/v1/completions', { prompt: 'ab', echo: true, max_tokens: 0 }));
+    expect(plain.choices[0]).toMatchObject({ text: 'ab', finish_reason: 'length', logprobs: null });
+    const { error } = await answerOf(post('/v1/completions', { prompt: 'ab', max_tokens: 0 }));
+    expect([error.param, error.code]).toEqual(['max_tokens', 'invalid_value']);
+  });
+
+  it('come with a streamed echo, together with its text', async () => {
+    const { url } = await served();
+    const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
+    const asked = {
+      model: MODEL,
+      prompt: 'abc',
+      echo: true,
+      logprobs: 0,
+      max_tokens: 1,
+      stream: true,
+    } as const;
+    let text = '';
+    const tokens: string[] = [];
+    for await (const { choices } of await openai.completions.create(asked)) {
+      text += choices[0].text;
+      tokens.push(...(choices[0].logprobs?.tokens ?? []));
+      expect(text.length).toBe(tokens.join('').length);
+    }
+    expect([text, tokens]).toEqual(['abch', ['', 'a', 'b', 'c', 'h']]);
+  });
+
+  it('of an echo are refused where the model does not know them of a prompt', async () => {
+    const { post } = await served({ sampling: ['logprobs'] });
+    const { error } = await answerOf(post('/v1/completions', { prompt: 'a', echo: true, logprobs: 1 }));
+    expect([error.param, error.code]).toEqual(['echo', 'unsupported_parameter']);
+    expect((await post('/v1/completions', { prompt: 'a', logprobs: 1 })).status).toBe(200);
   });
 
   it('are read by OpenAI’s own client', async () => {
@@ -183,6 +257,7 @@ describe('formats', () => {
 
   it.each<[object, TextFormat]>([
     [{ response_format: { type: 'json_object' } }, { type: 'json_object' }],
+    [{ response_format: { type: 'json_object', schema } }, { type: 'json_schema', schema }],
     [
       { response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema } } },
       { type: 'json_schema', schema },
@@ -201,7 +276,27 @@ describe('formats', () => {
   });
 
   it.each([
-    [{ response_format: { type: 'xml' } }, 'response_format'],
+    [{ response_format: { type: 'xml' } }, 'response_format.type'],
+    [{ response_format: {} }, 'response_format.type'],
+    [
+      { response_format: { type: 'json_object', json_schema: { schema: {} } } },
+      'response_format.json_schema',
+    ],
+    [
+      { response_format: { type: 'json_schema', json_schema: { schema: {} }, schema: {} } },
+      'response_format.schema',
+    ],
+    [{ response_format: { type: 'text', schema: {} } }, 'response_format.schema'],
+    [{ response_format: { type: 'json_object', schema: 'x' } }, 'response_format.schema'],
+    [{ response_format: { type: 'json_object', strict: true } }, 'response_format.strict'],
+    [
+      { response_format: { type: 'json_schema', json_schema: { schema: {}, shema: {} } } },
+      'response_format.json_schema.shema',
+    ],
+    [
+      { response_format: { type: 'json_schema', json_schema: { schema: {}, strict: 1 } } },
+      'response_format.json_schema.strict',
+    ],
     [{ response_format: 'json' }, 'response_format'],
     [{ response_format: { type: 'json_schema' } }, 'response_format.json_schema.schema'],
     [{ grammar: 5 }, 'grammar'],

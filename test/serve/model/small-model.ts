@@ -1,4 +1,4 @@
-import type { Executor, ExecutorPlan, Grammar, TokenLogprobs } from '../../../src/index.js';
+import type { Executor, ExecutorPlan, Grammar, SamplingParams, TokenLogprobs } from '../../../src/index.js';
 import { type ModelTokenizer, ModelVocabulary, type TextFormat } from '../../../src/serve/index.js';
 
 const BEGIN = 256;
@@ -68,6 +68,7 @@ export class Sayer implements Executor {
   readonly params: unknown[] = [];
   readonly prompts: number[] = [];
   readonly grammars: (Grammar | null)[] = [];
+  readonly salts: (string | undefined)[] = [];
   readonly #tokens: readonly number[];
   readonly #said = new Map<number, number>();
 
@@ -81,12 +82,16 @@ export class Sayer implements Executor {
     const tokens: number[] = [];
     const extras: TokenLogprobs[] = [];
     for (let i = 0; i < plan.numRequests; i++) {
-      const { handle, params, numPromptTokens, grammar } = plan.requests[i];
+      const { handle, params, numPromptTokens, grammar, cacheSalt } = plan.requests[i];
       const said = this.#said.get(handle) ?? 0;
       if (said === 0 && !this.#said.has(handle)) {
         this.params.push(params);
         this.prompts.push(numPromptTokens);
         this.grammars.push(grammar);
+        this.salts.push(cacheSalt);
+        const { prompt_logprobs: told } = (params ?? {}) as SamplingParams;
+        for (let at = 1; at < numPromptTokens; at++)
+          told?.add(at, { logprob: -at, top: [{ token: 120, logprob: -0.5 }] });
       }
       this.#said.set(handle, said + counts[i]);
       if (counts[i] === 0) continue;

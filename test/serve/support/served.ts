@@ -69,6 +69,9 @@ export interface Answer {
     readonly stop_reason: string | number | null;
     readonly logprobs: {
       readonly content?: readonly { readonly token: string; readonly top_logprobs: readonly object[] }[];
+      readonly tokens?: readonly string[];
+      /** Null for the first token of an echo. */
+      readonly token_logprobs?: readonly (number | null)[];
       readonly top_logprobs?: readonly object[];
       readonly text_offset?: readonly number[];
     } | null;

@@ -8,6 +8,8 @@ export type IndexFact =
       readonly type: 'stored';
       readonly hashes: readonly string[];
       readonly parent: string | null;
+      /** Which block of its text the first one is. */
+      readonly firstBlock?: number | null;
       /** The tokens of each block. */
       readonly tokens: readonly (readonly number[])[];
       /** Adapter and salt. */
@@ -52,7 +54,17 @@ export class IndexAudit {
       if (!this.#known.delete(hash)) throw new Violation('I21', `${hash} is removed, and was not stored`);
   }
 
-  #stored({ hashes, parent, tokens, names, isReused, hasHoles }: IndexFact & { type: 'stored' }): void {
+  #stored({
+    hashes,
+    parent,
+    firstBlock,
+    tokens,
+    names,
+    isReused,
+    hasHoles,
+  }: IndexFact & { type: 'stored' }): void {
+    if (typeof firstBlock === 'number' && (firstBlock === 0) !== (parent === null))
+      throw new Violation('I21', `block ${firstBlock} of a text is stored behind ${parent}`);
     if (hashes.length === 0 || hashes.length !== tokens.length)
       throw new Violation('I21', `${hashes.length} blocks are stored, with the tokens of ${tokens.length}`);
     let before = parent;

@@ -4,7 +4,7 @@ import { drawRules } from '../shared/draw-rules.js';
 import { drawClients, drawDeadlines, drawReclaim, drawScheduler } from '../shared/draw-scheduler.js';
 import { drawFaults, drawTimeouts } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
-import { drawDroppedTails, drawFocus, drawLastAsks, drawRetaken } from './focus.js';
+import { drawDroppedTails, drawFocus, drawHeldUp, drawLastAsks, drawRetaken } from './focus.js';
 import { type ConnectorShape, type Event, FAULTS, type Fault, type Setup, type Workload } from './setup.js';
 
 /** Everything about a run, from its seed alone. */
@@ -25,6 +25,7 @@ export function drawSetup(seed: number): Setup {
   // Without a connector more can be known of what the prefix cache finds.
   if (hasGroups && !hasFocus && groups.chance(0.4)) setup.connector = null;
   if (hasGroups) drawRetaken(setup, new Rng(seed, 'retaken'));
+  if (hasGroups) drawHeldUp(setup, new Rng(seed, 'held up'));
   drawRules(scheduler, new Rng(seed, 'rules'));
   if (!hasFocus) drawDroppedTails(setup, new Rng(seed, 'tails'));
   if (!hasFocus) drawLastAsks(setup, new Rng(seed, 'last asks'));

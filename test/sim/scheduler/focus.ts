@@ -328,3 +328,25 @@ export function drawRetaken({ scheduler, workload, faults, connector }: Setup, r
   const weights = { add: 40, schedule: 80, execute: 15, update: 6, abort: 20 };
   Object.assign(workload.weights, { ...weights, reset: 0, hold: 0, pause: 0 });
 }
+
+/**
+ * One run in twelve that has groups: requests whose blocks are held find no more of them and cannot be preempted, so that a plan computes nothing
+ * and lets blocks go all the same. The step before it fails.
+ */
+export function drawHeldUp(setup: Setup, rng: Rng): void {
+  if (!rng.chance(1 / 12)) return;
+  setup.connector = null;
+  const { scheduler, workload, faults } = setup;
+  const size = rng.between(1, 4);
+  const chunk = 2 * size;
+  const maxModelLen = 8 * chunk;
+  scheduler.kvGroups = [{ type: 'full' }, { type: 'sliding', window: rng.between(1, size) }];
+  Object.assign(scheduler, { numSpeculativeTokens: 0, pipelineDepth: rng.pick([2, 3]), blockSize: size });
+  Object.assign(scheduler, { maxNumSeqs: 2, numRows: 6, reserveFullIsl: false, maxModelLen });
+  Object.assign(scheduler, { maxNumBatchedTokens: 2 * chunk, longPrefillTokenThreshold: chunk });
+  scheduler.numBlocks = 1 + Math.ceil((maxModelLen / size) * rng.pick([1.2, 1.5, 2]));
+  Object.assign(workload, { longestPrompt: maxModelLen - 4, mostTokens: 4, sessions: 0, loads: 0 });
+  Object.assign(faults, { rowFails: 0, stepFails: 0.2, connectorThrows: 0, blockLost: 0 });
+  const weights = { add: 20, schedule: 60, execute: 20, update: 20, hold: 30, complete: 10 };
+  Object.assign(workload.weights, { ...weights, abort: 2, reset: 0, pause: 0 });
+}

@@ -43,11 +43,12 @@ function indexFact(event: KvEvent): IndexFact {
   const { group } = event;
   const hashes = hashesOf(event.hashes).map((hash) => ofGroup(hash, group));
   if (event.type === 'removed') return { type: 'removed', hashes };
-  const { parentHash, tokenIds, adapter, cacheSalt, isReused, blockSize, kind } = event;
+  const { parentHash, firstBlock, tokenIds, adapter, cacheSalt, isReused, blockSize, kind } = event;
   const tokens: number[][] = [];
   for (let at = 0; at < tokenIds.length; at += blockSize)
     tokens.push([...tokenIds.subarray(at, at + blockSize)]);
   const parent = parentHash === null ? null : ofGroup(hashOf(parentHash), group);
   const hasHoles = kind !== 'full' && kind !== 'mla' && kind !== 'sink';
-  return { type: 'stored', hashes, parent, tokens, names: `${adapter}/${cacheSalt}`, isReused, hasHoles };
+  const names = `${adapter}/${cacheSalt}`;
+  return { type: 'stored', hashes, parent, firstBlock, tokens, names, isReused, hasHoles };
 }

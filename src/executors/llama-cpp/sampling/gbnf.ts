@@ -1,3 +1,4 @@
+import { type CharSet, charSet, complement, hasChar, intersection } from '../language/char-set.js';
 import { type GbnfPart, type GbnfRule, GbnfRules, joined, NOTHING, refTo } from './gbnf-rules.js';
 
 /** Groups within groups, and rules that begin with rules: llama.cpp's calls of itself, for which a thread has a stack. */
@@ -6,7 +7,16 @@ const MOST_DEPTH = 2200;
 /** Ways in which a rule may begin. llama.cpp goes all of them. */
 const MOST_WAYS = 1_000_000;
 const LARGEST_COUNT = 1_000_000;
-const HEX_DIGITS: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
+const HEX_DIGITS: Readonly<Record<string, RegExp>> = {
+  x: /[0-9a-fA-F]{2}/y,
+  u: /[0-9a-fA-F]{4}/y,
+  U: /[0-9a-fA-F]{8}/y,
+};
+const ESCAPES: Readonly<Record<string, string>> = { t: '\t', r: '\r', n: '\n' };
+const SET = /(?:\\.|[^\]\\])*\]/suy;
+const PLAIN = /[ !#-[\]-~]*/y;
+/** Characters that a token can have: to llama.cpp the first one is the end of a text, and surrogates are no characters. */
+const WRITABLE: CharSet = [1, 0xd7ff, 0xe000, 0x10ffff];
 
 /**
  * Checks a grammar in GBNF, before llama.cpp reads it: that one says what is wrong to the process's standard error alone, and a grammar that is
@@ -21,6 +31,17 @@ export function checkGbnf(text: string, isToken: (name: string) => boolean): voi
   const missing = rules.undefinedName();
   if (missing !== null) throw new Error(`there is no rule ${missing}`);
   checkBegins(rules, root);
+  const endless = rules.endless();
+  if (endless.count === 0) return;
+  const [name] = endless.names;
+  throw new Error(
+    `${name === undefined ? 'a group' : `the rule ${name}`} has no text that ends: it always needs itself`,
+  );
+}
+
+/** The name of a rule that has no text that ends, of those that are asked for; null: all have some. */
+export function endlessRule(text: string, isAsked: (name: string) => boolean): string | null {
+  return new GbnfReader(text, () => true).read().endless().names.find(isAsked) ?? null;
 }
 
 /** Follows the rules with which rules begin, as llama.cpp does in search of left recursion. */
@@ -54,6 +75,8 @@ class GbnfReader {
   readonly #text: string;
   readonly #isToken: (name: string) => boolean;
   readonly #rules = new GbnfRules();
+  /** What sets are, by their text behind the bracket. */
+  readonly #sets = new Map<string, GbnfPart>();
   #at = 0;
 
   constructor(text: string, isToken: (name: string) => boolean) {
@@ -63,6 +86,9 @@ class GbnfReader {
 
   read(): GbnfRules {
     try {
+      this.#at = this.#text.indexOf('\0');
+      if (this.#at >= 0) throw new Error('expected no NUL, which ends a text');
+      this.#at = 0;
       this.#space(true);
       while (this.#at < this.#text.length) this.#rule();
     } catch (error) {
@@ -94,18 +120,23 @@ class GbnfReader {
 
   #sequence(nesting: number): GbnfPart {
     const isNested = nesting > 0;
-    let whole = NOTHING;
+    const parts: GbnfPart[] = [];
     let last = NOTHING;
+    let within = 1;
     for (;;) {
       const repetition = this.#repetition(isNested);
       if (repetition !== null) {
         if (last.size === 0) throw new Error('expected something to repeat');
-        last = this.#rules.repeated(last, ...repetition);
+        last = this.#rules.repeated(last, ...repetition, within);
       } else {
+        const before = this.#rules.count;
+        const isGroup = this.#text[this.#at] === '(';
         const part = this.#part(nesting);
-        whole = joined(whole, last);
-        if (part === null) return whole;
+        parts.push(last);
+        if (part === null) return joined(parts);
         last = part;
+        // llama.cpp counts those of a group, and the names that come in it for the first time.
+        within = isGroup ? Math.max(1, this.#rules.count - before) : 1;
       }
       this.#space(isNested);
     }
@@ -113,11 +144,8 @@ class GbnfReader {
 
   /** What stands at the place; null: nothing that is a part of a sequence. */
   #part(nesting: number): GbnfPart | null {
-    if (this.#take('"')) return characters(this.#characters('"'));
-    if (this.#take('[')) {
-      this.#take('^');
-      return characters(this.#characters(']'));
-    }
+    if (this.#take('"')) return this.#literal();
+    if (this.#take('[')) return this.#set();
     if (this.#take('.')) return characters(1);
     if (this.#take('(')) {
       if (nesting >= MOST_NESTING) throw new Error(`groups are nested more than ${MOST_NESTING} deep`);
@@ -162,17 +190,63 @@ class GbnfReader {
     return [least, most > MOST_COUNTED ? Number.POSITIVE_INFINITY : most];
   }
 
-  /** Reads to the end of a literal or of a set. @returns how many characters there are */
-  #characters(end: string): number {
+  /** Reads to the end of a literal. */
+  #literal(): GbnfPart {
     let count = 0;
-    while (!this.#take(end)) {
-      const rest = this.#match(/\\[xuU]|\\[trn\\"[\]-]|[^\\]/suy, `${end}, or an escape that there is`);
-      const digits = rest.length === 2 ? HEX_DIGITS[rest[1]] : undefined;
-      if (digits !== undefined)
-        this.#match(new RegExp(`[0-9a-fA-F]{${digits}}`, 'y'), `${digits} hex digits`);
-      count++;
+    for (; !this.#take('"'); count++) {
+      // Most are letters, of which none needs a closer look.
+      PLAIN.lastIndex = this.#at;
+      const plain = PLAIN.exec(this.#text)?.[0].length ?? 0;
+      this.#at += plain;
+      count += plain;
+      if (this.#take('"')) break;
+      const char = this.#character('"');
+      if (!hasChar(WRITABLE, char)) throw new Error('expected a character that a text can have');
     }
-    return count;
+    return characters(count);
+  }
+
+  /** Reads to the end of a set. Most sets of a grammar come again. */
+  #set(): GbnfPart {
+    SET.lastIndex = this.#at;
+    const text = SET.exec(this.#text)?.[0] ?? '';
+    let set = this.#sets.get(text);
+    if (set !== undefined) {
+      this.#at += text.length;
+      return set;
+    }
+    set = this.#newSet();
+    this.#sets.set(text, set);
+    return set;
+  }
+
+  #newSet(): GbnfPart {
+    const isOther = this.#take('^');
+    const ranges: [number, number][] = [];
+    while (!this.#take(']')) {
+      const first = this.#character(']');
+      let last = first;
+      if (this.#text[this.#at] === '-' && this.#text[this.#at + 1] !== ']') {
+        this.#at++;
+        last = this.#character(']');
+      }
+      if (last < first) throw new Error('expected a range whose first character is not behind its last');
+      ranges.push([first, last]);
+    }
+    const set = isOther ? complement(charSet(ranges)) : charSet(ranges);
+    if (intersection(set, WRITABLE).length === 0)
+      throw new Error('expected a set with a character that a text can have');
+    return characters(Math.max(1, ranges.length));
+  }
+
+  /** Reads a character of a literal or of a set. @returns its code point */
+  #character(end: string): number {
+    const letters = this.#match(/\\[xuU]|\\[trn\\"[\]-]|[^\\]/suy, `${end}, or an escape that there is`);
+    if (letters[0] !== '\\') return letters.codePointAt(0)!;
+    const digits = HEX_DIGITS[letters[1]];
+    if (digits === undefined) return (ESCAPES[letters[1]] ?? letters[1]).codePointAt(0)!;
+    const count = { x: 2, u: 4, U: 8 }[letters[1]];
+    return Number.parseInt(this.#match(digits, `${count} hex digits`), 16);
   }
 
   #space(takesLines: boolean): void {
@@ -198,5 +272,5 @@ class GbnfReader {
 const MOST_COUNTED = 2000;
 
 function characters(count: number): GbnfPart {
-  return { refs: [], isClosed: count > 0, size: count };
+  return { refs: [], isClosed: count > 0, needs: [], size: count };
 }

@@ -1,7 +1,7 @@
 import { badArg, checkNumber, isObject } from '../../../base/checks.js';
 import { checkInteger } from '../../../base/errors.js';
 import { checkNames, knownNames } from '../../../base/known-names.js';
-import type { SamplingParams } from '../../../engine/executor/sampling-params.js';
+import type { PromptLogprobs, SamplingParams } from '../../../engine/executor/sampling-params.js';
 import type { NativeSamplerOptions } from '../native/binding.js';
 
 const NAMES = knownNames<SamplingParams>('params', {
@@ -15,6 +15,7 @@ const NAMES = knownNames<SamplingParams>('params', {
   repetition_penalty: true,
   logit_bias: true,
   logprobs: true,
+  prompt_logprobs: true,
 });
 
 /** How the tokens of a request are picked: `SamplingParams`, read and checked. */
@@ -41,6 +42,7 @@ export function readChoice(params: unknown, vocabSize: number): TokenChoice | nu
     value === undefined ? neutral : checkNumber(`params.${name}`, value, min, max);
   const repetition = number('repetition_penalty', repetition_penalty, 1, 0, 2);
   if (repetition === 0) throw badArg('params.repetition_penalty', repetition, 'above 0');
+  promptLogprobsOf(params);
   const biases = readBiases(logit_bias, vocabSize);
   const choice: TokenChoice = {
     temperature: number('temperature', temperature, 1, 0, 2),
@@ -55,6 +57,16 @@ export function readChoice(params: unknown, vocabSize: number): TokenChoice | nu
     ...biases,
   };
   return isPlain(choice) ? null : choice;
+}
+
+/** Who wants to know of the tokens of a prompt; null: nobody. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function promptLogprobsOf(params: unknown): PromptLogprobs | null {
+  const told = (params as SamplingParams | null | undefined)?.prompt_logprobs;
+  if (told === undefined) return null;
+  if (!isObject(told) || typeof told['add'] !== 'function')
+    throw badArg('params.prompt_logprobs', told, 'an object with count and add');
+  checkInteger('params.prompt_logprobs.count', told['count'], 0, 20);
+  return told as unknown as PromptLogprobs;
 }
 
 /** How a request is sampled that always takes the most likely token. */

@@ -3,6 +3,7 @@ import type { TokenLogprobs } from '../../../engine/executor/sampling-params.js'
 import type { NativeAnswer } from '../native/binding.js';
 import { EntryError } from '../sampling/entry-error.js';
 import type { Samplers } from '../sampling/samplers.js';
+import { promptLogprobsOf } from '../sampling/token-choice.js';
 import type { Program } from './program.js';
 
 /**
@@ -25,9 +26,18 @@ export function readAnswer(
     for (let i = 0; i < n; i++) if (!program.isDone(i, callsDone)) errors[i] = EntryError.call;
   let at = 0;
   let logprobsAt = 0;
-  for (const entry of program.sampling) {
+  const { sampling, scored } = program;
+  for (const [i, entry] of sampling.entries()) {
     if (at >= tokens.length) break;
     const count = tokens[at++];
+    if (scored[i] >= 0) {
+      const read: TokenLogprobs[] = [];
+      for (let k = 0; k < count; k++) logprobsAt = readLogprobs(logprobs, logprobsAt, read);
+      at += count;
+      const told = promptLogprobsOf(plan.requests[entry].params);
+      for (const [k, each] of read.entries()) told?.add(scored[i] + k, each);
+      continue;
+    }
     starts[entry] = at;
     at += count;
     if (errors[entry] === 0) counts[entry] = count;

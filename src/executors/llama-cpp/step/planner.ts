@@ -3,6 +3,7 @@ import type { StepTables } from '../../../core/tables.js';
 import type { ExecutorPlan } from '../../../engine/executor/executor.js';
 import { EntryKind } from '../../../scheduler/plan/plan.js';
 import { CellMap, type CellMapSizes } from '../cells/cell-map.js';
+import { promptLogprobsOf } from '../sampling/token-choice.js';
 import { Program, type ProgramShape } from './program.js';
 
 /** A request that has a sequence. */
@@ -43,6 +44,8 @@ export class Planner {
   /** [block] the step that computed it last, and in which wave. */
   readonly #steps: Int32Array;
   readonly #waves: Int32Array;
+  /** The token behind a range. */
+  readonly #next = new Int32Array(1);
   #step = 0;
 
   constructor(sizes: CellMapSizes, shape: ProgramShape) {
@@ -122,7 +125,17 @@ export class Planner {
     this.#compute(request, tables, entry, from, end, cursor.wave);
     this.#putTokens(plan, tables, entry, from, end);
     if (plan.maxOutputTokens[entry] > 0) this.program.sample(cursor.wave, numDrafts, sampler);
+    const lastScored = plan.requests[entry].numPromptTokens - 1;
+    if (from < lastScored) this.#score(plan, tables, entry, Math.min(end, lastScored), cursor.wave);
     request.length = end;
+  }
+
+  /** Lets the range that was added last say how likely the tokens behind its rows are, if somebody wants to know of the prompt. */
+  #score(plan: ExecutorPlan, tables: StepTables, entry: number, to: number, wave: number): void {
+    const told = promptLogprobsOf(plan.requests[entry].params);
+    if (told === null) return;
+    tables.readTokens(entry, to, this.#next);
+    this.program.score(wave, to, this.#next[0], told.count);
   }
 
   #open(handle: number): Running {

@@ -13,6 +13,11 @@ interface Range {
   /** Of a range that samples: drafts among its last tokens, and the sampler (-1: the likeliest token); numDrafts -1: it does not. */
   numDrafts: number;
   sampler: number;
+  /** Rows up to this position say how likely the tokens behind them are; that of the last row is `next`. Not above `from`: none does. */
+  scoredTo: number;
+  next: number;
+  /** Likeliest tokens that are wanted too. */
+  numLikeliest: number;
 }
 
 /** How calls are cut. */
@@ -21,6 +26,8 @@ export interface ProgramShape {
   readonly batch: number;
   /** Rows from which on attention is computed in tiles: so many stand in a call of long ranges alone. Infinity: never. */
   readonly splitFrom: number;
+  /** Most rows of a call of which the logits are wanted. */
+  readonly outputs: number;
 }
 
 /**
@@ -37,12 +44,15 @@ export class Program {
   readonly #moves: Moves[] = [];
   readonly #ranges: Range[][] = [];
   #numWaves = 0;
+  /** Whether some range of the step scores. */
+  #hasScores = false;
   readonly #tokens = new IntList();
   readonly #out = new IntList();
   /** [entry] index of the last call that has tokens of the entry. */
   readonly #lastCalls = new IntList();
-  /** The entries that sample, in the order in which they do. */
+  /** The entries that sample or score, in the order in which they do; and the position of the first token that is scored, -1: one is sampled. */
   readonly #sampling = new IntList();
+  readonly #scored = new IntList();
   #numCalls = 0;
 
   constructor(shape: ProgramShape) {
@@ -53,6 +63,7 @@ export class Program {
     for (const moves of this.#moves) moves.clear();
     for (const ranges of this.#ranges) ranges.length = 0;
     this.#numWaves = 0;
+    this.#hasScores = false;
     this.#tokens.clear();
   }
 
@@ -69,7 +80,7 @@ export class Program {
   add(wave: number, entry: number, sequence: number, from: number, to: number): number {
     this.#reach(wave);
     const token = this.#tokens.extend(to - from);
-    this.#ranges[wave].push({ entry, sequence, from, to, token, numDrafts: -1, sampler: -1 });
+    this.#ranges[wave].push({ entry, sequence, from, to, token, ...NO_SAMPLE });
     return token;
   }
 
@@ -79,6 +90,17 @@ export class Program {
     const last = ranges[ranges.length - 1];
     last.numDrafts = numDrafts;
     last.sampler = sampler;
+  }
+
+  /**
+   * Lets the range that was added last to a wave say how likely the tokens behind its rows are.
+   * @param to position behind the last row that does so
+   * @param next the token behind that row
+   */
+  score(wave: number, to: number, next: number, numLikeliest: number): void {
+    this.#hasScores = true;
+    const ranges = this.#ranges[wave];
+    Object.assign(ranges[ranges.length - 1], { scoredTo: to, next, numLikeliest });
   }
 
   /** All tokens of the step, one range behind the other; valid until a range is added. */
@@ -95,9 +117,14 @@ export class Program {
     return this.#lastCalls.values[entry] < calls;
   }
 
-  /** The entries that sample, in the order of the samples. */
+  /** The entries that sample or score, in the order of the answers. */
   get sampling(): Int32Array {
     return this.#sampling.values.subarray(0, this.#sampling.length);
+  }
+
+  /** Beside `sampling`: the position of the first token that is scored; -1: tokens are sampled. */
+  get scored(): Int32Array {
+    return this.#scored.values.subarray(0, this.#scored.length);
   }
 
   /**
@@ -111,6 +138,7 @@ export class Program {
     out.push(0);
     this.#numCalls = 0;
     this.#sampling.clear();
+    this.#scored.clear();
     this.#lastCalls.clear();
     const at = this.#lastCalls.extend(numEntries);
     this.#lastCalls.values.fill(-1, at, at + numEntries);
@@ -129,8 +157,11 @@ export class Program {
   }
 
   #writeWave(wave: number): void {
-    const ranges = this.#ranges[wave];
-    const { batch, splitFrom } = this.#shape;
+    const all = this.#ranges[wave];
+    const { batch, splitFrom, outputs } = this.#shape;
+    const scoring = this.#hasScores ? all.filter(isScored) : NO_RANGES;
+    // All rows of these want logits, of which a call has few.
+    const ranges = scoring.length === 0 ? all : all.filter((range) => !isScored(range));
     let parts = [{ ranges, most: batch }];
     if (countRows(ranges) >= splitFrom) {
       const short = ranges.filter(isShort);
@@ -140,6 +171,7 @@ export class Program {
         { ranges: long, most: batch },
       ];
     }
+    if (scoring.length > 0) parts.push({ ranges: scoring, most: Math.min(batch, outputs) });
     let moves: Moves | null = this.#moves[wave];
     for (const { ranges: part, most } of parts) {
       for (const call of cut(part, most)) {
@@ -150,13 +182,28 @@ export class Program {
     if (moves !== null && moves.count > 0) this.#writeCall(moves, []);
   }
 
+  #writeScore(ranges: readonly Range[], range: Range): void {
+    const { entry, from, to, token, scoredTo, next, numLikeliest } = range;
+    const last = Math.min(to, scoredTo);
+    // Of a range that was cut the next token stands in its other part.
+    const behind = last < scoredTo ? this.#tokens.values[token + last - from] : next;
+    const out = this.#out;
+    out.push(countRows(ranges.slice(0, ranges.indexOf(range))));
+    out.push(last - from - 1);
+    out.push(-2 - numLikeliest);
+    out.push(behind);
+    this.#sampling.push(entry);
+    this.#scored.push(from + 1);
+  }
+
   #writeCall(moves: Moves | null, ranges: readonly Range[]): void {
     const out = this.#out;
     const count = countRows(ranges);
     const samples = ranges.filter(({ numDrafts }) => numDrafts >= 0);
+    const scores = this.#hasScores ? ranges.filter(isScored) : NO_RANGES;
     out.push(moves?.count ?? 0);
     out.push(count);
-    out.push(samples.length);
+    out.push(samples.length + scores.length);
     if (moves !== null) out.append(moves.list);
     const tokens = out.extend(3 * count);
     const { values } = out;
@@ -177,9 +224,18 @@ export class Program {
       out.push(sampler);
       out.push(to - numDrafts);
       this.#sampling.push(entry);
+      this.#scored.push(-1);
     }
+    for (const range of scores) this.#writeScore(ranges, range);
     this.#numCalls++;
   }
+}
+
+const NO_RANGES: Range[] = [];
+const NO_SAMPLE = { numDrafts: -1, sampler: -1, scoredTo: -1, next: -1, numLikeliest: 0 };
+
+function isScored({ from, scoredTo }: Range): boolean {
+  return scoredTo > from;
 }
 
 function countRows(ranges: readonly Range[]): number {

@@ -33,7 +33,7 @@ class PlannerExecutor implements Executor {
         numSequences: maxNumSeqs + cachedSequences,
         keepsPrefixes: true,
       },
-      { batch, splitFrom: 16 },
+      { batch, splitFrom: 16, outputs: batch },
     );
     this.cache = new FakeCache(this.#cells);
     this.#drafts = new Drafts(numDrafts);

@@ -5,7 +5,7 @@ import { Program } from '../../../../src/executors/llama-cpp/step/program.js';
 type Entry = readonly [tokens: number, drafts: number];
 
 /** The tokens of each call that a wave becomes, and the entries in the order in which they sample. */
-function callsOf(entries: readonly Entry[], shape: { batch: number; splitFrom: number }) {
+function callsOf(entries: readonly Entry[], shape: { batch: number; splitFrom: number; outputs: number }) {
   const program = new Program(shape);
   for (const [entry, [tokens, drafts]] of entries.entries()) {
     program.add(0, entry, entry, 0, tokens);
@@ -22,7 +22,7 @@ function callsOf(entries: readonly Entry[], shape: { batch: number; splitFrom: n
   return { calls, sampling: [...program.sampling] };
 }
 
-const ON_CPU = { batch: 512, splitFrom: 64 };
+const ON_CPU = { batch: 512, splitFrom: 64, outputs: 512 };
 const decodes = (count: number, drafts = 0): Entry[] =>
   Array.from({ length: count }, () => [1 + drafts, drafts]);
 
@@ -50,7 +50,39 @@ describe('the calls of a step', () => {
   });
 
   it('are as large as a batch on a GPU', () => {
-    const shape = { batch: 128, splitFrom: Number.POSITIVE_INFINITY };
+    const shape = { batch: 128, splitFrom: Number.POSITIVE_INFINITY, outputs: 128 };
     expect(callsOf([[100, 0], ...decodes(50)], shape).calls).toEqual([128, 22]);
+  });
+
+  it('have few tokens where all of them say how likely the next one is, and each row knows it', () => {
+    const program = new Program({ ...ON_CPU, outputs: 4 });
+    program.add(0, 0, 7, 10, 19);
+    program.tokens.set([10, 11, 12, 13, 14, 15, 16, 17, 18]);
+    program.sample(0, 0, 5);
+    program.score(0, 18, 18, 3);
+    program.add(0, 1, 8, 0, 1);
+    program.tokens.set([99], 9);
+    program.sample(0, 0, -1);
+    const { values, length } = program.write(2);
+    const samples: number[][] = [];
+    const calls: number[] = [];
+    for (let at = 1; at < length; ) {
+      const [moves, tokens, count] = values.subarray(at, at + 3);
+      calls.push(tokens);
+      at += 3 + 5 * moves + 3 * tokens;
+      for (let i = 0; i < count; i++, at += 4) samples.push([...values.subarray(at, at + 4)]);
+    }
+    expect(calls).toEqual([1, 4, 4, 1]);
+    // The row, how many follow it, -2 less the likeliest tokens, the token behind the last row; and what is sampled.
+    expect(samples).toEqual([
+      [0, 0, -1, 1],
+      [0, 3, -5, 14],
+      [0, 3, -5, 18],
+      [0, 0, 5, 19],
+    ]);
+    expect([[...program.sampling], [...program.scored]]).toEqual([
+      [1, 0, 0, 0],
+      [-1, 11, 15, -1],
+    ]);
   });
 });

@@ -41,6 +41,7 @@ export class EventLog {
         medium: 'GPU',
         hashes: hashesOf(places.slice(i, end).map(nameOf)),
         parentHash: first === 0 ? null : hashesOf([nameOf(first - 1)]),
+        firstBlock: first,
         tokenIds: Int32Array.from(tokens),
         adapter,
         cacheSalt,

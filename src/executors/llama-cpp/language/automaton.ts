@@ -1,0 +1,178 @@
+import {
+  type CharSet,
+  charSet,
+  charsOf,
+  complement,
+  gbnfSet,
+  hasChar,
+  intersection,
+  LAST_CHAR,
+} from './char-set.js';
+import type { Language, Languages } from './language.js';
+
+/** Most states of the machine of one text or number. */
+export const MOST_STATES = 1500;
+
+/** Characters that are written in a JSON string as a backslash and a letter. */
+const LETTERS: readonly (readonly [char: string, letter: string])[] = [
+  ['"', '"'],
+  ['\\', '\\'],
+  ['\b', 'b'],
+  ['\f', 'f'],
+  ['\n', 'n'],
+  ['\r', 'r'],
+  ['\t', 't'],
+];
+/** Characters that stand for themselves in it. Other controls, and halves of characters, are not written. */
+const RAW = complement(
+  charSet([
+    [0, 0x1f],
+    [0x22, 0x22],
+    [0x5c, 0x5c],
+    [0x7f, 0x7f],
+    [0xd800, 0xdfff],
+  ]),
+);
+
+interface State {
+  readonly language: Language;
+  /** The states that may follow, each with its characters. */
+  readonly next: readonly { readonly to: State; readonly set: CharSet }[];
+  /** Whether a text can end here, or behind it. */
+  isAlive: boolean;
+}
+
+/** The rules of a grammar that is being made. */
+export interface Rules {
+  /** A new name, whose rule comes later. */
+  name(): string;
+  set(name: string, rule: string): void;
+  /** Is told of every step. @throws ERR_BLOCKSTEP_BAD_ARG for too many */
+  work(steps: number): void;
+}
+
+/** There are more states than `MOST_STATES`. */
+export class TooManyStates extends Error {}
+
+/** What writes the texts of languages as rules of GBNF: a rule for each state of the machine, so that one rule at most is under way at a time. */
+export class AutomatonRules {
+  readonly #languages: Languages;
+  readonly #rules: Rules;
+  readonly #names = new Map<string, string>();
+  /** See `#writing`. */
+  readonly #writings = new Map<string, readonly string[]>();
+
+  constructor(languages: Languages, rules: Rules) {
+    this.#languages = languages;
+    this.#rules = rules;
+  }
+
+  /**
+   * The name of the rule of a language.
+   * @param isText true: the texts stand in JSON strings, and each rule has the closing quote; the opening one stands before it
+   * @returns null: the language has no text
+   * @throws TooManyStates
+   */
+  ruleOf(language: Language, isText: boolean): string | null {
+    const { first } = this.#explore(language, isText);
+    return first.isAlive ? this.#name(first, isText) : null;
+  }
+
+  /** States of the machine of a language. @throws TooManyStates */
+  numStates(language: Language, isText: boolean): number {
+    return this.#explore(language, isText).states.size;
+  }
+
+  #explore(
+    language: Language,
+    isText: boolean,
+  ): { readonly first: State; readonly states: ReadonlyMap<number, State> } {
+    const states = new Map<number, State>();
+    const open: State[] = [];
+    const stateOf = (of: Language): State => {
+      let state = states.get(of.id);
+      if (state !== undefined) return state;
+      if (states.size >= MOST_STATES) throw new TooManyStates();
+      state = { language: of, next: [], isAlive: of.hasEmpty };
+      states.set(of.id, state);
+      open.push(state);
+      return state;
+    };
+    const first = stateOf(language);
+    const before = new Map<State, State[]>();
+    for (let state = open.pop(); state !== undefined; state = open.pop()) {
+      (state as { next: State['next'] }).next = this.#follow(state.language, isText).map(({ to, set }) => {
+        const next = stateOf(to);
+        before.get(next)?.push(state!) ?? before.set(next, [state!]);
+        return { to: next, set };
+      });
+    }
+    const alive = [...states.values()].filter(({ isAlive }) => isAlive);
+    for (let state = alive.pop(); state !== undefined; state = alive.pop())
+      for (const each of before.get(state) ?? [])
+        if (!each.isAlive) {
+          each.isAlive = true;
+          alive.push(each);
+        }
+    return { first, states };
+  }
+
+  #follow(language: Language, isText: boolean): { to: Language; set: CharSet }[] {
+    const edges = [0, ...language.edges];
+    this.#rules.work(Math.ceil(edges.length / 4));
+    const ranges = new Map<Language, [number, number][]>();
+    edges.forEach((first, i) => {
+      const to = language.after(first);
+      if (to === this.#languages.nothing) return;
+      const last = i + 1 < edges.length ? edges[i + 1] - 1 : LAST_CHAR;
+      const known = ranges.get(to);
+      if (known === undefined) ranges.set(to, [[first, last]]);
+      else known.push([first, last]);
+    });
+    return [...ranges]
+      .map(([to, list]) => ({ to, set: charSet(list) }))
+      .filter(({ set }) => this.#writing(set, isText).length > 0);
+  }
+
+  /** How the characters of a set are written: as they are, and in a text as an escape. Nothing, where none of them can be. */
+  #writing(set: CharSet, isText: boolean): readonly string[] {
+    const key = `${isText},${set}`;
+    let writing = this.#writings.get(key);
+    if (writing !== undefined) return writing;
+    const raw = isText ? intersection(set, RAW) : set;
+    const letters = isText ? LETTERS.filter(([char]) => hasChar(set, char.charCodeAt(0))) : [];
+    const escaped = letters.map(([, letter]) => letter).join('');
+    writing = [
+      ...(raw.length > 0 ? [gbnfSet(raw)] : []),
+      ...(escaped === '' ? [] : [`[\\x5C] ${gbnfSet(charsOf(escaped))}`]),
+    ];
+    this.#writings.set(key, writing);
+    return writing;
+  }
+
+  #name(first: State, isText: boolean): string {
+    const open: { readonly state: State; readonly name: string }[] = [];
+    const nameOf = (state: State): string => {
+      const key = `${isText},${state.language.id}`;
+      let name = this.#names.get(key);
+      if (name === undefined) {
+        name = this.#rules.name();
+        this.#names.set(key, name);
+        open.push({ state, name });
+      }
+      return name;
+    };
+    const whole = nameOf(first);
+    for (let each = open.pop(); each !== undefined; each = open.pop()) {
+      const { state, name } = each;
+      const choices = state.next.flatMap(({ to, set }) => {
+        if (!to.isAlive) return [];
+        const rest = nameOf(to);
+        return this.#writing(set, isText).map((written) => `${written} ${rest}`);
+      });
+      if (state.language.hasEmpty) choices.push(isText ? '"\\""' : '""');
+      this.#rules.set(name, choices.join(' | '));
+    }
+    return whole;
+  }
+}

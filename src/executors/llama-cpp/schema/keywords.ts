@@ -1,0 +1,122 @@
+import { isDeepStrictEqual } from 'node:util';
+import { isObject } from '../../../base/checks.js';
+import { show } from '../../../base/errors.js';
+import { refuse } from './refusal.js';
+
+/** A schema that is an object. */
+export type Keywords = Readonly<Record<string, unknown>>;
+
+/** Keywords that describe, and constrain nothing. `discriminator` says which of several schemas is meant, which these say themselves. */
+export const NOTES: ReadonlySet<string> = new Set([
+  ...['title', 'description', 'default', 'example', 'examples', 'deprecated', 'readOnly', 'writeOnly'],
+  ...['$schema', '$id', '$comment', '$defs', 'definitions', 'discriminator', 'strict'],
+]);
+
+/** Keywords that are heeded, by the type that has them. */
+const HEEDED: Readonly<Record<string, readonly string[]>> = {
+  object: [
+    ...['properties', 'required', 'additionalProperties', 'propertyNames', 'patternProperties'],
+    ...['minProperties', 'maxProperties'],
+  ],
+  array: ['items', 'prefixItems', 'additionalItems', 'minItems', 'maxItems', 'uniqueItems'],
+  string: ['minLength', 'maxLength', 'pattern', 'format', 'contentEncoding'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'format'],
+  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'format'],
+  boolean: [],
+  null: [],
+};
+export const TYPES = Object.keys(HEEDED);
+
+/** Whether a keyword says nothing of which texts are allowed. */
+export function isNote(name: string): boolean {
+  return NOTES.has(name) || name.startsWith('x-');
+}
+
+/** A schema without its notes. */
+export function withoutNotes(schema: Keywords): Keywords {
+  return Object.fromEntries(Object.entries(schema).filter(([name]) => !isNote(name)));
+}
+
+/** Whether a schema allows nothing, in so many words. */
+export function isNever(schema: unknown): boolean {
+  if (schema === false) return true;
+  if (!isObject(schema)) return false;
+  const { not } = schema;
+  return not === true || (isObject(not) && Object.keys(not).length === 0);
+}
+
+/**
+ * The types that a schema has, or those that its keywords are of: other values would be allowed too, and nobody means them.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for what is no type, and for a keyword that none of the types heeds
+ */
+export function typesOf(schema: Keywords, at: string): readonly string[] {
+  const { type, nullable } = schema;
+  const names = Object.keys(schema).filter((name) => name !== 'type' && name !== 'nullable' && !isNote(name));
+  const implied = TYPES.filter(
+    (each) => each !== 'integer' && names.some((name) => HEEDED[each].includes(name)),
+  );
+  // A format is of texts, unless it is said otherwise.
+  const meant = names.every((name) => name === 'format') && names.length > 0 ? ['string'] : implied;
+  const types = type === undefined ? meant : Array.isArray(type) ? type : [type];
+  if (type !== undefined && types.length === 0) throw refuse(`${at}.type`, '[]', 'a type, or a list of some');
+  for (const each of types)
+    if (!TYPES.includes(each as string)) throw refuse(`${at}.type`, show(each), TYPES.join(', '));
+  if (nullable !== undefined && typeof nullable !== 'boolean')
+    throw refuse(`${at}.nullable`, show(nullable), 'true or false');
+  for (const name of names)
+    if (!types.some((each) => HEEDED[each as string].includes(name)))
+      throw refuse(
+        `${at}.${name.slice(0, 100)}`,
+        'there',
+        `absent: it is not heeded for ${types.join(', ') || 'any value'}`,
+      );
+  const all = nullable === true && !types.includes('null') ? [...types, 'null'] : types;
+  return all.includes('number') ? all.filter((each) => each !== 'integer') : all;
+}
+
+/** A keyword that several schemas said, each otherwise: all of it counts. */
+export class Several {
+  readonly values: readonly unknown[];
+
+  constructor(values: readonly unknown[]) {
+    this.values = values;
+  }
+
+  static of(value: unknown): readonly unknown[] {
+    return value === undefined ? [] : value instanceof Several ? value.values : [value];
+  }
+}
+
+export function isEqual(a: unknown, b: unknown): boolean {
+  return isDeepStrictEqual(a, b);
+}
+
+/** A list. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function list(value: unknown, at: string, least = 1): readonly unknown[] {
+  if (!Array.isArray(value) || value.length < least)
+    throw refuse(at, show(value), least === 0 ? 'a list' : 'a list of at least one');
+  return value;
+}
+
+/** A count; undefined: none is said. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function readCount(schema: Keywords, name: string, at: string): number | undefined {
+  const value = schema[name];
+  if (value === undefined) return undefined;
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 0)
+    throw refuse(`${at}.${name}`, show(value), 'an integer of at least 0');
+  return value;
+}
+
+/** The least and the most of something; Infinity where no most is said. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function readCounts(
+  schema: Keywords,
+  of: 'Items' | 'Length' | 'Properties',
+  at: string,
+): { readonly min: number; readonly max: number } {
+  const min = readCount(schema, `min${of}`, at) ?? 0;
+  const said = readCount(schema, `max${of}`, at);
+  // No text is as long, so it says nothing: what generators write where there is no bound.
+  const max = said === undefined || said >= 2 ** 31 - 1 ? Number.POSITIVE_INFINITY : said;
+  if (max < min) throw refuse(`${at}.min${of}`, `${min}`, `at most max${of}, which is ${max}`);
+  return { min, max };
+}

@@ -1,0 +1,199 @@
+import { isObject } from '../../../base/checks.js';
+import { show } from '../../../base/errors.js';
+import { TooManyStates } from '../language/automaton.js';
+import type { Language } from '../language/language.js';
+import { isNever, type Keywords, list, readCounts } from './keywords.js';
+import { refuse } from './refusal.js';
+import { quoted, textForm } from './scalars.js';
+import type { GrammarRules } from './values.js';
+
+const COMMA = 'space "," space';
+
+/** What makes the rules of the values within. */
+export interface ValueRules {
+  readonly rules: GrammarRules;
+  /** The name of the rule of what a schema allows. */
+  value(schema: unknown, at: string): string;
+  /** A schema of one object, with what it refers to. */
+  resolve(schema: unknown, at: string): Keywords;
+}
+
+/** A value as it stands in JSON, as a literal of GBNF. */
+export function literal(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'null';
+  return `"${text.replace(/[\\"]/g, (letter) => `\\${letter}`)}"`;
+}
+
+/**
+ * The rule of objects. Properties come in the order of the schema. Beside them there are others only where the schema says so in words, or
+ * names none.
+ */
+export function objectRule(values: ValueRules, schema: Keywords, at: string): string {
+  const { rules } = values;
+  const members = readMembers(values, schema, at);
+  const pairs = [...members.named].map(([name, { schema: value, at: place }]) =>
+    rules.add(`${literal(name)} space ":" space ${values.value(value, place)}`),
+  );
+  const other = otherPair(values, members, schema, at);
+  const { min, max } = readCounts(schema, 'Properties', at);
+  const isNeeded = [...members.named.values()].map(({ isRequired }) => isRequired);
+  const numNeeded = isNeeded.filter(Boolean).length;
+  const most = other === null ? pairs.length : Number.POSITIVE_INFINITY;
+  if (max < numNeeded)
+    throw refuse(`${at}.maxProperties`, `${max}`, `at least ${numNeeded}, which are required`);
+  if (min > most) throw refuse(`${at}.minProperties`, `${min}`, `at most ${most}, which there are`);
+  // A further property may come twice and count once, so no more than one can be asked for.
+  if (min > Math.max(1, numNeeded) && min < most)
+    throw refuse(
+      `${at}.minProperties`,
+      `${min}`,
+      `at most ${Math.max(1, numNeeded)}: a grammar cannot count names that differ`,
+    );
+  if (max < most && pairs.length > numNeeded)
+    throw refuse(
+      `${at}.maxProperties`,
+      `${max}`,
+      'absent where properties are optional: a grammar cannot count them',
+    );
+  if (min === most) isNeeded.fill(true);
+  const rest = max - pairs.length;
+  const more = (least: number, limit: number): string =>
+    rules.counted(rules.add(`${COMMA} ${other}`), least, limit, `${at}.maxProperties`);
+  // From the last property to the first: what may follow if something stands in front, and if nothing does.
+  let behind = other === null || rest === 0 ? '' : more(0, rest);
+  let first: string | null = null;
+  if (other !== null && rest > 0) first = [other, more(0, rest - 1)].join(' ').trim();
+  let isEmpty = min === 0;
+  for (let i = pairs.length - 1; i >= 0; i--) {
+    const tail = behind === '' ? '' : ` ${rules.add(behind)}`;
+    if (isNeeded[i]) {
+      first = `${pairs[i]}${tail}`;
+      behind = `${COMMA} ${pairs[i]}${tail}`;
+      isEmpty = false;
+    } else {
+      first = first === null ? `${pairs[i]}${tail}` : `${pairs[i]}${tail} | ${rules.add(first)}`;
+      behind = `${rules.add(`${COMMA} ${pairs[i]}`)}?${tail}`;
+    }
+  }
+  if (first === null) return rules.add('"{" space "}"');
+  return rules.add(`"{" space ${rules.add(first)}${isEmpty ? '?' : ''} space "}"`);
+}
+
+interface Member {
+  readonly schema: unknown;
+  readonly at: string;
+  readonly isRequired: boolean;
+}
+
+interface Members {
+  readonly named: ReadonlyMap<string, Member>;
+  /** Names that no other property may have. */
+  readonly taken: readonly string[];
+  /** The schema of other properties; false: there are none. */
+  readonly others: unknown;
+  /** The names that properties may have; null: all. */
+  readonly names: Language | null;
+}
+
+function readMembers(values: ValueRules, schema: Keywords, at: string): Members {
+  const { properties = {}, required = [], propertyNames, patternProperties } = schema;
+  if (!isObject(properties)) throw refuse(`${at}.properties`, show(properties), 'an object');
+  const needed = new Set(list(required, `${at}.required`, 0));
+  for (const name of needed)
+    if (typeof name !== 'string') throw refuse(`${at}.required`, show(name), 'a list of names');
+  const declared = Object.keys(properties);
+  const isOpen = declared.length === 0 && patternProperties === undefined;
+  let { additionalProperties: others = isOpen } = schema;
+  const { names, listed } = readNames(values, propertyNames, `${at}.propertyNames`);
+  const named = new Map<string, Member>();
+  const add = (name: string, value: unknown, place: string): void => {
+    const isRequired = needed.has(name);
+    const isAllowed = !isNever(value) && (names === null || values.rules.languages.has(names, name));
+    values.rules.budget.at = place;
+    values.rules.budget.work(1);
+    if (isAllowed) named.set(name, { schema: value, at: place, isRequired });
+    else if (isRequired) throw refuse(`${at}.required`, show(name), 'of names that the schema allows');
+  };
+  for (const name of declared) add(name, properties[name], `${at}.properties.${name}`);
+  // A list of names is all that there may be; what is required is there, whoever names it.
+  const further = [...(listed ?? []), ...(needed as Set<string>)];
+  for (const name of further)
+    if (!Object.hasOwn(properties, name) && !named.has(name)) {
+      if (isNever(others) && needed.has(name))
+        throw refuse(`${at}.required`, show(name), 'of names that the schema allows');
+      add(name, others, `${at}.additionalProperties`);
+    }
+  if (listed !== null) others = false;
+  return { named, taken: [...new Set([...declared, ...further])], others, names };
+}
+
+/** What `propertyNames` says. */
+function readNames(
+  values: ValueRules,
+  schema: unknown,
+  at: string,
+): { readonly names: Language | null; readonly listed: readonly string[] | null } {
+  if (schema === undefined || schema === true) return { names: null, listed: null };
+  const { rules } = values;
+  const { languages } = rules;
+  const resolved = values.resolve(schema, at);
+  const { type, const: only, enum: several, ...rest } = resolved;
+  if (type !== undefined && type !== 'string') throw refuse(`${at}.type`, show(type), 'string');
+  for (const name of Object.keys(rest))
+    if (!['minLength', 'maxLength', 'pattern', 'format'].includes(name))
+      throw refuse(`${at}.${name}`, 'there', 'absent: it is not heeded for names');
+  const { min, max } = readCounts(rest, 'Length', at);
+  const form = textForm(rules, rest, at)?.language ?? languages.anything;
+  const isLimited = min > 0 || max < Number.POSITIVE_INFINITY;
+  const names = isLimited ? languages.both(form, languages.repeat(languages.anyChar, min, max)) : form;
+  const given = only !== undefined ? [only] : several === undefined ? null : list(several, `${at}.enum`);
+  const listed = given?.filter((name): name is string => typeof name === 'string') ?? null;
+  return { names: names === languages.anything ? null : names, listed };
+}
+
+/** The rule of a property that is not named; null: there is none. */
+function otherPair(
+  values: ValueRules,
+  { taken, others, names }: Members,
+  schema: Keywords,
+  at: string,
+): string | null {
+  const { rules } = values;
+  const { languages } = rules;
+  const { patternProperties = {} } = schema;
+  if (!isObject(patternProperties))
+    throw refuse(`${at}.patternProperties`, show(patternProperties), 'an object');
+  const free = languages.both(
+    names ?? languages.anything,
+    ...(taken.length === 0
+      ? []
+      : [languages.not(languages.either(...taken.map((name) => languages.text(name))))]),
+  );
+  const patterns = Object.entries(patternProperties).map(([pattern, value]) => {
+    const place = `${at}.patternProperties[${show(pattern)}]`;
+    return { language: textForm(rules, { pattern }, place)!.language, value, place };
+  });
+  const choices: string[] = [];
+  const add = (language: Language, value: unknown, place: string): void => {
+    if (isNever(value)) return;
+    const name = language === languages.anything ? 'string' : key(rules, language, place);
+    choices.push(rules.add(`${name} space ":" space ${values.value(value, place)}`));
+  };
+  patterns.forEach(({ language, value, place }, i) => {
+    // A name of two patterns would want a value of both, so there is none.
+    const foreign = patterns.filter((_, j) => j !== i).map((each) => languages.not(each.language));
+    add(languages.both(free, language, ...foreign), value, place);
+  });
+  const unnamed = languages.both(free, ...patterns.map(({ language }) => languages.not(language)));
+  add(unnamed, others, `${at}.additionalProperties`);
+  return choices.length === 0 ? null : rules.add(choices.join(' | '));
+}
+
+function key(rules: GrammarRules, language: Language, at: string): string {
+  try {
+    return quoted(rules, language, at);
+  } catch (error) {
+    if (!(error instanceof TooManyStates)) throw error;
+    throw refuse(at, 'names of many kinds', 'of names that a machine of fewer states can read');
+  }
+}

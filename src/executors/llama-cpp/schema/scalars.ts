@@ -1,0 +1,211 @@
+import { describeError, show } from '../../../base/errors.js';
+import { MOST_STATES, TooManyStates } from '../language/automaton.js';
+import { type Bound, decimal, isFar, LARGEST_MULTIPLE, numberLanguage } from '../language/decimals.js';
+import { FORMATS, NOTED_FORMATS } from '../language/formats.js';
+import type { Language } from '../language/language.js';
+import { patternLanguage } from '../language/pattern.js';
+import { type Keywords, readCounts, Several } from './keywords.js';
+import { refuse } from './refusal.js';
+import type { GrammarRules } from './values.js';
+
+const ENCODINGS = ['base64', 'base64url'];
+/** Texts are not held shorter than this. */
+const SHORTEST = 64;
+
+/** What patterns and formats say of texts. */
+interface TextForm {
+  readonly language: Language;
+  /** The keyword that says it, and its value, for messages. */
+  readonly at: string;
+  readonly said: string;
+}
+
+/** The rule of the texts that a schema of texts allows. */
+export function textRule(rules: GrammarRules, schema: Keywords, at: string): string {
+  const { min, max } = readCounts(schema, 'Length', at);
+  const form = textForm(rules, schema, at);
+  if (form === null) {
+    if (min === 0 && max === Number.POSITIVE_INFINITY) return 'string';
+    const name = max === Number.POSITIVE_INFINITY ? 'minLength' : 'maxLength';
+    return rules.add(`"\\"" ${rules.counted('char', min, max, `${at}.${name}`)} "\\""`.replace('  ', ' '));
+  }
+  rules.budget.at = form.at;
+  try {
+    if (min === 0 && max === Number.POSITIVE_INFINITY) return quoted(rules, form.language, form.at);
+    // About a quarter of the states are loops, and there is one of these for each length.
+    const most = Math.floor((4 * MOST_STATES) / rules.numStates(form.language));
+    return countedRule(
+      rules,
+      form,
+      min,
+      max === Number.POSITIVE_INFINITY ? max : Math.max(min, Math.min(max, most)),
+    );
+  } catch (error) {
+    if (!(error instanceof TooManyStates)) throw error;
+    throw refuse(form.at, form.said, `one that a machine of ${MOST_STATES} states can read`);
+  }
+}
+
+/** Texts of so many characters; they are held shorter than they may be where a machine that counts so far has too many states. */
+function countedRule(rules: GrammarRules, form: TextForm, min: number, max: number): string {
+  const { languages } = rules;
+  try {
+    const counted = languages.both(form.language, languages.repeat(languages.anyChar, min, max));
+    return quoted(rules, counted, form.at);
+  } catch (error) {
+    const isShortest = max <= Math.max(min, SHORTEST) || max === Number.POSITIVE_INFINITY;
+    if (!(error instanceof TooManyStates) || isShortest) throw error;
+    return countedRule(rules, form, min, Math.max(min, SHORTEST, Math.floor(max / 2)));
+  }
+}
+
+/** A language in quotes, as a rule. @throws TooManyStates; ERR_BLOCKSTEP_BAD_ARG where it has no text */
+export function quoted(rules: GrammarRules, language: Language, at: string): string {
+  rules.budget.at = at;
+  const rule = rules.language(language, true);
+  if (rule === null) throw refuse(at, 'none', 'one that some text has');
+  return rules.add(`"\\"" ${rule}`);
+}
+
+/** The texts that a schema allows, whatever their length; null: all. */
+export function textForm(rules: GrammarRules, schema: Keywords, at: string): TextForm | null {
+  const { languages, budget } = rules;
+  const all: Language[] = [];
+  let last = '';
+  let said = '';
+  const add = (name: string, pattern: unknown): void => {
+    last = `${at}.${name}`;
+    said = show(pattern);
+    budget.at = last;
+    if (typeof pattern !== 'string') throw refuse(last, show(pattern), 'a regular expression');
+    try {
+      all.push(patternLanguage(languages, pattern));
+    } catch (error) {
+      if (error instanceof Error && 'code' in error) throw error;
+      const why = error instanceof Error ? error.message : describeError(error);
+      throw refuse(last, `${show(pattern)} with ${why}`, 'a pattern that a grammar can hold a text to');
+    }
+  };
+  const patterns = Several.of(schema['pattern']);
+  for (const pattern of patterns) add('pattern', pattern);
+  for (const encoding of Several.of(schema['contentEncoding'])) {
+    if (typeof encoding !== 'string' || !ENCODINGS.includes(encoding))
+      throw refuse(`${at}.contentEncoding`, show(encoding), `absent, or ${ENCODINGS.join(' or ')}`);
+    // Where a pattern says the encoding, it says more.
+    if (patterns.length === 0) add('contentEncoding', FORMATS[encoding]);
+  }
+  for (const format of Several.of(schema['format'])) {
+    const known = typeof format === 'string' && Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
+    if (known !== undefined && patterns.length === 0) add('format', known);
+    else if (known === undefined && patterns.length === 0 && !NOTED_FORMATS.has(format as string))
+      throw refuse(
+        `${at}.format`,
+        show(format),
+        `absent, beside a pattern, or one of ${Object.keys(FORMATS).join(', ')}`,
+      );
+  }
+  return all.length === 0 ? null : { language: languages.both(...all), at: last, said };
+}
+
+/** The rule of the numbers that a schema of numbers allows. */
+export function numberRule(rules: GrammarRules, schema: Keywords, isInteger: boolean, at: string): string {
+  const { bounds, multiples } = readNumber(schema, at);
+  const near = bounds.filter((bound) => !isFar(bound));
+  if (near.length === 0 && multiples.length === 0) {
+    if (bounds.length === 0) return isInteger ? 'integer' : 'number';
+    const safe = rules.add('"-"? ("0" | [1-9] [0-9]{0,14})');
+    return isInteger ? safe : rules.add(`${safe} ("." [0-9]{1,16})?`);
+  }
+  rules.budget.at = at;
+  const name = near.length > 0 ? `${at}.${BOUND_NAMES[near[0].is]}` : `${at}.multipleOf`;
+  try {
+    const rule = rules.language(
+      numberLanguage(rules.languages, { isInteger, bounds: near, multiples }),
+      false,
+    );
+    if (rule !== null) return rule;
+  } catch (error) {
+    if (!(error instanceof TooManyStates)) throw error;
+    throw refuse(
+      `${at}.multipleOf`,
+      show(multiples),
+      `one that a machine of ${MOST_STATES} states can count`,
+    );
+  }
+  throw refuse(
+    name,
+    show(near.map(({ is, value }) => `${BOUND_NAMES[is]}: ${value}`)),
+    'a bound that some number keeps',
+  );
+}
+
+const BOUND_NAMES = { ge: 'minimum', gt: 'exclusiveMinimum', le: 'maximum', lt: 'exclusiveMaximum' } as const;
+
+/** What a schema says of the size of numbers. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function readNumber(
+  schema: Keywords,
+  at: string,
+): { readonly bounds: readonly Bound[]; readonly multiples: readonly number[] } {
+  const numbers = (name: string): number[] =>
+    Several.of(schema[name]).map((value) => {
+      if (typeof value !== 'number' || !Number.isFinite(value))
+        throw refuse(`${at}.${name}`, show(value), 'a number');
+      return value;
+    });
+  const bounds: Bound[] = [];
+  for (const [name, exclusive, is, isOver] of [
+    ['minimum', 'exclusiveMinimum', 'ge', 'gt'],
+    ['maximum', 'exclusiveMaximum', 'le', 'lt'],
+  ] as const) {
+    // In JSON schema of draft 4, and in OpenAPI 3.0, it is a truth value of the bound beside it.
+    const said = schema[exclusive];
+    const isExclusive = said === true;
+    for (const value of numbers(name)) bounds.push({ is: isExclusive ? isOver : is, value });
+    if (typeof said !== 'boolean') for (const value of numbers(exclusive)) bounds.push({ is: isOver, value });
+  }
+  for (const format of Several.of(schema['format'])) {
+    if (format === 'int32') bounds.push({ is: 'ge', value: -(2 ** 31) }, { is: 'le', value: 2 ** 31 - 1 });
+    else if (!NOTED_FORMATS.has(format as string))
+      throw refuse(`${at}.format`, show(format), 'absent, int32, int64, float or double');
+  }
+  const multiples = numbers('multipleOf');
+  for (const each of multiples) {
+    const { whole, decimals } = each > 0 ? decimal(each) : { whole: '0', decimals: '' };
+    const digits = Number(whole + decimals);
+    if (!(digits >= 1 && digits <= LARGEST_MULTIPLE && decimals.length <= 15))
+      throw refuse(
+        `${at}.multipleOf`,
+        show(each),
+        `above 0, and of digits that are at most ${LARGEST_MULTIPLE}`,
+      );
+  }
+  return { bounds, multiples };
+}
+
+/** Tells of texts and numbers whether a schema of them allows them; of all other values it says yes. */
+export function fitting(rules: GrammarRules, schema: Keywords, at: string): (value: unknown) => boolean {
+  const { min, max } = readCounts(schema, 'Length', at);
+  let form: ReturnType<typeof textForm> | undefined;
+  let number: ReturnType<typeof readNumber> | undefined;
+  return (value) => {
+    if (typeof value === 'string') {
+      form = form === undefined ? textForm(rules, schema, at) : form;
+      const length = [...value].length;
+      return length >= min && length <= max && (form === null || rules.languages.has(form.language, value));
+    }
+    if (typeof value !== 'number') return true;
+    number ??= readNumber(schema, at);
+    const isWithin = number.bounds.every(({ is, value: limit }) =>
+      is === 'ge'
+        ? value >= limit
+        : is === 'gt'
+          ? value > limit
+          : is === 'le'
+            ? value <= limit
+            : value < limit,
+    );
+    return (
+      isWithin && number.multiples.every((each) => Math.abs(value / each - Math.round(value / each)) < 1e-9)
+    );
+  };
+}

@@ -1,0 +1,47 @@
+import type { SchedulerConfig } from '../options/options.js';
+import { EntryKind, type Plan } from '../plan/plan.js';
+import type { Request } from '../request/request.js';
+import { FinishCode } from '../request/status.js';
+import type { SchedulerState } from '../state/scheduler-state.js';
+
+/** Whether the options allow a steady decode: nothing but its end has to be decided for a request that decodes. */
+export function maySteady(config: SchedulerConfig): boolean {
+  const { numSpeculativeTokens, draftSlots, padDecode, kvGroups, borrower, placement } = config;
+  const isPlain = numSpeculativeTokens === 0 && draftSlots === 0 && !padDecode;
+  const isAlone = kvGroups === null && borrower === null && placement.authority === 'host';
+  return config.steadyDecode && isPlain && isAlone;
+}
+
+/**
+ * Whether a request decodes: one token of it is not computed, and nothing but its end is to be decided.
+ * @param mostTokens known tokens that it must not exceed
+ */
+export function mayJoin({ pipelined }: SchedulerState, request: Request, mostTokens: number): boolean {
+  const { tokensBase, computedBase, placeholdersBase, grammar, finishCode } = request;
+  const decodes = tokensBase + placeholdersBase === computedBase + 1 && computedBase > 0;
+  const goesOn = tokensBase <= mostTokens && finishCode === FinishCode.none;
+  if (!decodes || !goesOn || grammar !== null) return false;
+  return !pipelined || tokensBase + 1 < request.promptPlusMaxTokens;
+}
+
+/**
+ * Makes the entries of a request in the plans in flight those of the steady decode of this epoch.
+ * @returns false if one does not stand right behind those that are, or brings no token; nothing is changed
+ */
+export function joinInFlight(inFlight: readonly Plan[], epoch: number, request: Request): boolean {
+  for (const plan of inFlight) {
+    const at = plan.steadyEpoch === epoch ? plan.numSteady : 0;
+    if (at >= plan.numRequests || plan.requests[at] !== request) return false;
+    if (plan.kinds[at] !== EntryKind.running || plan.maxOutputTokens[at] !== 1) return false;
+  }
+  for (const plan of inFlight) {
+    plan.numSteady = plan.steadyEpoch === epoch ? plan.numSteady + 1 : 1;
+    plan.steadyEpoch = epoch;
+  }
+  return true;
+}
+
+/** Whether the steps in flight are sure to bring the last token that the request may generate. */
+export function endsAhead({ numTokens, numOutputPlaceholders, promptPlusMaxTokens }: Request): boolean {
+  return numOutputPlaceholders > 0 && numTokens + 1 >= promptPlusMaxTokens;
+}

@@ -1,0 +1,89 @@
+import { NO_TOKEN } from '../../core/core.js';
+import type { Plan } from '../plan/plan.js';
+import type { StepOutputs } from '../plan/step-outputs.js';
+import type { TakenResult } from '../plan/step-result.js';
+import { FinishCode } from '../request/status.js';
+import type { Members } from './members.js';
+
+/** The rows of the steady entries of the plan that is updated, and those that a rule has to look at. */
+export class Rows {
+  /** The entries that a rule looks at, and their rows. */
+  readonly entries: Int32Array;
+  readonly rows: Int32Array;
+  numLooks = 0;
+  /** 0, 1, 2, ...: where the token of each entry stands. */
+  readonly #offsets: Int32Array;
+  /** Where native code takes the tokens from. */
+  readonly #sampled: Int32Array;
+
+  /** @param capacity most entries of a plan */
+  constructor(capacity: number, sampled: Int32Array) {
+    this.entries = new Int32Array(capacity);
+    this.rows = new Int32Array(capacity);
+    this.#offsets = Int32Array.from({ length: capacity }, (_, i) => i);
+    this.#sampled = sampled;
+  }
+
+  /**
+   * Copies the token of each entry to where native code takes it from, and notes the entries to be looked at.
+   * @param tick the tick of the members' clock that this update is
+   * @returns false if an entry brings another number of tokens
+   */
+  copyTokens({ slots, numSteady }: Plan, result: TakenResult, members: Members, tick: number): boolean {
+    const { tokens, counts } = result;
+    const sampled = this.#sampled;
+    const { ends, dueAt } = members;
+    let others = 0;
+    let numLooks = 0;
+    for (let i = 0; i < numSteady; i++) {
+      const token = tokens[i];
+      const slot = slots[i];
+      others |= counts[i] ^ 1;
+      sampled[i] = token;
+      if (token === ends[slot] || dueAt[slot] <= tick) this.entries[numLooks++] = i;
+    }
+    this.numLooks = numLooks;
+    return others === 0;
+  }
+
+  /**
+   * Adds one row for each entry but those of requests that have ended since (get and skip). If an output of another one is
+   * dropped, the steady decode is broken.
+   * @returns how many were left out
+   */
+  fill(plan: Plan, outputs: StepOutputs): number {
+    const { requests, numSteady } = plan;
+    let from = 0;
+    let kept = 0;
+    for (let look = 0; look < this.numLooks; look++) {
+      const i = this.entries[look];
+      this.entries[kept] = i;
+      this.rows[kept] = outputs.length + i - from;
+      if (requests[i].finishCode === FinishCode.none) kept++;
+      else {
+        this.#sampled[i] = NO_TOKEN;
+        this.#add(plan, outputs, from, i);
+        from = i + 1;
+      }
+    }
+    this.#add(plan, outputs, from, numSteady);
+    const numLeftOut = this.numLooks - kept;
+    this.numLooks = kept;
+    return numLeftOut;
+  }
+
+  /** Adds the rows of the entries from `from` to `to` - 1. */
+  #add({ requests: of }: Plan, outputs: StepOutputs, from: number, to: number): void {
+    const row = outputs.length;
+    const { requests, tokenOffsets, tokenCounts, finishReasons } = outputs;
+    const end = row + to - from;
+    tokenOffsets.set(row + from === 0 ? this.#offsets : this.#offsets.subarray(from, to), row);
+    tokenCounts.fill(1, row, end);
+    finishReasons.fill(FinishCode.none, row, end);
+    for (let i = from; i < to; i++) {
+      const request = of[i];
+      if (requests[row + i - from] !== request) requests[row + i - from] = request;
+    }
+    outputs.length = end;
+  }
+}

@@ -31,7 +31,7 @@ const packed = (
 function imported(text: string): string[] {
   return [
     ...text.matchAll(
-      /^(?:import|export)\b[^'";]*?from\s*'([^']+)'|^import\s*'([^']+)'|\bimport\('([^']+)'\)/gm,
+      /^(?:import|export)\b[^'";]*?from\s*'([^']+)'|^import\s*'([^']+)'|\b(?:import|createRequire\(import\.meta\.url\))\('([^']+)'\)/gm,
     ),
   ].map(([, from, bare, later]) => from ?? bare ?? later);
 }

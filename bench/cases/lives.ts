@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import type { Row } from '../rows/row.js';
 import type { Lived } from './lives-process.js';
 

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parseArgs } from 'node:util';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { gpuSpeed } from '../gpu/record/speed.js';
 import { type Machine, REPOSITORY, readMachine, shortCommit } from '../machine.js';
 import { defaultFile, newestWithParts, type Results, readResults, writeResults } from '../rows/results.js';

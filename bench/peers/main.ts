@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { describeMachine, REPOSITORY, readMachine } from '../machine.js';
 import { quantile } from '../rows/quantile.js';
 import { figure, render } from '../rows/table.js';

@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net';
 import fastify from 'fastify';
 import type { Engine, EngineOutputs, RequestStream } from '../../src/index.js';
 import type { Chat } from '../../src/serve/api/chat.js';
-import { plainChatPrompt } from '../../src/serve/api/chat-message.js';
+import { plainChatText } from '../../src/serve/api/chat-message.js';
+import { Encoder } from '../../src/serve/api/encoder.js';
 import { o200k } from '../../src/serve/index.js';
 import { RequestLog } from '../../src/serve/log/request-log.js';
 import { Choices } from '../../src/serve/reply/choices.js';
@@ -17,6 +18,7 @@ import type { ServerMessage } from './messages.js';
 import { SelfWatch } from './window.js';
 
 const pace = Number(process.argv[2]);
+const encoder = new Encoder(o200k, 2 ** 30);
 const [TOKEN] = o200k.encode(' word');
 const streams = new Set<Stream>();
 let numTokens = 0;
@@ -72,7 +74,8 @@ const settings = {
   model: {
     id: 'llama-3.1-8b',
     vocabulary: o200k,
-    chatPrompt: ({ messages }: Chat) => plainChatPrompt(messages, o200k),
+    encoder,
+    chatPrompt: ({ messages }: Chat) => encoder.encode('messages', plainChatText(messages)),
     hasTemplate: false,
     sampling: [],
     samplingDefaults: {},

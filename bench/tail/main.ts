@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { describeMachine, readMachine } from '../machine.js';
 import { figure, render } from '../rows/table.js';
 import { Cause, type Life, TAIL_CASES, type TailCase } from './life-result.js';

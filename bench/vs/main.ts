@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { describeMachine, REPOSITORY, readMachine } from '../machine.js';
 import { figure, render } from '../rows/table.js';
 import { stageOther, stageOwn } from './builds.js';

@@ -81,6 +81,7 @@
         "../llama/api/log.cc",
         "../llama/runner.cc",
         "../llama/sampler.cc",
+        "../llama/deep_thread.cc",
         "../llama/weights.cc",
         "../llama/objects/addon.cc",
         "../llama/objects/context_object.cc",

@@ -1,10 +1,55 @@
 #include "weights.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "api/log.h"
+#include "deep_thread.h"
 
 namespace blockstep::llama {
+namespace {
+
+/// Most bytes of a text that are taken as one word. llama.cpp's pre-tokenizers are patterns of std::regex, which calls itself for every
+/// character that a pattern matches, so that a word takes a stack, and memory for it.
+constexpr std::size_t kLongestWord = 1 << 19;
+/// Bytes of stack for a byte of a word: four times the most that was measured, over all of llama.cpp's patterns.
+constexpr std::size_t kStackPerByte = 2048;
+/// A word of so many bytes does with the stack of any thread.
+constexpr std::size_t kShortWord = 512;
+constexpr std::size_t kLeastStack = 1 << 20;
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_sign(char c) { return c > ' ' && c < 127 && !is_letter(c) && !is_digit(c); }
+/// What no pattern takes together with letters or digits in front of it; some take other signs.
+bool ends_clause(char c) { return c == '.' || c == ',' || c == '!' || c == '?'; }
+/// A first byte of a character that is no space, and not of ASCII.
+bool begins_foreign(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0xc3 && byte != 0xe1 && byte != 0xe2 && byte != 0xe3;
+}
+
+/// Whether none of llama.cpp's patterns goes on from one character to the next. All else may go on, such as words behind single spaces.
+bool ends_word(char here, char next) {
+  if (here == '\n') return is_letter(next) || begins_foreign(next);
+  if (is_letter(here)) return next == '\n' || ends_clause(next);
+  if (is_digit(here)) return next == ' ' || next == '\n' || ends_clause(next);
+  return is_sign(here) && next == ' ';
+}
+
+/// Bytes of the longest stretch of a text that a pattern may take as one word.
+std::size_t longest_word(const std::string& text) {
+  std::size_t longest = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 1; i < text.size(); i++) {
+    if (!ends_word(text[i - 1], text[i])) continue;
+    longest = std::max(longest, i - begin);
+    begin = i;
+  }
+  return std::max(longest, text.size() - begin);
+}
+
+}  // namespace
 
 Weights::Weights(const Library& loaded, const WeightsConfig& config, const std::function<bool(float)>& progress)
     : library(loaded) {
@@ -24,6 +69,8 @@ Weights::Weights(const Library& loaded, const WeightsConfig& config, const std::
   if (model_ == nullptr) throw std::runtime_error(log.errors("llama.cpp gives no reason"));
   vocab_ = library.llama_model_get_vocab(model_);
   num_tokens_ = library.llama_vocab_n_tokens(vocab_);
+  // SentencePiece has none.
+  has_patterns_ = metadata("tokenizer.ggml.model") != "llama";
 }
 
 Weights::~Weights() { library.llama_model_free(model_); }
@@ -45,6 +92,24 @@ std::string Weights::description() const {
 }
 
 std::vector<api::llama_token> Weights::tokenize(const std::string& text, bool add_special, bool parse_special) const {
+  const std::size_t word = has_patterns_ ? longest_word(text) : 0;
+  if (word <= kShortWord) return tokenize_here(text, add_special, parse_special);
+  if (word > kLongestWord)
+    throw std::runtime_error("it has " + std::to_string(word) + " bytes that may be one word, and at most " +
+                             std::to_string(kLongestWord) + " are taken");
+  std::vector<api::llama_token> tokens;
+  run_deep(kLeastStack + word * kStackPerByte,
+           [&] { tokens = tokenize_here(text, add_special, parse_special); });
+  return tokens;
+}
+
+int Weights::longest_token() const {
+  std::size_t longest = 1;
+  for (int token = 0; token < num_tokens_; token++) longest = std::max(longest, piece(token, true).size());
+  return static_cast<int>(longest);
+}
+
+std::vector<api::llama_token> Weights::tokenize_here(const std::string& text, bool add_special, bool parse_special) const {
   const auto length = static_cast<int32_t>(text.size());
   std::vector<api::llama_token> tokens(text.size() + 8);
   for (;;) {

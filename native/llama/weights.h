@@ -39,14 +39,22 @@ class Weights {
   /// A value of the file's metadata as text; empty if there is none.
   std::string metadata(const char* key) const;
   std::string description() const;
+  /// Takes a stack as large as the text needs, wherever it is called.
+  /// @throws std::runtime_error for a text that cannot be written, or has a word that is too long
   std::vector<api::llama_token> tokenize(const std::string& text, bool add_special, bool parse_special) const;
+  /// Bytes of the longest token, those of the names of special ones included.
+  int longest_token() const;
   /// The bytes of a token that is one of the vocabulary.
   std::string piece(api::llama_token token, bool special) const;
 
  private:
+  std::vector<api::llama_token> tokenize_here(const std::string& text, bool add_special, bool parse_special) const;
+
   api::llama_model* model_ = nullptr;
   const api::llama_vocab* vocab_ = nullptr;
   int num_tokens_ = 0;
+  /// Whether patterns cut a text into words.
+  bool has_patterns_ = true;
 };
 
 }  // namespace blockstep::llama

@@ -1,9 +1,10 @@
 /** `blockstep/serve`: an engine as a server that speaks OpenAI's API, as a plugin of Fastify. */
 
-export type { Chat, ChatTemplate, ChatTool } from './api/chat.js';
+export type { Chat, ChatTemplate } from './api/chat.js';
 export type { ChatMessage, ChatToolCall } from './api/chat-message.js';
 export type { HeededSampling, SamplingName } from './api/sampling.js';
 export type { TextFormat } from './api/text-format.js';
+export type { ChatTool } from './api/tools.js';
 export { openChatTemplate, type TemplateTexts } from './model/chat-template.js';
 export {
   type GrammarForm,

@@ -14,7 +14,7 @@ import {
   writeResults,
 } from '../../bench/rows/results.js';
 import { GROUPS, type Group, type Row } from '../../bench/rows/row.js';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { temporaryFolder } from '../support/temp-file.js';
 
 const TABLE = '| a | b |\n| --- | ---: |\n| one | 12,345 |';

@@ -7,7 +7,7 @@ import { GROUP_WORDS } from '../../bench/report/groups.js';
 import { benchPage } from '../../bench/report/page.js';
 import { BASELINE, readResults } from '../../bench/rows/results.js';
 import { GROUPS } from '../../bench/rows/row.js';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { loadPlotLibrary } from '../../src/report/page/library.js';
 import { useTempFiles } from '../support/temp-file.js';
 

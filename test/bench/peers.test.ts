@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Peer } from '../../bench/peers/peer.js';
 import { WORKLOADS } from '../../bench/peers/workloads.js';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { useTempFiles } from '../support/temp-file.js';
 
 const BARE = fileURLToPath(new URL('../../bench/peers/bare.mjs', import.meta.url));

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Cause, type Life } from '../../bench/tail/life-result.js';
 import { TAIL_HELP } from '../../bench/tail/main.js';
 import { tailOf } from '../../bench/tail/tail.js';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 
 function bench(...args: string[]) {
   const main = scriptArguments(import.meta.url, '../../bench/main');

@@ -7,7 +7,7 @@ import { stageOther } from '../../bench/vs/builds.js';
 import { CASES } from '../../bench/vs/cases.js';
 import { readVsOptions, VS_HELP } from '../../bench/vs/options.js';
 import { compare, type Pair } from '../../bench/vs/verdict.js';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { addonPaths } from '../../src/core/loader.js';
 import { isQuick } from '../support/share.js';
 import { temporaryFolder } from '../support/temp-file.js';

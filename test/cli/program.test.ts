@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import type { Report } from '../../src/cli/replay/report/report.js';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
 import { resolveOptions } from '../../src/scheduler/options/resolve-options.js';
 import { useTempFiles } from '../support/temp-file.js';
 import { replay, run } from './run-program.js';

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { thinned } from '../support/share.js';
 import { useTempFiles, useTempFolders } from '../support/temp-file.js';
 

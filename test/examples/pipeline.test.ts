@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { here, overRedis, tell } from '../../examples/pipeline.js';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { RedisServer, whyNoRedis } from '../support/redis/redis-server.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
-import { scriptArguments } from '../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { PATIENCE_MS } from '../support/waiting.js';
 
 const script = scriptArguments(import.meta.url, 'process/async-connector');

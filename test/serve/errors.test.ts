@@ -266,7 +266,7 @@ describe('clients of old', () => {
     const { port, hostname } = new URL(url);
     const body = JSON.stringify({ prompt: PROMPT, max_tokens: 3, stream: true });
     const { connect } = await import('node:net');
-    const head = `Host: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`;
+    const head = `Host: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`;
     const old = connect(Number(port), hostname);
     old.write(`POST /v1/completions HTTP/1.0\r\n${head}\r\n${body}`);
     let text = '';

@@ -182,6 +182,30 @@ describe('the end of a server', () => {
     expect(engine.health().state).toBe('disposed');
   });
 
+  it('takes the time that it is given, also where Fastify limits the ends of plugins', async () => {
+    const { post, app, engine, url } = await serve({
+      latencyMs: 5,
+      app: { pluginTimeout: 60 },
+      serve: { drainMs: 60_000 },
+    });
+    const asked = await post('/v1/completions', { ...LONG, max_tokens: 100, stream: true });
+    const whole = answerOf(post('/v1/completions', { ...LONG, max_tokens: 80 }));
+    await until(() => engine.numRunning === 2, 'two running requests');
+    const closing = app.close();
+    await until(() => engine.health().state === 'draining', 'the begin of the end');
+    expect((await fetch(`${url}/health`)).status).toBe(503);
+    // Whoever comes late is told so, in the form that clients know.
+    const late = await post('/v1/completions', LONG);
+    expect([late.status, late.headers.get('connection')]).toEqual([503, 'close']);
+    expect((await answerOf(late)).error).toMatchObject({
+      type: 'service_unavailable_error',
+      code: 'shutdown',
+    });
+    expect((await eventsOf(asked)).at(-1)!.choices[0].finish_reason).toBe('length');
+    expect((await whole).usage.completion_tokens).toBe(80);
+    await closing;
+  });
+
   it('aborts what takes longer than it is given', async () => {
     const { post, app, engine } = await serve({ latencyMs: 2, serve: { drainMs: 20 } });
     const asked = await post('/v1/completions', { ...LONG, stream: true });

@@ -32,11 +32,18 @@ RunnerConfig read_runner(const Napi::Object& object) {
   return config;
 }
 
+Napi::Value array_of(Napi::Env env, const std::vector<api::llama_token>& tokens) {
+  auto array = Napi::Int32Array::New(env, tokens.size());
+  std::copy(tokens.begin(), tokens.end(), array.Data());
+  return array;
+}
+
 }  // namespace
 
 Napi::Function ModelObject::define_class(Napi::Env env) {
   return DefineClass(env, "LlamaModel",
                      {InstanceMethod("info", &ModelObject::info), InstanceMethod("tokenize", &ModelObject::tokenize),
+                      InstanceMethod("tokenizeAsync", &ModelObject::tokenize_async),
                       InstanceMethod("piece", &ModelObject::piece),
                       InstanceMethod("checkGrammar", &ModelObject::check_grammar),
                       InstanceMethod("createContext", &ModelObject::create_context),
@@ -121,21 +128,31 @@ Napi::Value ModelObject::info(const Napi::CallbackInfo& info) {
   for (int token = 0; token < weights.num_tokens(); token++)
     if (library.llama_vocab_is_eog(vocab, token)) ends.Set(ends.Length(), token);
   object.Set("endTokens", ends);
+  object.Set("longestToken", weights.longest_token());
   return object;
 }
 
 Napi::Value ModelObject::tokenize(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const std::string text = info[0].As<Napi::String>();
-  std::vector<api::llama_token> tokens;
   try {
-    tokens = weights(env).tokenize(text, info[1].ToBoolean(), info[2].ToBoolean());
+    return array_of(env, weights(env).tokenize(text, info[1].ToBoolean(), info[2].ToBoolean()));
   } catch (const std::exception& error) {
     throw Napi::Error::New(env, error.what());
   }
-  auto array = Napi::Int32Array::New(env, tokens.size());
-  std::copy(tokens.begin(), tokens.end(), array.Data());
-  return array;
+}
+
+Napi::Value ModelObject::tokenize_async(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  weights(env);
+  const auto text = std::make_shared<const std::string>(info[0].As<Napi::String>());
+  const bool add_special = info[1].ToBoolean();
+  const bool parse_special = info[2].ToBoolean();
+  auto tokens = std::make_shared<std::vector<api::llama_token>>();
+  const auto work = [weights = weights_, text, add_special, parse_special, tokens] {
+    *tokens = weights->tokenize(*text, add_special, parse_special);
+  };
+  return AsyncTask::start(env, work, [tokens](Napi::Env own) { return array_of(own, *tokens); });
 }
 
 Napi::Value ModelObject::piece(const Napi::CallbackInfo& info) {

@@ -23,6 +23,7 @@ class ModelObject : public Napi::ObjectWrap<ModelObject> {
   const Weights& weights(Napi::Env env) const;
   Napi::Value info(const Napi::CallbackInfo& info);
   Napi::Value tokenize(const Napi::CallbackInfo& info);
+  Napi::Value tokenize_async(const Napi::CallbackInfo& info);
   Napi::Value piece(const Napi::CallbackInfo& info);
   Napi::Value check_grammar(const Napi::CallbackInfo& info);
   Napi::Value create_context(const Napi::CallbackInfo& info);

@@ -29,3 +29,9 @@ export async function listen(app: FastifyInstance, host: string, port: number): 
   const name = isEverywhere ? 'localhost' : address.address;
   return `http://${name.includes(':') ? `[${name}]` : name}:${address.port}`;
 }
+
+/** Whether nobody but this machine reaches a server that listens. */
+export function isLoopback(app: FastifyInstance): boolean {
+  const { address } = app.server.address() as AddressInfo;
+  return address === '::1' || address.startsWith('127.') || address.startsWith('::ffff:127.');
+}

@@ -15,6 +15,7 @@ export interface ServeFlags extends Partial<CostModel>, ModelFlags {
   port: number;
   host: string;
   apiKey?: string[];
+  allowedHosts?: string[];
   servedModelName?: string;
   maxQueuedRequests: number;
   drainMs: number;
@@ -60,6 +61,12 @@ export function addServeFlags(command: Command): void {
   add('--host <name>', 'at which address; 0.0.0.0 is all of this machine', undefined, '127.0.0.1');
   command.addOption(
     new Option('--api-key <key...>', 'keys of which every client must show one').env('BLOCKSTEP_API_KEY'),
+  );
+  command.addOption(
+    new Option(
+      '--allowed-hosts <name...>',
+      'names by which clients ask for it, beside addresses, localhost and the name of this machine',
+    ),
   );
   add('--served-model-name <name>', 'the name of the model (default: that of the executor)');
   add('--max-queued-requests <n>', 'most requests that wait; more are answered 429', parse.count, 1024);

@@ -8,7 +8,7 @@ import { schedulerOptions } from '../terminal/scheduler-flags.js';
 import { makeApp } from './app.js';
 import type { ServedExecutor } from './executor/served-executor.js';
 import { makeExecutor } from './executors.js';
-import { listen } from './listen.js';
+import { isLoopback, listen } from './listen.js';
 import type { ServeFlags } from './serve-flags.js';
 
 /** Tokens of a request, prompt and output, unless the command line says otherwise. */
@@ -80,6 +80,7 @@ async function prepareEngine(
       engine,
       model: { ...model, id },
       apiKeys: flags.apiKey ?? [],
+      allowedHosts: flags.allowedHosts ?? [],
       control: flags.control,
       page: flags.page,
       streamInterval: flags.streamInterval,
@@ -118,6 +119,10 @@ async function serve(
   io.stdout.write(`${JSON.stringify(id)} is served at ${url}\n`);
   for (const note of served.notes) io.stdout.write(`${note}\n`);
   if (kvEvents !== null) io.stdout.write(describeEvents(kvEvents));
+  if (flags.apiKey === undefined && !isLoopback(app))
+    io.stderr.write(
+      'Whoever reaches this address may generate, read and abort what others ask for, and pause all of it: --api-key asks for a key.\n',
+    );
   if (flags.page) io.stdout.write(`\nPage: ${url}/`);
   io.stdout.write(
     `\nTry:  curl -N ${url}${path}${key} -H "Content-Type: application/json" -d '${JSON.stringify(body)}'\n`,

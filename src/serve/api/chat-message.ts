@@ -1,7 +1,6 @@
 import { isObject } from '../../base/checks.js';
 import { show } from '../../base/errors.js';
 import { type KnownNames, knownNames } from '../../base/known-names.js';
-import type { Vocabulary } from '../text/vocabulary.js';
 import { badField, unsupported } from './api-error.js';
 import { checkText, Fields } from './fields.js';
 
@@ -18,6 +17,8 @@ export interface ChatMessage {
   /** `tool`, what a tool answered, comes to models with a chat template alone. */
   readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool';
   readonly content: string;
+  /** What an assistant thought before it said that; absent: nothing is known of it. */
+  readonly reasoning?: string;
   /** Who speaks, where several have the same role; the tool that answers. */
   readonly name: string | undefined;
   /** The calls that an assistant made; undefined: none. */
@@ -41,6 +42,8 @@ const MESSAGE = knownNames<Record<string, unknown>>('a message', {
   audio: true,
   annotations: true,
   tool_call_id: true,
+  reasoning_content: true,
+  reasoning: true,
 });
 const CALL = knownNames<Record<string, unknown>>('a call of a tool', {
   id: true,
@@ -65,55 +68,73 @@ export function readMessages(fields: Fields, takesTools: boolean): readonly Chat
 function readMessage(value: unknown, path: string, takesTools: boolean): ChatMessage {
   const message = new Fields(value, MESSAGE, path);
   const role = message.get('role');
-  if (role === 'function' || (role === 'tool' && !takesTools))
+  // OpenAI's API of old has functions in place of tools.
+  const isAnswer = role === 'tool' || role === 'function';
+  if (isAnswer && !takesTools)
     throw unsupported(`${path}.role`, 'this model calls no tools, so there are no answers of tools');
-  if (typeof role !== 'string' || !(ROLES.includes(role) || role === 'tool'))
+  if (typeof role !== 'string' || !(ROLES.includes(role) || isAnswer))
     throw badField(`${path}.role`, show(role), `one of ${ROLES.join(', ')}`);
-  for (const name of takesTools ? TEXTS_ONLY : ['tool_calls', ...TEXTS_ONLY]) {
+  for (const name of takesTools ? TEXTS_ONLY : [...CALLS, ...TEXTS_ONLY]) {
     const given = message.get(name);
     if (given !== undefined && !(Array.isArray(given) && given.length === 0))
       throw unsupported(`${path}.${name}`, 'messages have text only');
   }
   const toolCalls = readCalls(message, role);
-  const toolCallId = message.text('tool_call_id', MAX_NAME);
-  // An assistant that calls tools need not say anything.
-  const content =
-    toolCalls !== null && message.get('content') === undefined ? '' : readContent(message, path);
+  const toolCallId =
+    message.text('tool_call_id', MAX_NAME) ?? (role === 'function' ? FUNCTION_ID : undefined);
+  const reasoning = message.text('reasoning_content', MAX_CONTENT) ?? message.text('reasoning', MAX_CONTENT);
+  // An assistant that calls tools, or has only thought, need not say anything.
+  const isSilent = (toolCalls !== null || reasoning !== undefined) && message.get('content') === undefined;
   return {
-    role: role as ChatMessage['role'],
-    content,
+    role: (isAnswer ? 'tool' : role) as ChatMessage['role'],
+    content: isSilent ? '' : readContent(message, path),
     name: message.text('name', MAX_NAME),
+    ...(reasoning !== undefined && role === 'assistant' && { reasoning }),
     ...(toolCalls !== null && { toolCalls }),
     ...(toolCallId !== undefined && { toolCallId }),
   };
 }
 
-const TEXTS_ONLY = ['function_call', 'audio', 'refusal'];
+const CALLS = ['tool_calls', 'function_call'];
+/** The id of a call in OpenAI's API of old, where a message has one call at most, and no id: templates want nine letters and digits. */
+const FUNCTION_ID = 'function1';
+const TEXTS_ONLY = ['audio', 'refusal'];
 const MAX_NAME = 256;
 
 function readCalls(message: Fields, role: string): readonly ChatToolCall[] | null {
   const list = message.list('tool_calls', MAX_CALLS, 'calls of tools') ?? [];
-  if (list.length === 0) return null;
-  if (role !== 'assistant')
-    throw badField(message.nameOf('tool_calls'), show(list), `absent in a message of role ${role}`);
+  const old = message.get('function_call');
+  if (list.length === 0 && old === undefined) return null;
+  const name = message.nameOf(list.length === 0 ? 'function_call' : 'tool_calls');
+  if (role !== 'assistant') throw badField(name, show(old ?? list), `absent in a message of role ${role}`);
+  if (list.length === 0) return [{ id: FUNCTION_ID, ...readCalled(old, name) }];
   return list.map((each, i) => {
-    const path = `${message.nameOf('tool_calls')}[${i}]`;
-    const call = new Fields(each, CALL, path);
-    const called = new Fields(call.get('function'), CALLED, `${path}.function`);
+    const call = new Fields(each, CALL, `${name}[${i}]`);
     return {
       id: call.text('id', MAX_NAME),
-      name: checkText(`${path}.function.name`, called.get('name'), MAX_NAME),
-      arguments: readArguments(`${path}.function.arguments`, called.get('arguments')),
+      ...readCalled(call.get('function'), call.nameOf('function')),
     };
   });
 }
 
-/** OpenAI's API has the arguments as JSON in a string; templates write an object as JSON themselves. */
+function readCalled(value: unknown, path: string): Pick<ChatToolCall, 'name' | 'arguments'> {
+  const called = new Fields(value, CALLED, path);
+  return {
+    name: checkText(`${path}.name`, called.get('name'), MAX_NAME),
+    arguments: readArguments(`${path}.arguments`, called.get('arguments')),
+  };
+}
+
+/**
+ * OpenAI's API has the arguments as JSON in a string; templates write an object as JSON themselves. Models and clients that have none say so in
+ * several ways.
+ */
 function readArguments(path: string, value: unknown): ChatToolCall['arguments'] {
+  if (value === undefined) return {};
   let read: unknown = value;
   if (typeof value === 'string') {
     try {
-      read = JSON.parse(value);
+      read = value.trim() === '' ? {} : (JSON.parse(value) ?? {});
     } catch {
       read = undefined;
     }
@@ -138,7 +159,7 @@ function readPart(value: unknown, path: string): string {
 }
 
 /** A plain form of a chat, for a model that was trained on none: each message behind the name of who speaks. */
-export function plainChatPrompt(messages: readonly ChatMessage[], vocabulary: Vocabulary): Int32Array {
+export function plainChatText(messages: readonly ChatMessage[]): string {
   const lines = messages.map(({ role, name, content }) => `${name ?? role}: ${content}\n`);
-  return vocabulary.encode(`${lines.join('')}assistant:`);
+  return `${lines.join('')}assistant:`;
 }

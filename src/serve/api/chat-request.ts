@@ -1,4 +1,6 @@
 import { knownNames } from '../../base/known-names.js';
+import type { AnswerReading } from '../answers/answer-forms.js';
+import { unsupported } from './api-error.js';
 import { CHAT_NAMES, readChatFields } from './chat.js';
 import { Fields } from './fields.js';
 import {
@@ -13,6 +15,8 @@ import {
 } from './generation-request.js';
 import { readChatLogprobs } from './sampling.js';
 import type { ServedModel } from './served-model.js';
+import type { TextFormat } from './text-format.js';
+import { calledFormat, schemasOf, type ToolUse } from './tools.js';
 
 /** What OpenAI's and vLLM's chats have, and this server has not. */
 const HARMLESS: Harmless = {
@@ -46,20 +50,61 @@ const NAMES = knownNames<Record<string, unknown>>(
   { prompt: 'it belongs to /v1/completions' },
 );
 
-/** Reads the body of `POST /v1/chat/completions`. @throws ApiError */
-export function readChat(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest {
+/** Reads the body of `POST /v1/chat/completions`. @throws ApiError by rejection */
+export async function readChat(
+  body: unknown,
+  model: ServedModel,
+  bounds: RequestBounds,
+): Promise<GenerationRequest> {
   const fields = new Fields(body, NAMES);
   refuseUnsupported(fields, HARMLESS);
   const common = readCommon(fields, model, readChatLogprobs(fields, model.sampling));
   const { maxModelLen } = model;
-  const prompt = model.chatPrompt({ ...readChatFields(fields, model.hasTemplate), beginsAnswer: true });
+  const { chat, use } = readChatFields(fields, model.hasTemplate);
+  const format = readForced(use, common.format, model);
+  const prompt = await model.chatPrompt({ ...chat, beginsAnswer: true });
   checkChoices(1, common.n, bounds);
   const lengths = readLengths(fields, ['max_completion_tokens', 'max_tokens'], {
     longestPrompt: prompt.length,
     maxModelLen,
     otherwise: maxModelLen,
   });
-  return { ...common, ...lengths, prompts: [prompt], echoes: null, scoresPrompts: false };
+  const answer = readingOf(use, format, prompt, model);
+  return {
+    ...common,
+    ...lengths,
+    format,
+    prompts: [prompt],
+    echoes: null,
+    scoresPrompts: false,
+    answer,
+    isParallel: use.isParallel,
+  };
+}
+
+/** The format that the answer is held to: that of calls that must be made, or the one that the client wants. */
+function readForced(use: ToolUse, wanted: TextFormat | null, { grammar }: ServedModel): TextFormat | null {
+  const called = calledFormat(use);
+  if (called !== null && grammar === null)
+    throw unsupported('tool_choice', 'nothing holds the answers of this model to calls of tools');
+  if (called === null && use.tools !== null && wanted !== null)
+    throw unsupported(
+      wanted.type === 'gbnf' ? 'grammar' : 'response_format',
+      'the answer is held to it as a whole, so that no tool could be called; leave the tools out, or say tool_choice "none"',
+    );
+  return called ?? wanted;
+}
+
+/** How the answers are taken apart; null: they are text. */
+function readingOf(
+  { tools, choice }: ToolUse,
+  format: TextFormat | null,
+  prompt: Int32Array,
+  { answers }: ServedModel,
+): AnswerReading | null {
+  if (tools !== null && choice !== 'auto') return answers.forced(choice === 'required' ? null : choice.name);
+  // A text that is held to a format has no markers.
+  return format === null ? answers.reading({ tools: tools && schemasOf(tools), prompt }) : null;
 }
 
 function isEmpty(value: unknown): boolean {

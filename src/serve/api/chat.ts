@@ -3,12 +3,7 @@ import { show } from '../../base/errors.js';
 import { badField, unsupported } from './api-error.js';
 import { type ChatMessage, readMessages } from './chat-message.js';
 import type { Fields } from './fields.js';
-
-/** What a client says of a tool that the model may call, as OpenAI's API has it. */
-export interface ChatTool {
-  readonly type: 'function';
-  readonly function: { readonly name: string } & Readonly<Record<string, unknown>>;
-}
+import { type ChatTool, readTools, TOOL_NAMES, type ToolUse } from './tools.js';
 
 /** A chat, as far as the prompt is made of it. */
 export interface Chat {
@@ -24,21 +19,20 @@ export interface Chat {
 /** A model's own template of chats, which `openChatTemplate` makes of its text. */
 export interface ChatTemplate {
   /**
-   * The prompt of a chat, as text.
-   * @throws an error whose message the client is given: the template cannot say such a chat, or there is none
+   * The prompt of a chat, as text, or a promise of it.
+   * @throws an error, also by rejection, whose message the client is given: the template cannot say such a chat, or there is none
    */
-  render(chat: Chat): string;
+  render(chat: Chat): string | Promise<string>;
+  /** Its text, which says in which form the model calls tools and thinks; absent or null: nobody knows. */
+  readonly source?: string | null;
+  /** What it names that there is not, in words: a chat that needs it is refused. */
+  readonly missing?: readonly string[];
 }
-
-const MOST_TOOLS = 1024;
-const TOOL_NAME = /^[\w.:-]{1,256}$/;
 
 /** What a body says of tools and templates, under the names of OpenAI's and vLLM's APIs. */
 export const CHAT_NAMES = {
   messages: true,
-  tools: true,
-  tool_choice: true,
-  parallel_tool_calls: true,
+  ...TOOL_NAMES,
   chat_template_kwargs: true,
 };
 
@@ -47,33 +41,16 @@ export const CHAT_NAMES = {
  * @param hasTemplate whether the model has a template of its own: only that one knows how tools are written
  * @throws ApiError
  */
-export function readChatFields(fields: Fields, hasTemplate: boolean): Omit<Chat, 'beginsAnswer'> {
+export function readChatFields(
+  fields: Fields,
+  hasTemplate: boolean,
+): { readonly chat: Omit<Chat, 'beginsAnswer'>; readonly use: ToolUse } {
   const messages = readMessages(fields, hasTemplate);
   const templateArguments = fields.get('chat_template_kwargs') ?? {};
   if (!isObject(templateArguments))
     throw badField('chat_template_kwargs', show(templateArguments), 'an object');
   if (!hasTemplate && Object.keys(templateArguments).length > 0)
     throw unsupported('chat_template_kwargs', 'this model has no template of its own');
-  fields.boolean('parallel_tool_calls');
-  return { messages, tools: readTools(fields, hasTemplate), templateArguments };
-}
-
-function readTools(fields: Fields, hasTemplate: boolean): readonly ChatTool[] | null {
-  const choice = fields.get('tool_choice') ?? 'auto';
-  const list = fields.list('tools', MOST_TOOLS, 'tools') ?? [];
-  if (choice !== 'auto' && choice !== 'none')
-    throw unsupported(
-      'tool_choice',
-      `the model decides by itself whether it calls a tool, so ${show(choice)} cannot be had`,
-    );
-  if (list.length === 0) return null;
-  if (!hasTemplate)
-    throw unsupported('tools', 'this model has no template that would say how they are written');
-  const tools = list.map((tool, i) => {
-    const name = isObject(tool) && isObject(tool['function']) ? tool['function']['name'] : undefined;
-    if (!isObject(tool) || tool['type'] !== 'function' || typeof name !== 'string' || !TOOL_NAME.test(name))
-      throw badField(`tools[${i}]`, show(tool), 'a tool: { type: "function", function: { name, … } }');
-    return tool as unknown as ChatTool;
-  });
-  return choice === 'none' ? null : tools;
+  const use = readTools(fields, hasTemplate);
+  return { chat: { messages, tools: use.tools, templateArguments }, use };
 }

@@ -5,7 +5,6 @@ import { badField } from './api-error.js';
 import { checkTokens, Fields } from './fields.js';
 import {
   checkChoices,
-  encodeText,
   GENERATION_NAMES,
   type GenerationRequest,
   type Harmless,
@@ -36,15 +35,19 @@ const NAMES = knownNames<Record<string, unknown>>(
   { messages: 'it belongs to /v1/chat/completions', max_completion_tokens: 'it is max_tokens here' },
 );
 
-/** Reads the body of `POST /v1/completions`. @throws ApiError */
-export function readCompletion(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest {
+/** Reads the body of `POST /v1/completions`. @throws ApiError by rejection */
+export async function readCompletion(
+  body: unknown,
+  model: ServedModel,
+  bounds: RequestBounds,
+): Promise<GenerationRequest> {
   const fields = new Fields(body, NAMES);
   refuseUnsupported(fields, HARMLESS);
   const logprobs = readLogprobs(fields, model.sampling);
   const common = readCommon(fields, model, logprobs);
   const isEchoed = fields.boolean('echo') ?? false;
   const scoresPrompts = readsPrompts(isEchoed, logprobs, model.sampling);
-  const prompts = readPrompts(fields, model, bounds);
+  const prompts = await readPrompts(fields, model, bounds);
   checkChoices(prompts.length, common.n, bounds);
   const longestPrompt = Math.max(...prompts.map(({ length }) => length));
   const { maxModelLen } = model;
@@ -56,19 +59,23 @@ export function readCompletion(body: unknown, model: ServedModel, bounds: Reques
     least: isEchoed ? 0 : 1,
   });
   const echoes = isEchoed ? prompts.map((tokens) => decode(model.vocabulary, tokens)) : null;
-  return { ...common, ...lengths, prompts, echoes, scoresPrompts };
+  return { ...common, ...lengths, prompts, echoes, scoresPrompts, answer: null, isParallel: true };
 }
 
 /** A text, its tokens, or a list of texts or of lists of tokens. */
-function readPrompts(fields: Fields, model: ServedModel, { maxChoices }: RequestBounds): Int32Array[] {
+async function readPrompts(
+  fields: Fields,
+  model: ServedModel,
+  { maxChoices }: RequestBounds,
+): Promise<Int32Array[]> {
   const prompt = fields.get('prompt');
   const addsSpecial = fields.boolean('add_special_tokens') ?? true;
-  const encode = (name: string, text: unknown): Int32Array => {
+  const encode = async (name: string, text: unknown, length?: number): Promise<Int32Array> => {
     // A text without tokens of its own is no prompt, whatever is put in front of it.
     if (text === '') throw badField(name, '""', 'a text that is not empty');
-    return checkPrompt(name, encodeText(name, text, model, addsSpecial));
+    return checkPrompt(name, await model.encoder.encode(name, text, addsSpecial, length));
   };
-  if (typeof prompt === 'string') return [encode('prompt', prompt)];
+  if (typeof prompt === 'string') return [await encode('prompt', prompt)];
   if (!Array.isArray(prompt) || prompt.length === 0)
     throw badField(
       'prompt',
@@ -77,11 +84,13 @@ function readPrompts(fields: Fields, model: ServedModel, { maxChoices }: Request
     );
   if (typeof prompt[0] === 'number') return [readTokens('prompt', prompt, model)];
   if (prompt.length > maxChoices) throw badField('prompt', show(prompt), `at most ${maxChoices} prompts`);
-  return prompt.map((each: unknown, i) => {
+  const length = prompt.reduce((sum, each) => sum + (typeof each === 'string' ? each.length : 0), 0);
+  const prompts: Int32Array[] = [];
+  for (const [i, each] of prompt.entries()) {
     const name = `prompt[${i}]`;
-    if (Array.isArray(each)) return readTokens(name, each, model);
-    return encode(name, each);
-  });
+    prompts.push(Array.isArray(each) ? readTokens(name, each, model) : await encode(name, each, length));
+  }
+  return prompts;
 }
 
 function readTokens(name: string, list: readonly unknown[], { vocabulary }: ServedModel): Int32Array {

@@ -1,6 +1,7 @@
 import { show } from '../../base/errors.js';
 import type { KnownNames } from '../../base/known-names.js';
 import type { SamplingParams } from '../../engine/executor/sampling-params.js';
+import type { AnswerReading } from '../answers/answer-forms.js';
 import { badField, unsupported } from './api-error.js';
 import { checkText, checkTokens, type Fields } from './fields.js';
 import { readSampling } from './sampling.js';
@@ -18,7 +19,6 @@ const MAX_STOPS = 32;
 const MAX_STOP_LENGTH = 1000;
 const MAX_STOP_TOKENS = 256;
 const MAX_NAME_LENGTH = 256;
-const MAX_TEXT = 2 ** 30;
 const MAX_TOKENS = 2 ** 31 - 1;
 
 /** What the two ways to generate text have in common, checked. */
@@ -48,6 +48,10 @@ export interface GenerationRequest {
   readonly includesUsage: boolean;
   /** What each choice begins with, by prompt: the prompt itself where it is echoed. */
   readonly echoes: readonly string[] | null;
+  /** How the answers are taken apart into thoughts, text and calls of tools; null: they are text. */
+  readonly answer: AnswerReading | null;
+  /** Whether an answer may have several calls. */
+  readonly isParallel: boolean;
   /** Whether the tokens of the echoes are said how likely they are. */
   readonly scoresPrompts: boolean;
 }
@@ -101,7 +105,7 @@ export function refuseUnsupported(fields: Fields, harmless: Harmless): void {
 /** The part of a request that both ways to generate have. */
 export type CommonPart = Omit<
   GenerationRequest,
-  'prompts' | 'maxTokens' | 'minTokens' | 'echoes' | 'scoresPrompts'
+  'prompts' | 'maxTokens' | 'minTokens' | 'echoes' | 'scoresPrompts' | 'answer' | 'isParallel'
 >;
 
 /**
@@ -190,18 +194,4 @@ function readSalt(fields: Fields): string | undefined {
   const salt = fields.text('cache_salt', MAX_NAME_LENGTH);
   if (salt === '') throw badField('cache_salt', '""', 'a string that is not empty');
   return salt;
-}
-
-/**
- * The tokens of a text.
- * @param addsSpecial whether the tokens are added with which every prompt begins
- * @throws ApiError if the text is none
- */
-export function encodeText(
-  name: string,
-  value: unknown,
-  { vocabulary }: ServedModel,
-  addsSpecial = true,
-): Int32Array {
-  return vocabulary.encode(checkText(name, value, MAX_TEXT), addsSpecial);
 }

@@ -1,7 +1,9 @@
 import { isObject } from '../../base/checks.js';
-import { show } from '../../base/errors.js';
+import { BlockstepError, show } from '../../base/errors.js';
 import type { KnownNames } from '../../base/known-names.js';
-import { badField, unsupported } from './api-error.js';
+import { AsideLimitError } from '../../base/scripts/aside.js';
+import type { Grammar } from '../../scheduler/request/grammar.js';
+import { ApiError, badField, unsupported } from './api-error.js';
 import { checkText, type Fields } from './fields.js';
 
 /** The format that a client wants a text to have. */
@@ -78,4 +80,29 @@ function readResponseFormat(fields: Fields): TextFormat | null {
 function checkSchema(name: string, schema: unknown): Readonly<Record<string, unknown>> | boolean {
   if (isObject(schema) || typeof schema === 'boolean') return schema;
   throw badField(name, show(schema), 'a JSON schema');
+}
+
+/**
+ * Makes the grammars of choices, which hold their texts to a format.
+ * @param make makes one
+ * @param count of the choices
+ * @throws by rejection ApiError for a format that no grammar can be made of
+ */
+export async function makeGrammars(
+  format: TextFormat,
+  make: (format: TextFormat) => Grammar | Promise<Grammar>,
+  count: number,
+): Promise<readonly Grammar[]> {
+  const isGbnf = format.type === 'gbnf';
+  const param = isGbnf ? 'grammar' : 'response_format';
+  const grammars: Grammar[] = [];
+  try {
+    for (let i = 0; i < count; i++) grammars.push(await make(format));
+    return grammars;
+  } catch (error) {
+    const isRefused = error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_BAD_ARG';
+    if (!isRefused && !(error instanceof AsideLimitError)) throw error;
+    const message = isRefused ? error.message : `${param} cannot be heeded: ${error.message}`;
+    throw new ApiError(400, message, { param, code: isGbnf ? 'invalid_grammar' : 'invalid_schema' });
+  }
 }

@@ -1,7 +1,6 @@
-import type { Template } from '@huggingface/jinja';
+import { Aside, AsideLimitError } from '../../base/scripts/aside.js';
 import type { Chat, ChatTemplate } from '../api/chat.js';
-import type { ChatMessage } from '../api/chat-message.js';
-import { leftOut } from './left-out.js';
+import type { TemplateOrder } from './jinja-template.js';
 
 /** What a template says by name. */
 export interface TemplateTexts {
@@ -11,9 +10,19 @@ export interface TemplateTexts {
   readonly endText?: string;
 }
 
+/** Milliseconds in which a template writes a chat. */
+const RENDER_MS = 5000;
+/** Most characters of what it writes. */
+const MOST_WRITTEN = 2 ** 24;
+
+/** Templates are written here, whosoever they are. */
+const aside = new Aside();
+const RENDER = { from: import.meta.url, module: 'jinja-template', name: 'renderChat' };
+
 /**
  * Opens a template of chats as models have it, in Jinja (`tokenizer.chat_template` of a GGUF file). A template that cannot be read refuses
- * every chat, with the reason: the model can be served all the same.
+ * every chat, with the reason: the model can be served all the same. Templates come with models, from strangers: they are read and run in a
+ * process aside of the event loop, for at most 5 seconds a chat.
  * @param source the template; null: the model has none
  */
 export async function openChatTemplate(
@@ -21,104 +30,32 @@ export async function openChatTemplate(
   texts: TemplateTexts = {},
 ): Promise<ChatTemplate> {
   if (source === null) return refusing('it has none; send the whole prompt to /v1/completions');
-  // Only a model with a template of its own needs the library.
-  const { Template } = await import('@huggingface/jinja');
+  const write = (chat: Chat | null): Promise<string> =>
+    aside.run<TemplateOrder, string>(
+      RENDER,
+      { source, texts, chat },
+      { timeMs: RENDER_MS, maxOutput: MOST_WRITTEN },
+    );
+  let missing: readonly string[];
   try {
-    return new JinjaTemplate(new Template(source), source, texts);
+    missing = (await write(null)).split('\n').filter((name) => name !== '');
   } catch (error) {
     return refusing(
       `it cannot be read (${(error as Error).message}); send the whole prompt to /v1/completions`,
     );
   }
+  return {
+    source,
+    missing,
+    render: (chat) =>
+      write(chat).catch((error: unknown) => {
+        throw error instanceof AsideLimitError ? new Error(`it is broken off: ${error.message}`) : error;
+      }),
+  };
 }
 
 function refusing(why: string): ChatTemplate {
   return {
-    render() {
-      throw new Error(why);
-    },
-  };
-}
-
-const PROBE = 'zqdevelopersayszq';
-
-/** A template in Jinja. What it knows of a chat has the names that Hugging Face's library gave it. */
-class JinjaTemplate implements ChatTemplate {
-  readonly #template: Template;
-  readonly #texts: TemplateTexts;
-  readonly #speaksOfDevelopers: boolean;
-  /** Whether it writes what developers say; where it does not, their messages are those of the system. Null: nobody asked yet. */
-  #knowsDevelopers: boolean | null = null;
-
-  constructor(template: Template, source: string, texts: TemplateTexts) {
-    this.#template = template;
-    this.#texts = texts;
-    this.#speaksOfDevelopers = source.includes('developer');
-  }
-
-  render(chat: Chat): string {
-    const asked = { ...chat, messages: this.#heard(chat) };
-    const text = this.#write(asked);
-    const missing = leftOut(asked, (marked) => this.#write(marked));
-    if (missing === null) return text;
-    throw new Error(
-      `it leaves out ${missing}, of which the model would not know; say it in another message, or serve the model with another template`,
-    );
-  }
-
-  #write({ messages, tools, beginsAnswer, templateArguments }: Chat): string {
-    const { beginText = '', endText = '' } = this.#texts;
-    return this.#template.render({
-      ...templateArguments,
-      messages: messages.map(written),
-      tools,
-      documents: null,
-      add_generation_prompt: beginsAnswer,
-      bos_token: beginText,
-      eos_token: endText,
-    });
-  }
-
-  /** The messages, those of developers as those of the system to a template that does not write them. */
-  #heard({ messages }: Chat): readonly ChatMessage[] {
-    if (messages.every(({ role }) => role !== 'developer') || this.#asksDevelopers()) return messages;
-    return messages.map((message) =>
-      message.role === 'developer' ? { ...message, role: 'system' } : message,
-    );
-  }
-
-  #asksDevelopers(): boolean {
-    this.#knowsDevelopers ??= this.#speaksOfDevelopers && this.#writesDevelopers();
-    return this.#knowsDevelopers;
-  }
-
-  /** Tries it: some speak of developers in other places, and leave out or refuse what they say. */
-  #writesDevelopers(): boolean {
-    const messages = [
-      { role: 'developer', content: PROBE, name: undefined },
-      { role: 'user', content: 'Hello', name: undefined },
-    ] as const;
-    try {
-      const chat = { messages, tools: null, beginsAnswer: true, templateArguments: {} };
-      return this.#write(chat).includes(PROBE);
-    } catch {
-      return false;
-    }
-  }
-}
-
-function written({ role, content, name, toolCalls, toolCallId }: ChatMessage): Record<string, unknown> {
-  return {
-    role,
-    content,
-    ...(name !== undefined && { name }),
-    ...(toolCallId !== undefined && { tool_call_id: toolCallId }),
-    ...(toolCalls !== undefined && {
-      tool_calls: toolCalls.map((call) => ({
-        ...(call.id !== undefined && { id: call.id }),
-        type: 'function',
-        function: { name: call.name, arguments: call.arguments },
-      })),
-    }),
+    render: () => Promise.reject(new Error(why)),
   };
 }

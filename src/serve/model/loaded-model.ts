@@ -15,12 +15,18 @@ export interface LoadedModel {
     readonly eosToken: number | null;
     readonly endTokens: readonly number[];
     readonly chatTemplate: string | null;
+    readonly longestToken?: number;
   };
   /** See `LlamaModel.tokenize`. */
   tokenize(
     text: string,
     options: { readonly addSpecial: boolean; readonly parseSpecial: boolean },
   ): Int32Array;
+  /** See `LlamaModel.tokenizeAsync`. */
+  tokenizeAsync?(
+    text: string,
+    options: { readonly addSpecial: boolean; readonly parseSpecial: boolean },
+  ): Promise<Int32Array>;
   /** See `LlamaModel.piece`. */
   piece(token: number, special: boolean): Uint8Array;
   /** See `LlamaModel.grammar`: one is good for any number of requests. Absent: the texts of the model cannot be held to a format. */
@@ -41,6 +47,9 @@ export interface LoadedModelOptions {
   readonly chatTemplate?: string;
   /** What parameters of sampling are where a client does not say them. Default `SAMPLING_DEFAULTS`. */
   readonly samplingDefaults?: SamplingParams;
+  /** See `ModelOptions`. */
+  readonly toolCallParser?: string;
+  readonly reasoningParser?: string;
 }
 
 /**
@@ -62,10 +71,9 @@ export const SAMPLING_DEFAULTS: SamplingParams = Object.freeze({
  * await app.register(blockstepServer, { engine, model: await modelOptions(model, { id: 'my-model' }) });
  * ```
  */
-export async function modelOptions(
-  model: LoadedModel,
-  { id, chatTemplate, samplingDefaults = SAMPLING_DEFAULTS }: LoadedModelOptions,
-): Promise<ModelOptions> {
+export async function modelOptions(model: LoadedModel, options: LoadedModelOptions): Promise<ModelOptions> {
+  const { id, chatTemplate, samplingDefaults = SAMPLING_DEFAULTS } = options;
+  const { toolCallParser, reasoningParser } = options;
   const { info } = model;
   const { bosToken, eosToken } = info;
   const vocabulary = new ModelVocabulary(info.architecture, {
@@ -73,6 +81,11 @@ export async function modelOptions(
     beginToken: bosToken ?? -1,
     endTokens: endTokensOf(info),
     tokenize: (text, addSpecial, parseSpecial) => model.tokenize(text, { addSpecial, parseSpecial }),
+    ...(info.longestToken !== undefined && { longestToken: info.longestToken }),
+    ...(model.tokenizeAsync !== undefined && {
+      tokenizeAsync: (text: string, addSpecial: boolean, parseSpecial: boolean) =>
+        model.tokenizeAsync!(text, { addSpecial, parseSpecial }),
+    }),
     piece: (token, showsSpecial) => model.piece(token, showsSpecial),
   });
   // Grammars take long to make, and clients ask for the same ones again and again.
@@ -95,6 +108,8 @@ export async function modelOptions(
     chatTemplate: await openChatTemplate(chatTemplate ?? info.chatTemplate, texts),
     sampling: SAMPLING_NAMES,
     samplingDefaults,
+    ...(toolCallParser !== undefined && { toolCallParser }),
+    ...(reasoningParser !== undefined && { reasoningParser }),
     ...(model.grammar !== undefined && { grammar }),
   };
 }

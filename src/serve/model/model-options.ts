@@ -2,8 +2,16 @@ import { badArg, isList, isObject } from '../../base/checks.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { SamplingParams } from '../../engine/executor/sampling-params.js';
 import type { Grammar } from '../../scheduler/request/grammar.js';
+import { AnswerForms } from '../answers/answer-forms.js';
+import {
+  REASONING_PARSERS,
+  reasoningParserOf,
+  TOOL_CALL_PARSERS,
+  toolCallParserOf,
+} from '../answers/parsers.js';
 import type { Chat, ChatTemplate } from '../api/chat.js';
-import { type ChatMessage, plainChatPrompt } from '../api/chat-message.js';
+import { type ChatMessage, plainChatText } from '../api/chat-message.js';
+import { Encoder } from '../api/encoder.js';
 import { type HeededSampling, SAMPLING_NAMES } from '../api/sampling.js';
 import type { ServedModel } from '../api/served-model.js';
 import type { TextFormat } from '../api/text-format.js';
@@ -33,7 +41,14 @@ export interface ModelOptions {
    * Makes the grammar that holds a text to a format (`response_format`, `grammar`), a new one for each choice. What it throws is the client's
    * answer. Default: none, and formats are refused.
    */
-  grammar?: (format: TextFormat) => Grammar;
+  grammar?: (format: TextFormat) => Grammar | Promise<Grammar>;
+  /**
+   * The form in which the model calls tools, by vLLM's names (`hermes`, `mistral`, …). `auto`: the one that its template has. `none`: calls stay
+   * text. Default `auto`.
+   */
+  toolCallParser?: string;
+  /** The form in which it thinks, by vLLM's names (`deepseek_r1`, `qwen3`, …), as `toolCallParser`. Default `auto`. */
+  reasoningParser?: string;
 }
 
 const MODEL_OPTIONS = knownNames<ModelOptions>(
@@ -46,6 +61,8 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
     sampling: true,
     samplingDefaults: true,
     grammar: true,
+    toolCallParser: true,
+    reasoningParser: true,
   },
   { name: 'did you mean id?', tokenizer: 'did you mean vocabulary?' },
 );
@@ -84,21 +101,45 @@ export function takeModel(model: unknown, maxModelLen: number): ServedModel {
       'an object of parameters that are in model.sampling',
     );
   if (grammar !== null && typeof grammar !== 'function') throw badArg('model.grammar', grammar, 'a function');
-  const promptOf = chatPrompt ?? plainChatPrompt;
+  const { toolCallParser = 'auto', reasoningParser = 'auto' } = model as unknown as ModelOptions;
+  const source = chatTemplate?.source ?? null;
+  const calls = parserNamed('toolCallParser', toolCallParser, TOOL_CALL_PARSERS, () =>
+    toolCallParserOf(source),
+  );
+  const thoughts = parserNamed('reasoningParser', reasoningParser, REASONING_PARSERS, () =>
+    reasoningParserOf(source),
+  );
+  const encoder = new Encoder(vocabulary, maxModelLen);
   return {
     id,
     vocabulary,
-    chatPrompt:
-      chatTemplate === undefined
-        ? ({ messages }: Chat) => promptOf(messages, vocabulary)
-        : (chat: Chat) => templatePrompt(chatTemplate, chat, vocabulary),
+    encoder,
+    chatPrompt: (chat: Chat) => {
+      if (chatTemplate !== undefined) return templatePrompt(chatTemplate, chat, encoder);
+      if (chatPrompt !== undefined) return chatPrompt(chat.messages, vocabulary);
+      return encoder.encode('messages', plainChatText(chat.messages));
+    },
     hasTemplate: chatTemplate !== undefined,
     sampling,
     samplingDefaults: { ...samplingDefaults },
     grammar,
+    answers: new AnswerForms(vocabulary, calls, thoughts),
     maxModelLen,
     created: Math.floor(Date.now() / 1000),
   };
+}
+
+/** The name of a form; null: none. @throws ERR_BLOCKSTEP_BAD_ARG */
+function parserNamed(
+  option: string,
+  name: unknown,
+  known: Readonly<Record<string, unknown>>,
+  ofTemplate: () => string | null,
+): string | null {
+  if (name === 'auto') return ofTemplate();
+  if (name === 'none') return null;
+  if (typeof name === 'string' && Object.hasOwn(known, name)) return name;
+  throw badArg(`model.${option}`, name, `"auto", "none", or one of ${Object.keys(known).join(', ')}`);
 }
 
 function isTemplate(value: unknown): boolean {

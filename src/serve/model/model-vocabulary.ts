@@ -10,6 +10,10 @@ export interface ModelTokenizer {
   readonly endTokens: readonly number[];
   /** @param addsSpecial whether the begin token is added @param knowsSpecial whether names of special tokens are those tokens */
   tokenize(text: string, addsSpecial: boolean, knowsSpecial: boolean): Int32Array;
+  /** The same, off the event loop. Absent: it is always done at once. */
+  tokenizeAsync?(text: string, addsSpecial: boolean, knowsSpecial: boolean): Promise<Int32Array>;
+  /** Bytes of the longest token, those of the names of special tokens included. Absent: it is not known. */
+  readonly longestToken?: number;
   /** The bytes of a token. @param showsSpecial whether a special token has its name, or nothing */
   piece(token: number, showsSpecial: boolean): Uint8Array;
 }
@@ -26,6 +30,8 @@ export class ModelVocabulary implements Vocabulary {
   readonly size: number;
   readonly endOfText: number;
   readonly endTokens: readonly number[];
+  declare readonly longestToken?: number;
+  declare readonly encodeAsync?: NonNullable<Vocabulary['encodeAsync']>;
   readonly #tokenizer: ModelTokenizer;
   /** The text of the begin token; empty: there is none. */
   readonly #beginText: string;
@@ -40,12 +46,15 @@ export class ModelVocabulary implements Vocabulary {
     // A number that no token has stands for an end that never comes.
     [this.endOfText = tokenizer.numTokens, ...this.endTokens] = tokenizer.endTokens;
     this.#tokenizer = tokenizer;
+    if (tokenizer.longestToken !== undefined) this.longestToken = tokenizer.longestToken;
+    if (tokenizer.tokenizeAsync !== undefined)
+      this.encodeAsync = (text, addsSpecial = true) =>
+        tokenizer.tokenizeAsync!(text, this.#addsBegin(text, addsSpecial), true);
     this.#beginText = tokenizer.beginToken < 0 ? '' : this.specialText(tokenizer.beginToken);
   }
 
   encode(text: string, addsSpecial = true): Int32Array {
-    const hasBegun = this.#beginText !== '' && text.startsWith(this.#beginText);
-    return this.#tokenizer.tokenize(text, addsSpecial && !hasBegun, true);
+    return this.#tokenizer.tokenize(text, this.#addsBegin(text, addsSpecial), true);
   }
 
   textOf(token: number): string | null {
@@ -66,6 +75,11 @@ export class ModelVocabulary implements Vocabulary {
   /** The name of a special token, as templates write it. */
   specialText(token: number): string {
     return this.#has(token) ? Buffer.from(this.#tokenizer.piece(token, true)).toString('utf8') : '';
+  }
+
+  #addsBegin(text: string, addsSpecial: boolean): boolean {
+    const hasBegun = this.#beginText !== '' && text.startsWith(this.#beginText);
+    return addsSpecial && !hasBegun;
   }
 
   #read(token: number): string | null {

@@ -1,17 +1,27 @@
 import { ApiError } from '../api/api-error.js';
 import type { Chat, ChatTemplate } from '../api/chat.js';
-import type { Vocabulary } from '../text/vocabulary.js';
+import type { Encoder } from '../api/encoder.js';
 
 const LONGEST_REASON = 500;
 
 /**
  * The prompt of a chat, by the model's own template.
- * @throws ApiError with what the template says of a chat that it cannot write
+ * @throws by rejection ApiError with what the template says of a chat that it cannot write
  */
-export function templatePrompt(template: ChatTemplate, chat: Chat, vocabulary: Vocabulary): Int32Array {
+export async function templatePrompt(
+  template: ChatTemplate,
+  chat: Chat,
+  encoder: Encoder,
+): Promise<Int32Array> {
+  // What templates leave out is said by assistants alone.
+  const bytes = chat.messages.reduce(
+    (sum, { role, content }) => sum + (role === 'assistant' ? 0 : Buffer.byteLength(content)),
+    0,
+  );
+  encoder.checkLength('messages', bytes);
   let text: string;
   try {
-    text = template.render(chat);
+    text = await template.render(chat);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new ApiError(400, `the chat template of this model refuses: ${reason.slice(0, LONGEST_REASON)}`, {
@@ -19,5 +29,5 @@ export function templatePrompt(template: ChatTemplate, chat: Chat, vocabulary: V
       code: 'chat_template',
     });
   }
-  return vocabulary.encode(text);
+  return encoder.encode('messages', text);
 }

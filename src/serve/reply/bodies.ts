@@ -1,6 +1,7 @@
 import type { Choice } from './choice.js';
 import type { Usage } from './generation.js';
 import type { LikelyToken, TextLogprob } from './likely-tokens.js';
+import type { AnswerParts } from './read-answer.js';
 
 /** What all bodies of a reply have. */
 export interface ReplyHead {
@@ -19,12 +20,12 @@ export interface Bodies {
   chunkStart(head: ReplyHead, index: number): string;
   /** What a chunk has behind its piece. */
   readonly chunkEnd: string;
-  /** A chunk of a choice that says how likely its tokens were. @param piece of its text */
-  likely(head: ReplyHead, choice: Choice, piece: string): string;
+  /** A chunk of a choice that says how likely its tokens were, or has more than text. @param piece of its text */
+  chunk(head: ReplyHead, choice: Choice, piece: string, parts: AnswerParts | null): string;
   /** The first chunk of a choice; empty if it has none. */
   first(head: ReplyHead, index: number): string;
   /** The last chunk of a choice. @param piece the rest of its text */
-  last(head: ReplyHead, choice: Choice, piece: string): string;
+  last(head: ReplyHead, choice: Choice, piece: string, parts: AnswerParts | null): string;
   /** The chunk that says how many tokens there were. */
   usage(head: ReplyHead, usage: Usage): string;
 }
@@ -80,7 +81,7 @@ export const COMPLETION_BODIES: Bodies = {
   }),
   chunkStart: (head, index) => startOf(textChunk(head, { index, text: HERE, ...GOES_ON })),
   chunkEnd: endOf(textChunk(NOBODY, { index: 0, text: HERE, ...GOES_ON })),
-  likely: (head, choice, piece) => {
+  chunk: (head, choice, piece) => {
     const logprobs = completionLogprobs(choice);
     return event(textChunk(head, { index: choice.index, text: piece, ...GOES_ON, logprobs }));
   },
@@ -102,23 +103,23 @@ export const CHAT_BODIES: Bodies = {
     model,
     choices: choices.map((choice) => ({
       index: choice.index,
-      message: { role: 'assistant', content: choice.takeText(), refusal: null },
+      message: messageOf(choice),
       ...endFields(choice, chatLogprobs(choice)),
     })),
     usage,
   }),
   chunkStart: (head, index) => startOf(chatChunk(head, { index, delta: { content: HERE }, ...GOES_ON })),
   chunkEnd: endOf(chatChunk(NOBODY, { index: 0, delta: { content: HERE }, ...GOES_ON })),
-  likely: (head, choice, piece) => {
-    const delta = { content: piece };
+  chunk: (head, choice, piece, parts) => {
+    const delta = deltaOf(piece, parts);
     const logprobs = chatLogprobs(choice);
     return event(chatChunk(head, { index: choice.index, delta, ...GOES_ON, logprobs }));
   },
   first: (head, index) => {
     return event(chatChunk(head, { index, delta: { role: 'assistant', content: '' }, ...GOES_ON }));
   },
-  last: (head, choice, piece) => {
-    const delta = piece === '' ? {} : { content: piece };
+  last: (head, choice, piece, parts) => {
+    const delta = deltaOf(piece, parts);
     const end = endFields(choice, chatLogprobs(choice));
     return event(chatChunk(head, { index: choice.index, delta, ...end }));
   },
@@ -126,9 +127,33 @@ export const CHAT_BODIES: Bodies = {
     event({ id, object: 'chat.completion.chunk', created, model, choices: [], usage }),
 };
 
+/** The message of an assistant. One that calls tools need not say anything. */
+function messageOf(choice: Choice): object {
+  const content = choice.takeText();
+  const { reasoning = '', calls = [] } = choice.takeParts() ?? {};
+  return {
+    role: 'assistant',
+    content: content === '' && calls.length > 0 ? null : content,
+    refusal: null,
+    ...(reasoning !== '' && { reasoning_content: reasoning }),
+    ...(calls.length > 0 && { tool_calls: calls }),
+  };
+}
+
+/** What a chunk adds to such a message. Calls come whole, each with its place among all of them. */
+function deltaOf(piece: string, parts: AnswerParts | null): object {
+  const { reasoning = '', calls = [], firstCall = 0 } = parts ?? {};
+  return {
+    ...(reasoning !== '' && { reasoning_content: reasoning }),
+    ...(piece !== '' && { content: piece }),
+    ...(calls.length > 0 && { tool_calls: calls.map((call, i) => ({ index: firstCall + i, ...call })) }),
+  };
+}
+
 /** How a choice ended, as bodies say it. */
-function endFields({ end }: Choice, logprobs: object | null): object {
-  return { logprobs, finish_reason: end?.finishReason ?? null, stop_reason: end?.stopReason ?? null };
+function endFields({ end, hasCalled }: Choice, logprobs: object | null): object {
+  const reason = end?.finishReason === 'stop' && hasCalled ? 'tool_calls' : end?.finishReason;
+  return { logprobs, finish_reason: reason ?? null, stop_reason: end?.stopReason ?? null };
 }
 
 /** How likely the tokens were that came since this was said last, as chats say it; null: nobody wants to know. */

@@ -2,10 +2,12 @@ import { BlockstepError } from '../../base/errors.js';
 import type { EngineOutputs, OutputEnd } from '../../engine/outputs/engine-outputs.js';
 import type { StopReason } from '../../engine/outputs/outputs.js';
 import type { RequestStream } from '../../engine/streams/request-stream.js';
+import type { AnswerReading } from '../answers/answer-forms.js';
 import { Detokenizer } from '../text/detokenizer.js';
 import { StopStrings } from '../text/stop-strings.js';
 import type { Vocabulary } from '../text/vocabulary.js';
 import { type LikelyToken, LikelyTokens, type PromptScores } from './likely-tokens.js';
+import { type AnswerParts, ReadAnswer } from './read-answer.js';
 
 /** How a choice is made of the tokens of its request. */
 export interface ChoiceOptions {
@@ -23,6 +25,10 @@ export interface ChoiceOptions {
   readonly onTokens: ((sinceMs: number) => void) | null;
   /** Most likely tokens that are told of with each token; null: none, and neither the token's own probability. */
   readonly logprobs: number | null;
+  /** How the answer is taken apart; null: it is text. */
+  readonly answer: AnswerReading | null;
+  /** Whether it may have several calls of tools. */
+  readonly isParallel: boolean;
 }
 
 /** How a choice ended. */
@@ -47,6 +53,8 @@ export class Choice {
   /** Tokens in which stop strings are not looked for. */
   readonly #minTokens: number;
   readonly #likely: LikelyTokens | null;
+  /** Takes the text apart; null: all of it is in `#text`. */
+  readonly #answer: ReadAnswer | null;
   readonly #isEcho: boolean;
   /** What is to come of the echo when the prompt was computed, and it is known how likely its tokens are. */
   #scored: (NonNullable<ChoiceOptions['scored']> & { readonly text: string }) | null;
@@ -68,7 +76,9 @@ export class Choice {
   ) {
     this.index = index;
     this.stream = stream;
-    this.#detokenizer = new Detokenizer(options.vocabulary);
+    const { answer } = options;
+    this.#answer = answer === null ? null : new ReadAnswer(answer, options.isParallel);
+    this.#detokenizer = new Detokenizer(answer?.vocabulary ?? options.vocabulary);
     this.#stops = options.stop.length > 0 ? new StopStrings(options.stop, options.keepsStop) : null;
     this.#keepsStop = options.keepsStop;
     this.#minTokens = options.minTokens;
@@ -101,8 +111,19 @@ export class Choice {
     return this.#numTokens;
   }
 
+  /** Thoughts and calls that came since the last call; null: there are none. To be called after `takeText`. */
+  takeParts(): AnswerParts | null {
+    return this.#answer?.takeParts() ?? null;
+  }
+
+  /** Whether the model has called tools. */
+  get hasCalled(): boolean {
+    return this.#answer?.hasCalled ?? false;
+  }
+
   /** The text that came since the last call. */
   takeText(): string {
+    if (this.#answer !== null) return this.#answer.takeContent();
     const text = this.#text;
     this.#text = '';
     return text;
@@ -178,15 +199,21 @@ export class Choice {
   /** Takes text that token number `position` brought. @returns false if a stop string has ended the choice */
   #pass(piece: string, position: number): boolean {
     if (this.#stops === null || position <= this.#minTokens) {
-      this.#text += piece;
+      this.#add(piece);
       return true;
     }
     const { text, stop } = this.#stops.push(piece);
-    this.#text += text;
+    this.#add(text);
     if (stop === null) return true;
+    this.#answer?.end();
     this.#end = { finishReason: 'stop', stopReason: stop };
     this.stream.stop(stop);
     return false;
+  }
+
+  #add(text: string): void {
+    if (this.#answer === null) this.#text += text;
+    else this.#answer.push(text);
   }
 
   #setFailure(error: unknown): void {
@@ -200,8 +227,9 @@ export class Choice {
       return;
     }
     const rest = this.#detokenizer.end();
-    if (this.#stops === null) this.#text += rest;
-    else this.#text += this.#stops.push(rest).text + this.#stops.end();
+    if (this.#stops === null) this.#add(rest);
+    else this.#add(this.#stops.push(rest).text + this.#stops.end());
+    this.#answer?.end();
     this.#end = { finishReason, stopReason };
   }
 }

@@ -1,6 +1,7 @@
 import type { Engine } from '../../engine/engine.js';
 import type { RequestResult } from '../../engine/outputs/outputs.js';
 import type { RequestStream } from '../../engine/streams/request-stream.js';
+import type { Grammar } from '../../scheduler/request/grammar.js';
 import type { GenerationRequest } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
 import { Choice } from './choice.js';
@@ -46,6 +47,7 @@ export class Generation {
   /**
    * Submits all choices.
    * @param all gives the choices what the engine brings
+   * @param grammars of the choices, one for each; null: nothing holds them to a format
    * @throws what `Engine.submit` throws; then none is submitted
    */
   constructor(
@@ -53,17 +55,26 @@ export class Generation {
     model: ServedModel,
     request: GenerationRequest,
     id: string,
-    { reader, watch }: { readonly reader: GenerationReader; readonly watch: GenerationWatch | null },
+    {
+      reader,
+      watch,
+      grammars,
+    }: {
+      readonly reader: GenerationReader;
+      readonly watch: GenerationWatch | null;
+      readonly grammars: readonly Grammar[] | null;
+    },
   ) {
     this.#request = request;
     this.id = id;
     all.read();
     const { vocabulary } = model;
     const { stop, keepsStop, minTokens, echoes, n, sampling, maxTokens, prompts } = request;
+    const { answer, isParallel } = request;
     const scores = request.scoresPrompts
       ? Array.from({ length: prompts.length * n }, () => new PromptScores(sampling.logprobs ?? 0))
       : null;
-    this.#streams = submitAll(all.engine, model, request, { id, scores });
+    this.#streams = submitAll(all.engine, model, request, { id, scores, grammars });
     const changed = (choice: Choice): void => reader.changed(choice);
     const onTokens = watch === null ? null : (ms: number): void => watch.generated(ms);
     this.choices = this.#streams.map((stream, index) => {
@@ -72,7 +83,19 @@ export class Generation {
       const { logprobs = null } = sampling;
       const scored = scores === null ? null : { tokens: prompts[prompt], scores: scores[index] };
       const isEcho = maxTokens === 0;
-      const options = { vocabulary, stop, keepsStop, minTokens, echo, scored, isEcho, onTokens, logprobs };
+      const options = {
+        vocabulary,
+        stop,
+        keepsStop,
+        minTokens,
+        echo,
+        scored,
+        isEcho,
+        onTokens,
+        logprobs,
+        answer,
+        isParallel,
+      };
       return new Choice(index, stream, options, changed);
     });
     for (const choice of this.choices) all.add(choice);
@@ -136,13 +159,22 @@ export class Generation {
   }
 }
 
+/** What the requests of a generation have beside what its client wants. */
+interface Submission {
+  readonly id: string;
+  /** Where the log-probabilities of the prompt go, for each choice; null: nobody wants them. */
+  readonly scores: readonly PromptScores[] | null;
+  /** The grammar of each choice; null: they have none. */
+  readonly grammars: readonly Grammar[] | null;
+}
+
 function submitAll(
   engine: Engine,
-  { vocabulary, grammar }: ServedModel,
+  { vocabulary }: ServedModel,
   request: GenerationRequest,
-  { id, scores }: { readonly id: string; readonly scores: readonly PromptScores[] | null },
+  { id, scores, grammars }: Submission,
 ): RequestStream[] {
-  const { prompts, n, maxTokens, minTokens, ignoreEos, priority, cacheSalt, sampling, format } = request;
+  const { prompts, n, maxTokens, minTokens, ignoreEos, priority, cacheSalt, sampling } = request;
   const { endOfText, endTokens = [] } = vocabulary;
   // All of them end an answer, and the scheduler knows one that `ignore_eos` turns off.
   const stopTokenIds = ignoreEos ? request.stopTokenIds : [...request.stopTokenIds, ...endTokens];
@@ -164,7 +196,7 @@ function submitAll(
           ignoreEos,
           stopTokenIds,
           params: scores === null ? params : { ...params, prompt_logprobs: scores[number] },
-          ...(format !== null && grammar !== null && { grammar: grammar(format) }),
+          ...(grammars !== null && { grammar: grammars[number] }),
           ...(priority !== undefined && { priority }),
           ...(salt !== undefined && { cacheSalt: salt }),
         });

@@ -81,11 +81,12 @@ export class StreamedReply implements GenerationReader {
     if (events.isBlocked || this.#sent[index] || choice.failure !== null) return;
     const piece = choice.takeText();
     this.#sentTokens[index] = choice.numTokens;
+    const parts = choice.takeParts();
     if (choice.end !== null) {
       this.#sent[index] = true;
-      events.write(this.#bodies.last(this.#head, choice, piece));
-    } else if (piece !== '' && choice.hasLikely) {
-      events.write(this.#bodies.likely(this.#head, choice, piece));
+      events.write(this.#bodies.last(this.#head, choice, piece, parts));
+    } else if (parts !== null || (piece !== '' && choice.hasLikely)) {
+      events.write(this.#bodies.chunk(this.#head, choice, piece, parts));
     } else if (piece !== '') {
       const isPlain = PLAIN.test(piece);
       const inside = isPlain ? piece : JSON.stringify(piece).slice(1, -1);

@@ -4,17 +4,18 @@ import { ApiError } from '../api/api-error.js';
 import { readChat } from '../api/chat-request.js';
 import { readCompletion } from '../api/completion-request.js';
 import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
-import { readResponse } from '../api/responses-request.js';
 import { IGNORED_HEADER, ignoredSampling } from '../api/sampling.js';
 import type { ServedModel } from '../api/served-model.js';
+import { makeGrammars } from '../api/text-format.js';
 import type { RequestLog } from '../log/request-log.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
 import type { Choices } from '../reply/choices.js';
 import { Generation, type GenerationReader, type GenerationWatch } from '../reply/generation.js';
-import { ResponseBodies } from '../reply/response-bodies.js';
 import { StreamedReply } from '../reply/streamed-reply.js';
-import { StreamedResponse } from '../reply/streamed-response.js';
 import { WholeReply } from '../reply/whole-reply.js';
+import { ResponseBodies } from '../responses/response-bodies.js';
+import { readResponse } from '../responses/response-request.js';
+import { StreamedResponse } from '../responses/streamed-response.js';
 import type { LiveRequests } from './live-requests.js';
 import type { ServeSettings } from './options.js';
 
@@ -25,7 +26,7 @@ interface Way {
   readonly bodies: Pick<Bodies, 'whole'>;
   /** Makes a reply that is streamed. @param interval tokens of a chunk */
   streamed(head: ReplyHead, wanted: GenerationRequest, interval: number): Streamed;
-  read(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest;
+  read(body: unknown, model: ServedModel, bounds: RequestBounds): Promise<GenerationRequest>;
 }
 
 /** A reply that is sent while its text is generated. */
@@ -44,7 +45,11 @@ const CHATS: Way = { prefix: 'chatcmpl-', ...inChunks(CHAT_BODIES), read: readCh
 const RESPONSES: Way = {
   prefix: 'resp_',
   bodies: {
-    whole: (head, [choice], usage) => new ResponseBodies(head).whole(choice.takeText(), choice, usage),
+    whole: (head, [choice], usage) => {
+      const bodies = new ResponseBodies(head);
+      bodies.take(choice);
+      return bodies.whole(choice, usage);
+    },
   },
   streamed: (head, _wanted, interval) => new StreamedResponse(new ResponseBodies(head), interval),
   read: readResponse,
@@ -76,14 +81,19 @@ async function generate(
 ): Promise<unknown> {
   const { model, watch, live, choices, log } = settings;
   checkModel(body, model);
-  const wanted = way.read(body, model, settings);
+  const wanted = await way.read(body, model, settings);
   const ignored = ignoredSampling(wanted.sampling, model.sampling);
   if (ignored.length > 0) reply.header(IGNORED_HEADER, ignored.join(', '));
+  const { format } = wanted;
+  const grammars =
+    format === null || model.grammar === null
+      ? null
+      : await makeGrammars(format, model.grammar, wanted.prompts.length * wanted.n);
   const id = way.prefix + randomUUID().replaceAll('-', '');
   const head: ReplyHead = { id, created: Math.floor(Date.now() / 1000), model: model.id };
   if (wanted.isStreamed) {
     const streamed = way.streamed(head, wanted, settings.streamInterval);
-    const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch });
+    const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch, grammars });
     live.add(generation, reply.raw);
     log.generates(reply.raw, generation);
     // From here on the response is the stream's.
@@ -92,7 +102,7 @@ async function generate(
     return reply;
   }
   const whole = new WholeReply(head, way.bodies);
-  const generation = new Generation(choices, model, wanted, id, { reader: whole, watch });
+  const generation = new Generation(choices, model, wanted, id, { reader: whole, watch, grammars });
   live.add(generation, reply.raw);
   log.generates(reply.raw, generation);
   const answer = await whole.body(generation, reply.raw);

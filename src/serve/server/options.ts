@@ -13,6 +13,12 @@ export interface ServeOptions {
   model: ModelOptions;
   /** Keys of which a client must show one, as `Authorization: Bearer KEY`, except for `/health` and `/ping`. Default: none. */
   apiKeys?: readonly string[];
+  /**
+   * Names by which clients ask for the server, without a port. Without keys it answers to these alone, beside addresses, `localhost` and the
+   * name of this machine: the page of a stranger may have its own name lead here. Pages of these sites may send requests, with a key or
+   * without. Default: none.
+   */
+  allowedHosts?: readonly string[];
   /** Most bytes of a body. Default 8 MiB. */
   maxBodyBytes?: number;
   /** Most choices of a request: `n` times its prompts. Default 128. */
@@ -42,6 +48,7 @@ const OPTIONS = knownNames<ServeOptions>('the options of a server', {
   engine: true,
   model: true,
   apiKeys: true,
+  allowedHosts: true,
   maxBodyBytes: true,
   maxChoices: true,
   control: true,
@@ -53,6 +60,7 @@ const OPTIONS = knownNames<ServeOptions>('the options of a server', {
   endsEngine: true,
   wedgedMs: true,
 });
+const HOST_NAME = /^[\w-]+(\.[\w-]+)*$/;
 const MAX_MS = 2 ** 31 - 1;
 
 /** The options of a server, checked. */
@@ -60,6 +68,8 @@ export interface ServeSettings extends RequestBounds {
   readonly engine: Engine;
   readonly model: ServedModel;
   readonly apiKeys: readonly string[];
+  /** In lower case. */
+  readonly allowedHosts: readonly string[];
   readonly maxBodyBytes: number;
   readonly control: boolean;
   readonly metrics: boolean;
@@ -79,6 +89,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     engine,
     model,
     apiKeys = [],
+    allowedHosts = [],
     maxBodyBytes = 2 ** 23,
     maxChoices = 128,
   } = options as unknown as ServeOptions;
@@ -95,10 +106,13 @@ export function takeServeOptions(options: unknown): ServeSettings {
   if (!(engine instanceof Engine)) throw badArg('engine', engine, 'an Engine');
   if (!isList(apiKeys, (key) => typeof key === 'string' && key !== ''))
     throw badArg('apiKeys', apiKeys, 'a list of strings that are not empty');
+  if (!isList(allowedHosts, (name) => typeof name === 'string' && HOST_NAME.test(name)))
+    throw badArg('allowedHosts', allowedHosts, 'a list of names as "llm.example.com", without a port');
   return {
     engine,
     model: takeModel(model, engine.scheduler.config.maxModelLen),
     apiKeys: [...apiKeys] as string[],
+    allowedHosts: allowedHosts.map((name) => name.toLowerCase()),
     maxBodyBytes: checkInteger('maxBodyBytes', maxBodyBytes, 1, 2 ** 30),
     maxChoices: checkInteger('maxChoices', maxChoices, 1, 2 ** 16),
     control: checkBoolean('control', control),

@@ -58,9 +58,9 @@ export const blockstepServer: ServerPlugin = (app, options, done) => {
 };
 
 function addServer(app: FastifyInstance, settings: ServeSettings): void {
-  const { engine, model, control, apiKeys, maxBodyBytes, wedgedMs } = settings;
+  const { engine, model, control, apiKeys, allowedHosts, maxBodyBytes, wedgedMs } = settings;
   const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
-  const guard = new Guard(apiKeys);
+  const guard = new Guard(apiKeys, allowedHosts);
   app.addHook('onRoute', (route) => {
     route.bodyLimit ??= maxBodyBytes;
   });
@@ -93,7 +93,12 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
   const metrics = settings.metrics ? addMetrics(app, settings) : null;
   const choices = new Choices(engine);
   const streaming = new Set<ServerResponse>();
+  const isEnding = endWith(app, () => end(settings, streaming));
   app.register((inner, _options, done) => {
+    inner.addHook('onRequest', (_request, reply, next) => {
+      if (isEnding()) refuseLate(reply);
+      next();
+    });
     load.watch(inner);
     inner.addHook('onRequest', (_request, { raw }, next) => {
       streaming.add(raw);
@@ -103,7 +108,6 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
     addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live, choices, log });
     done();
   });
-  app.addHook('preClose', () => end(settings, streaming));
   if (!engine.isRunning) startEngine(app, settings);
 }
 
@@ -129,6 +133,33 @@ function answerError(error: unknown, reply: FastifyReply): FastifyReply {
   if (answer.retryAfterSeconds !== null) reply.header('retry-after', answer.retryAfterSeconds);
   if (answer.status === 401) reply.header('www-authenticate', 'Bearer');
   return reply.code(answer.status).send(answer.body);
+}
+
+/**
+ * Has the end of the server wait for what is under way, however long that takes. Fastify gives its own hooks for that (`preClose`) ten seconds
+ * (`pluginTimeout`), and cuts connections then. It sets no limit to what is added to its line of ends, and begins with what was added last:
+ * behind `onReady` that is in front of the end of all connections.
+ * @returns whether the end has begun
+ */
+function endWith(app: FastifyInstance, end: () => Promise<void>): () => boolean {
+  let ending: Promise<void> | null = null;
+  const begin = (): Promise<void> => {
+    ending ??= end();
+    return ending;
+  };
+  app.addHook('onReady', (done) => {
+    (app as unknown as { onClose(end: () => Promise<void>): void }).onClose(begin);
+    done();
+  });
+  // Where the server never was ready.
+  app.addHook('onClose', begin);
+  return () => ending !== null;
+}
+
+/** Refuses a request that comes while the server ends. */
+function refuseLate(reply: FastifyReply): void {
+  reply.header('connection', 'close');
+  throw new ApiError(503, 'the server is ending, and takes no new requests', { code: 'shutdown' });
 }
 
 /** Ends the engine, and waits until the clients have had what is left for them. Called before connections are closed. */

@@ -4,7 +4,7 @@ import { knownNames } from '../../base/known-names.js';
 import { badField } from '../api/api-error.js';
 import { readChatFields } from '../api/chat.js';
 import { checkTokens, Fields } from '../api/fields.js';
-import { encodeText } from '../api/generation-request.js';
+import { TOOL_NAMES } from '../api/tools.js';
 import { decode } from '../text/detokenizer.js';
 import type { ServeSettings } from './options.js';
 
@@ -12,7 +12,7 @@ const TOKENIZE = knownNames<Record<string, unknown>>('the body', {
   model: true,
   prompt: true,
   messages: true,
-  tools: true,
+  ...TOOL_NAMES,
   chat_template_kwargs: true,
   add_special_tokens: true,
   add_generation_prompt: true,
@@ -23,9 +23,9 @@ const MOST_TOKENS = 2 ** 24;
 
 /** The routes that turn text into tokens and back. */
 export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): void {
-  const { vocabulary, maxModelLen, chatPrompt, hasTemplate } = model;
+  const { vocabulary, encoder, maxModelLen, chatPrompt, hasTemplate } = model;
 
-  app.post('/tokenize', ({ body }) => {
+  app.post('/tokenize', async ({ body }) => {
     const fields = new Fields(body, TOKENIZE);
     const addsSpecial = fields.boolean('add_special_tokens') ?? true;
     const beginsAnswer = fields.boolean('add_generation_prompt') ?? true;
@@ -37,9 +37,9 @@ export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): v
         show(fields.get('prompt')),
         'a text where there are no messages, and absent otherwise',
       );
-    const tokens = isChat
-      ? chatPrompt({ ...readChatFields(fields, hasTemplate), beginsAnswer })
-      : encodeText('prompt', fields.get('prompt'), model, addsSpecial);
+    const tokens = await (isChat
+      ? chatPrompt({ ...readChatFields(fields, hasTemplate).chat, beginsAnswer })
+      : encoder.encode('prompt', fields.get('prompt'), addsSpecial));
     const texts = withTexts ? Array.from(tokens, (token) => decode(vocabulary, Int32Array.of(token))) : null;
     return { count: tokens.length, max_model_len: maxModelLen, tokens: [...tokens], token_strs: texts };
   });

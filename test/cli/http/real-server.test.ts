@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it, onTestFinished } from 'vitest';
+import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import type { HttpReport } from '../../../src/cli/replay/http/report/http-report.js';
 import type { Report } from '../../../src/cli/replay/report/report.js';
-import { scriptArguments } from '../../../src/connectors/base/script-file.js';
 import { isQuick } from '../../support/share.js';
 import { useTempFiles } from '../../support/temp-file.js';
 import { pause, until } from '../../support/waiting.js';

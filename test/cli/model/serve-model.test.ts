@@ -66,6 +66,35 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     expect(error.code).toBe('unsupported_route');
   });
 
+  it('has tools called that must be called, by a grammar of their schemas', async () => {
+    const { said, url } = plain;
+    expect(said.stdout).toMatch(/^Calls of tools are read as json, thoughts as none \(--tool-call-parser, /m);
+    const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
+    const parameters = {
+      type: 'object',
+      properties: { a: { type: 'boolean' }, b: { $ref: '#/$defs/unit' } },
+      required: ['a', 'b'],
+      additionalProperties: false,
+      $defs: { unit: { enum: ['x', 'y'] } },
+    };
+    const tools = [
+      { type: 'function' as const, function: { name: 'set', parameters } },
+      { type: 'function' as const, function: { name: 'now' } },
+    ];
+    const asked = { model: 'my-model', messages: [USER], tools, max_tokens: 200, parallel_tool_calls: false };
+    const only = { type: 'function' as const, function: { name: 'set' } };
+    for (const tool_choice of ['required' as const, only]) {
+      const { choices } = await openai.chat.completions.create({ ...asked, tool_choice, n: 3, seed: 1 });
+      for (const { message, finish_reason } of choices) {
+        expect([finish_reason, message.tool_calls?.length]).toEqual(['tool_calls', 1]);
+        const [call] = message.tool_calls as { function: { name: string; arguments: string } }[];
+        const args = JSON.parse(call.function.arguments) as { a: unknown; b: unknown };
+        if (call.function.name === 'now') expect(args).toEqual({});
+        else expect([typeof args.a, ['x', 'y'].includes(args.b as string)]).toEqual(['boolean', true]);
+      }
+    }
+  });
+
   it.skipIf(isQuick).each<[string, RandomModel, string]>([
     ['a sliding window', { architecture: 'gemma3', window: 32 }, 'on'],
     ['states', { architecture: 'mamba' }, 'off'],

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { onTestFinished } from 'vitest';
-import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import { answerOf } from '../../serve/support/served.js';
 import { llamaForTests } from '../../support/llama/library.js';
 import { until } from '../../support/waiting.js';

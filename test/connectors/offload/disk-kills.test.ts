@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { afterEach, expect, it } from 'vitest';
-import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import { share } from '../../support/share.js';
 import { temporaryFolder } from '../../support/temp-file.js';
 import { disk, PROMPTS, serveOver } from './disk-prompts.js';

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import { EmbeddedStore } from '../../../src/connectors/store/embedded/embedded-store.js';
 import { ProcessStore } from '../../../src/connectors/store/embedded/process-store.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import { temporaryFolder } from '../../support/temp-file.js';
 
 const OPENER = scriptArguments(import.meta.url, 'support/opener');

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import { StoreThread } from '../../../src/connectors/store/client/store-thread.js';
 import { ProcessStore } from '../../../src/connectors/store/embedded/process-store.js';
 import { SeenWindows, SentWindows } from '../../../src/connectors/store/embedded/windows.js';

@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { scriptArguments } from '../../../src/connectors/base/script-file.js';
+import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import { PATIENCE_MS } from '../../support/waiting.js';
 import type { ChildReport, ChildSetup, Command, Reply } from './protocol.js';
 

@@ -49,13 +49,13 @@ describe('a chat template', () => {
   });
 
   it('is given no tools where there are none', async () => {
-    expect(await render('{{ tools is none }}{{ tools is defined }}', chat([]))).toBe('truetrue');
+    expect(await render('{{ tools is none }}{{ tools is defined }}', chat([]))).toBe('TrueTrue');
   });
 
   it('is given the arguments of the client, which replace nothing of the chat', async () => {
     const source = '{{ enable_thinking }} {{ messages | length }} {{ bos_token }} {{ eos_token }}';
     const templateArguments = { enable_thinking: false, messages: 'mine', bos_token: 'mine' };
-    expect(await render(source, chat([say('user', 'a')], { templateArguments }))).toBe('false 1 <s> </s>');
+    expect(await render(source, chat([say('user', 'a')], { templateArguments }))).toBe('False 1 <s> </s>');
   });
 
   it.each([
@@ -119,9 +119,11 @@ describe('a chat template', () => {
     ],
   ])('refuses a chat of which it would leave something out: %s', async (what, source, asked) => {
     const template = await openChatTemplate(source);
-    expect(() => template.render(asked)).toThrow(`it leaves out ${what}, of which the model would not know`);
+    await expect(template.render(asked)).rejects.toThrow(
+      `it leaves out ${what}, of which the model would not know`,
+    );
     // Another template writes all of it.
-    expect((await openChatTemplate('{{ tools }}{{ messages }}')).render(asked)).toContain('content');
+    expect(await (await openChatTemplate('{{ tools }}{{ messages }}')).render(asked)).toContain('content');
   });
 
   it('may leave out what an assistant thought, and refuse calls that it does not know', async () => {
@@ -145,7 +147,7 @@ describe('a chat template', () => {
 
   it('says why it cannot write a chat', async () => {
     const template = await openChatTemplate("{{ raise_exception('only users may speak') }}");
-    expect(() => template.render(chat([say('user', 'a')]))).toThrow('only users may speak');
+    await expect(template.render(chat([say('user', 'a')]))).rejects.toThrow('only users may speak');
   });
 
   it.each([
@@ -154,6 +156,6 @@ describe('a chat template', () => {
     ['{{ messages | nonsense }}', /nonsense/],
   ])('refuses every chat where it cannot be used: %j', async (source, says) => {
     const template = await openChatTemplate(source);
-    expect(() => template.render(chat([say('user', 'a')]))).toThrow(says);
+    await expect(template.render(chat([say('user', 'a')]))).rejects.toThrow(says);
   });
 });

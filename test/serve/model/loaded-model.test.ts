@@ -24,7 +24,7 @@ describe('the options of a server for a model that brings its tokenizer', () => 
     expect([id, vocabulary!.name, vocabulary!.size]).toEqual(['m', 'bytes', 259]);
     expect([vocabulary!.endOfText, vocabulary!.endTokens]).toEqual([258, [257]]);
     expect([...vocabulary!.encode('a<|end|>')]).toEqual([256, 97, 258]);
-    expect(chatTemplate!.render(CHAT)).toBe('<s><|end|>');
+    expect(await chatTemplate!.render(CHAT)).toBe('<s><|end|>');
     expect([sampling, samplingDefaults]).toEqual([
       expect.arrayContaining(['seed', 'logprobs']),
       SAMPLING_DEFAULTS,
@@ -35,14 +35,14 @@ describe('the options of a server for a model that brings its tokenizer', () => 
   it('may have another template and other defaults', async () => {
     const given = { id: 'm', chatTemplate: 'mine', samplingDefaults: { temperature: 0 } };
     const { chatTemplate, samplingDefaults } = await modelOptions(BARE, given);
-    expect([chatTemplate!.render(CHAT), samplingDefaults]).toEqual(['mine', { temperature: 0 }]);
+    expect([await chatTemplate!.render(CHAT), samplingDefaults]).toEqual(['mine', { temperature: 0 }]);
   });
 
   it('do with a model that has neither begin nor end', async () => {
     const info = { ...INFO, bosToken: null, eosToken: null, endTokens: [], chatTemplate: null };
     const { vocabulary, chatTemplate } = await modelOptions({ ...BARE, info }, { id: 'm' });
     expect([vocabulary!.endOfText, vocabulary!.endTokens]).toEqual([259, []]);
-    expect(() => chatTemplate!.render(CHAT)).toThrow('it has none');
+    await expect(chatTemplate!.render(CHAT)).rejects.toThrow('it has none');
   });
 
   it('make grammars in the forms of the model', async () => {

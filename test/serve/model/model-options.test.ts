@@ -28,6 +28,11 @@ describe('what is said of a model', () => {
     [{ id: '' }, /^model\.id must be a name of 1 to 200 characters/],
     [{ chatPrompt: 'x' }, /^model\.chatPrompt must be a function/],
     [{ grammar: 'x' }, /^model\.grammar must be a function/],
+    [{ toolCallParser: 'x' }, /^model\.toolCallParser must be "auto", "none", or one of hermes, .*got "x"$/],
+    [
+      { reasoningParser: 5 },
+      /^model\.reasoningParser must be "auto", "none", or one of deepseek_r1, .*got 5$/,
+    ],
     [{ sampling: ['heat'] }, /^model\.sampling must be .*logit_bias, logprobs/],
     [
       { samplingDefaults: { temperature: 1 } },

@@ -13,7 +13,7 @@ const NAMES = new Map([
 
 /** A tokenizer of one token for each byte, and three special ones. */
 export class ByteTokenizer implements ModelTokenizer {
-  readonly numTokens = 259;
+  readonly numTokens: number = 259;
   readonly beginToken: number;
   readonly endTokens = [END, TURN_END];
 

@@ -86,6 +86,35 @@ describe('a chat with a model that has a template', () => {
     expect(ofResponse).toBe(ofChat);
   });
 
+  it.each<[unknown]>([[undefined], [null], [''], [' '], ['null'], ['{}'], [{}]])(
+    'may have calls without arguments: %j',
+    async (given) => {
+      const { promptOf } = await served();
+      const call = { ...CALL, function: { name: 'add', arguments: given } };
+      const messages = [USER, { role: 'assistant', content: null, tool_calls: [call] }];
+      expect(await promptOf({ messages })).toContain('<call>{"name": "add", "arguments": {}}</call>');
+    },
+  );
+
+  it('may have functions as the API of old has them', async () => {
+    const { promptOf } = await served();
+    const answer = { role: 'function', name: 'add', content: '3' };
+    const called = { role: 'assistant', content: null, function_call: CALL.function };
+    const text = await promptOf({ messages: [USER, called, answer] });
+    expect(text).toContain('<call>{"name": "add", "arguments": {"a": 1}}</call>');
+    expect(text).toContain('<|im_start|>tool\n3<|im_end|>');
+  });
+
+  it.each(['reasoning_content', 'reasoning'])('may have what an assistant thought: %s', async (name) => {
+    const { promptOf } = await served(
+      '{% for m in messages %}[{{ m.reasoning_content }}|{{ m.reasoning }}|{{ m.content }}]{% endfor %}',
+    );
+    const messages = [USER, { role: 'assistant', content: 'yes', [name]: 'hm' }, USER];
+    expect(await promptOf({ messages })).toContain('[hm|hm|yes]');
+    const silent = [USER, { role: 'assistant', [name]: 'hm' }, USER];
+    expect(await promptOf({ messages: silent })).toContain('[hm|hm|]');
+  });
+
   it('takes tools that it may not call for none', async () => {
     const { post } = await served();
     const say = async (body: object) => {
@@ -125,7 +154,27 @@ describe('a chat with a model that has a template', () => {
       'messages[0].tool_calls[0].function.arguments',
     ],
     ['an assistant who says nothing', { messages: [{ role: 'assistant' }] }, 'messages[0].content'],
-    ['a function of old', { messages: [{ role: 'function', content: '' }] }, 'messages[0].role'],
+    [
+      'a function that users call',
+      { messages: [{ ...USER, function_call: CALL.function }] },
+      'messages[0].function_call',
+    ],
+    [
+      'a tool that is none of the tools',
+      { messages: [USER], tools: [TOOL], tool_choice: { type: 'function', function: { name: 'sub' } } },
+      'tool_choice.function.name',
+    ],
+    [
+      'a tool that must be called, without tools',
+      { messages: [USER], tool_choice: 'required' },
+      'tool_choice',
+    ],
+    ['a choice that is none', { messages: [USER], tools: [TOOL], tool_choice: 'any' }, 'tool_choice'],
+    [
+      'parameters that are no schema',
+      { messages: [USER], tools: [{ type: 'function', function: { name: 'add', parameters: [] } }] },
+      'tools[0].function.parameters',
+    ],
   ])('is refused with %s', async (_, body, param) => {
     const { post } = await served();
     const response = await post('/v1/chat/completions', body);

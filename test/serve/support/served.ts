@@ -12,19 +12,19 @@ export interface Served {
   serve?: Partial<ServeOptions>;
   /** Milliseconds that a step takes; default: none. */
   latencyMs?: number;
+  /** Options of Fastify itself. */
+  app?: FastifyServerOptions;
   /** Routes and hooks of the test itself. */
   add?: (app: FastifyInstance) => void;
-  /** Options of Fastify, such as its log. */
-  app?: FastifyServerOptions;
 }
 
 /** A server over a reference executor, which listens on a free port until the test ends. */
 export async function serve({
   engine: engineOptions,
   serve: serveOptions,
+  app: appOptions,
   latencyMs,
   add,
-  app: appOptions,
 }: Served = {}) {
   const sizes = {
     numBlocks: 2049,

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type CompiledScripts, isFresh, LIST } from '../../../src/connectors/base/compiled-scripts.js';
+import { type CompiledScripts, isFresh, LIST } from '../../../src/base/scripts/compiled-scripts.js';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const FOLDERS = join(ROOT, 'build', 'compiled');

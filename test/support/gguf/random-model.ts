@@ -13,6 +13,8 @@ export interface RandomModel {
   readonly weights?: WeightType;
   /** Default `gpt2`. */
   readonly vocabulary?: VocabularyKind;
+  /** How `gpt2` cuts a text into words, by llama.cpp's name (`tokenizer.ggml.pre`). Default `default`. */
+  readonly preTokenizer?: string;
   /** Tokens of the vocabulary. Default 384. */
   readonly numTokens?: number;
   /** Default 1. */
@@ -55,6 +57,7 @@ export function writeRandomModel(path: string, model: RandomModel = {}): void {
     architecture: 'llama',
     weights: 'F32',
     vocabulary: 'gpt2',
+    preTokenizer: 'default',
     numTokens: 384,
     seed: 1,
     width,
@@ -94,7 +97,7 @@ function randomModelFile(model: Model): GgufFile {
   file.u32(key('vocab_size'), numTokens);
   file.f32(key('attention.layer_norm_rms_epsilon'), 1e-5);
   LAYERS[architecture].head(file, model, key);
-  writeVocabulary(file, vocabulary, numTokens);
+  writeVocabulary(file, vocabulary, numTokens, model.preTokenizer);
   if (chatTemplate !== null) file.text('tokenizer.chat_template', chatTemplate);
   const random = new RandomWeights(model.seed);
   const put: Put = {

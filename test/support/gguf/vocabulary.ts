@@ -29,11 +29,16 @@ export const SPECIAL_TOKENS: Readonly<Record<VocabularyKind, SpecialTokens>> = {
 export const LEAST_TOKENS = 320;
 
 /** Writes the vocabulary. Every text has tokens, and every token a text or bytes. */
-export function writeVocabulary(file: GgufFile, kind: VocabularyKind, size: number): void {
+export function writeVocabulary(
+  file: GgufFile,
+  kind: VocabularyKind,
+  size: number,
+  preTokenizer: string,
+): void {
   if (size < LEAST_TOKENS) throw new Error(`a vocabulary has at least ${LEAST_TOKENS} tokens, got ${size}`);
   file.text('tokenizer.ggml.model', kind);
   if (kind === 'llama') writePieces(file, size);
-  else writeBytePairs(file, size);
+  else writeBytePairs(file, size, preTokenizer);
   file.bool('tokenizer.ggml.add_bos_token', true);
 }
 
@@ -61,7 +66,7 @@ function writePieces(file: GgufFile, size: number): void {
 }
 
 /** Special tokens, the bytes as GPT-2 writes them, then pairs of what stands before. */
-function writeBytePairs(file: GgufFile, size: number): void {
+function writeBytePairs(file: GgufFile, size: number, preTokenizer: string): void {
   const { bos, eos, start, end } = SPECIAL_TOKENS.gpt2;
   const tokens = [bos, eos, start, end, ...BYTE_LETTERS];
   const merges: string[] = [];
@@ -74,7 +79,7 @@ function writeBytePairs(file: GgufFile, size: number): void {
   for (const letter of LETTERS) add('Ġ', letter);
   for (const left of LETTERS) for (const right of LETTERS) add(left, right);
   for (let n = 0; tokens.length < size; n++) add(`Ġ${LETTERS[n % 26]}`, pair(Math.floor(n / 26)));
-  file.text('tokenizer.ggml.pre', 'default');
+  file.text('tokenizer.ggml.pre', preTokenizer);
   file.texts('tokenizer.ggml.tokens', tokens);
   file.texts('tokenizer.ggml.merges', merges);
   file.i32s(

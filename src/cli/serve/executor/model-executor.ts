@@ -9,6 +9,7 @@ import { type ModelCard, readModelCard } from '../../../executors/llama-cpp/gguf
 import { LlamaExecutor, type LlamaModel, openLlamaModel } from '../../../executors/llama-cpp/index.js';
 import { counted, grouped } from '../../../report/markup/figures.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
+import { reasoningParserOf, toolCallParserOf } from '../../../serve/answers/parsers.js';
 import { type Chat, type ModelOptions, modelOptions, SAMPLING_DEFAULTS } from '../../../serve/index.js';
 import type { Io } from '../../terminal/io.js';
 import { freeDeviceMemory, freeHostMemory } from './free-memory.js';
@@ -83,6 +84,8 @@ export async function modelExecutor(
     const served = await modelOptions(model, {
       id: basename(file).replace(/\.gguf$/i, ''),
       samplingDefaults: sampling,
+      toolCallParser: flags.toolCallParser,
+      reasoningParser: flags.reasoningParser,
       ...(chatTemplate !== null && { chatTemplate }),
     });
     return {
@@ -97,7 +100,8 @@ export async function modelExecutor(
         ),
         describePool(card, flags, sizes, enablePrefixCaching),
         describeSampling(sampling),
-        ...warnings(served, executor.threads, gpus.length > 0),
+        describeForms(served),
+        ...(await warnings(served, executor.threads, gpus.length > 0)),
       ],
       example: {
         path: '/v1/chat/completions',
@@ -174,15 +178,24 @@ function describeModel({ info }: LlamaModel, { threads }: LlamaExecutor, gpus: r
 }
 
 /** What will not go as one hopes: chats that nothing writes, threads that wait for a processor. */
-function warnings({ chatTemplate }: ModelOptions, threads: number, isOnGpu: boolean): string[] {
+async function warnings(
+  { chatTemplate }: ModelOptions,
+  threads: number,
+  isOnGpu: boolean,
+): Promise<string[]> {
   const said: string[] = [];
   try {
-    chatTemplate?.render(HELLO);
+    await chatTemplate?.render(HELLO);
   } catch (error) {
     said.push(
       `Chats are refused. The chat template of the model: ${(error as Error).message}. Another is given with --chat-template.`,
     );
   }
+  const missing = chatTemplate?.missing ?? [];
+  if (missing.length > 0)
+    said.push(
+      `The chat template names ${missing.join(', ')}, which there is not: chats that need it are refused.`,
+    );
   const processors = availableParallelism();
   if (threads > processors && !isOnGpu)
     said.push(
@@ -204,6 +217,14 @@ function describeSampling(sampling: SamplingParams): string {
     ([name, value]) => `${name} ${Number((value as number).toFixed(4))}`,
   );
   return `Unless a request says otherwise: ${named.join(', ')}.`;
+}
+
+/** In which forms the model is understood to call tools and to think. */
+function describeForms({ chatTemplate, toolCallParser, reasoningParser }: ModelOptions): string {
+  const source = chatTemplate?.source ?? null;
+  const calls = toolCallParser === 'auto' ? toolCallParserOf(source) : toolCallParser;
+  const thoughts = reasoningParser === 'auto' ? (reasoningParserOf(source) ?? 'none') : reasoningParser;
+  return `Calls of tools are read as ${calls}, thoughts as ${thoughts} (--tool-call-parser, --reasoning-parser).`;
 }
 
 function describePool(card: ModelCard, flags: ModelFlags, sizes: Sizes, cachesPrefixes: boolean): string {

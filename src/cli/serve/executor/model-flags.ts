@@ -2,6 +2,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { CacheType } from '../../../executors/llama-cpp/gguf/memory-needs.js';
 import { CACHE_TYPE_NAMES } from '../../../executors/llama-cpp/gguf/memory-needs.js';
 import type { LlamaVariant } from '../../../executors/llama-cpp/index.js';
+import { REASONING_PARSERS, TOOL_CALL_PARSERS } from '../../../serve/answers/parsers.js';
 import { parse } from '../../terminal/flag-values.js';
 
 /** The values of the flags that go with `--model`. */
@@ -14,6 +15,8 @@ export interface ModelFlags {
   cacheType: CacheType;
   memory?: number;
   chatTemplate?: string;
+  toolCallParser: string;
+  reasoningParser: string;
 }
 
 /** The flags that go with `--model` alone. */
@@ -25,6 +28,8 @@ export const MODEL_FLAGS = [
   'cacheType',
   'memory',
   'chatTemplate',
+  'toolCallParser',
+  'reasoningParser',
 ] as const;
 
 const VARIANTS: readonly LlamaVariant[] = ['auto', 'cpu', 'cuda', 'vulkan', 'metal'];
@@ -56,6 +61,15 @@ export function modelFlags(): readonly Option[] {
       'GiB that weights and KV cache may take together (default: nine tenths of what is free)',
     ).argParser(parse.positive),
     new Option('--chat-template <file>', 'a chat template in Jinja, in place of the model’s own'),
+    new Option(
+      '--tool-call-parser <name>',
+      'the form in which the model calls tools; auto is that of its template, none leaves calls as text',
+    )
+      .choices(['auto', 'none', ...Object.keys(TOOL_CALL_PARSERS)])
+      .default('auto'),
+    new Option('--reasoning-parser <name>', 'the form in which the model thinks; auto and none as above')
+      .choices(['auto', 'none', ...Object.keys(REASONING_PARSERS)])
+      .default('auto'),
   ];
 }
 

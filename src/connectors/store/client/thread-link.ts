@@ -1,5 +1,5 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
-import { startThread } from '../../base/script-file.js';
+import { startThread } from '../../../base/scripts/script-file.js';
 import {
   type AnswerMessage,
   type CloseMessage,

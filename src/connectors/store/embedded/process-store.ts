@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
-import { scriptArguments } from '../../base/script-file.js';
+import { scriptArguments } from '../../../base/scripts/script-file.js';
 import type { BlockStore, Visit } from '../stores/block-store.js';
 import type { EmbeddedSettings } from '../stores/store-options.js';
 import { removeFile } from './embedded-file.js';

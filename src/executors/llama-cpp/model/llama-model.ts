@@ -33,6 +33,8 @@ export class LlamaModel {
   readonly #native: NativeModel;
   readonly #library: LlamaLibrary;
   #disposed = false;
+  /** The end of the texts that are tokenized off the event loop. */
+  #tokenizing: Promise<void> = Promise.resolve();
 
   private constructor(card: ModelCard, native: NativeModel, library: LlamaLibrary) {
     this.card = card;
@@ -93,9 +95,30 @@ export class LlamaModel {
     try {
       return native.tokenize(text, addSpecial, parseSpecial);
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : describeError(cause);
-      throw badModel(this.card.path, `has a vocabulary that cannot write the text: ${why}`, cause);
+      return this.#noTokens(cause);
     }
+  }
+
+  /**
+   * The same, off the event loop: for texts of more than a few thousand characters. Texts are tokenized one at a time, in their order.
+   * @returns a promise of token ids, a new array; it is rejected with what `tokenize` throws
+   */
+  tokenizeAsync(
+    text: string,
+    { addSpecial = false, parseSpecial = false }: TokenizeOptions = {},
+  ): Promise<Int32Array> {
+    const next = this.#tokenizing.then(async () => {
+      if (typeof text !== 'string') throw badArg('text', text, 'a string');
+      const native = this.#alive();
+      return await native
+        .tokenizeAsync(text, addSpecial, parseSpecial)
+        .catch((cause) => this.#noTokens(cause));
+    });
+    this.#tokenizing = next.then(
+      () => {},
+      () => {},
+    );
+    return next;
   }
 
   /**
@@ -147,6 +170,11 @@ export class LlamaModel {
   static nativeOf(model: LlamaModel): { native: NativeModel; library: LlamaLibrary } {
     if (!(model instanceof LlamaModel)) throw badArg('model', model, 'a LlamaModel');
     return { native: model.#alive(), library: model.#library };
+  }
+
+  #noTokens(cause: unknown): never {
+    const why = cause instanceof Error ? cause.message : describeError(cause);
+    throw badModel(this.card.path, `has a vocabulary that cannot write the text: ${why}`, cause);
   }
 
   #alive(): NativeModel {

@@ -32,6 +32,8 @@ export interface LlamaModelInfo {
   readonly eosToken: number | null;
   /** All tokens that end an answer: of the text, of a turn, of a message. */
   readonly endTokens: readonly number[];
+  /** Bytes of the longest token, those of the names of special tokens included: a text of n bytes has at least n / longestToken tokens. */
+  readonly longestToken: number;
   /** Whether `tokenize` with `addSpecial` puts the token of the begin in front. */
   readonly addsBos: boolean;
   /** Its chat template, in Jinja; null if it has none. */
@@ -57,6 +59,7 @@ export function readInfo(file: string, native: NativeModelInfo, library: LlamaLi
     bosToken: tokenOrNull(native.bos),
     eosToken: tokenOrNull(native.eos),
     endTokens: Object.freeze([...native.endTokens]),
+    longestToken: native.longestToken,
     addsBos: native.addsBos,
     chatTemplate: native.chatTemplate,
     library: Object.freeze({ version: library.version, commit: library.commit }),

@@ -68,12 +68,15 @@ export interface NativeModelInfo {
   readonly addsEos: boolean;
   readonly chatTemplate: string | null;
   readonly endTokens: readonly number[];
+  readonly longestToken: number;
 }
 
 /** The weights and the vocabulary of a model. */
 export interface NativeModel {
   info(): NativeModelInfo;
   tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Int32Array;
+  /** The same in a thread of its own. */
+  tokenizeAsync(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
   piece(token: number, special: boolean): Uint8Array;
   /** @throws Error if a grammar in GBNF cannot be parsed */
   checkGrammar(gbnf: string): void;

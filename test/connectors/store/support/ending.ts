@@ -5,7 +5,7 @@
 
 import { once } from 'node:events';
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
-import { startThread } from '../../../../src/connectors/base/script-file.js';
+import { startThread } from '../../../../src/base/scripts/script-file.js';
 import { StoreThread } from '../../../../src/connectors/store/client/store-thread.js';
 import { BlockArena } from '../../../../src/transfer/block-arena.js';
 import { childrenOf } from './children.js';

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { toApiError } from '../api/api-error.js';
-import type { Choice } from './choice.js';
-import { EventStream } from './event-stream.js';
-import type { Generation, GenerationReader } from './generation.js';
+import type { Choice } from '../reply/choice.js';
+import { EventStream } from '../reply/event-stream.js';
+import type { Generation, GenerationReader } from '../reply/generation.js';
 import type { ResponseBodies } from './response-bodies.js';
 
 /** A response of the responses API in events, while its one choice is generated. A slow client gets fewer and longer ones. */
@@ -13,7 +13,6 @@ export class StreamedResponse implements GenerationReader {
   #sentTokens = 0;
   #generation: Generation | null = null;
   #events: EventStream | null = null;
-  #text = '';
   #isOver = false;
 
   /** @param interval tokens of an event, 1 or more; the first one comes at once */
@@ -44,9 +43,8 @@ export class StreamedResponse implements GenerationReader {
     const { numTokens, hasEnded } = choice;
     if (this.#sentTokens > 0 && numTokens < this.#sentTokens + this.#interval && !hasEnded) return;
     this.#sentTokens = numTokens;
-    const piece = choice.takeText();
-    this.#text += piece;
-    if (piece !== '') events.write(this.#bodies.delta(piece));
+    const brought = this.#bodies.take(choice);
+    if (brought !== '') events.write(brought);
     if (!hasEnded) return;
     this.#isOver = true;
     void this.#last(choice).then((text) => {
@@ -59,9 +57,9 @@ export class StreamedResponse implements GenerationReader {
   async #last(choice: Choice): Promise<string> {
     try {
       if (choice.failure !== null) throw choice.failure;
-      return this.#bodies.end(this.#text, choice, await (this.#generation as Generation).usage());
+      return this.#bodies.end(choice, await (this.#generation as Generation).usage());
     } catch (error) {
-      return this.#bodies.fail(this.#text, toApiError(error).body.error);
+      return this.#bodies.fail(toApiError(error).body.error);
     }
   }
 }

@@ -1,7 +1,7 @@
 import OpenAI, { APIError } from 'openai';
 import { describe, expect, it } from 'vitest';
-import { until } from '../support/waiting.js';
-import { isEmpty, MODEL, serve } from './support/served.js';
+import { until } from '../../support/waiting.js';
+import { isEmpty, MODEL, serve } from '../support/served.js';
 
 const PROMPT = 'one two three one two three one';
 

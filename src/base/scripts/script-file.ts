@@ -32,7 +32,12 @@ export function scriptArguments(from: string, name: string): string[] {
   return isSource(script) ? ['--import', tsx(from, 'loader.mjs').href, path] : [path];
 }
 
-function scriptUrl(from: string, name: string): URL {
+/**
+ * The URL of a script beside a file of this package: that of the source where it runs from its sources.
+ * @param from `import.meta.url` of the file
+ * @param name of the script, without an extension
+ */
+export function scriptUrl(from: string, name: string): URL {
   const url = new URL(from);
   if (!isSource(url)) return new URL(`./${name}.js`, url);
   const script = new URL(`./${name}.ts`, url);

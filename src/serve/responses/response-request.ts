@@ -1,16 +1,16 @@
 import { isObject } from '../../base/checks.js';
 import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
-import { ApiError, badField, unsupported } from './api-error.js';
-import { readChat } from './chat-request.js';
-import { checkText, Fields } from './fields.js';
+import { ApiError, badField, unsupported } from '../api/api-error.js';
+import { readChat } from '../api/chat-request.js';
+import { checkText, Fields } from '../api/fields.js';
 import {
   type GenerationRequest,
   type Harmless,
   type RequestBounds,
   refuseUnsupported,
-} from './generation-request.js';
-import type { ServedModel } from './served-model.js';
+} from '../api/generation-request.js';
+import type { ServedModel } from '../api/served-model.js';
 
 /** What OpenAI's responses have, and this server has not: it keeps nothing from one request to another. */
 const HARMLESS: Harmless = {
@@ -75,7 +75,11 @@ const CHAT_WORDS: readonly (readonly [RegExp, string])[] = [
  * Reads the body of `POST /v1/responses`: a chat by other names, without a memory of others.
  * @throws ApiError
  */
-export function readResponse(body: unknown, model: ServedModel, bounds: RequestBounds): GenerationRequest {
+export async function readResponse(
+  body: unknown,
+  model: ServedModel,
+  bounds: RequestBounds,
+): Promise<GenerationRequest> {
   const fields = new Fields(body, NAMES);
   refuseUnsupported(fields, HARMLESS);
   const text = fields.object('text', TEXT);
@@ -92,7 +96,7 @@ export function readResponse(body: unknown, model: ServedModel, bounds: RequestB
     }),
   };
   try {
-    return readChat(chat, model, bounds);
+    return await readChat(chat, model, bounds);
   } catch (error) {
     throw error instanceof ApiError ? inWordsOfResponses(error) : error;
   }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { compiledScript, LIST } from '../../../src/connectors/base/compiled-scripts.js';
+import { compiledScript, LIST } from '../../../src/base/scripts/compiled-scripts.js';
 
 it('a compiled script is used only while no source of any has changed', () => {
   const root = mkdtempSync(join(tmpdir(), 'blockstep-compiled-'));

@@ -1,0 +1,32 @@
+import { type Answer, LOADED, type Order } from './aside-order.js';
+
+const LONGEST_MESSAGE = 2000;
+
+const loaded = new Set<string>();
+const say = (what: Answer | typeof LOADED): void => {
+  process.send?.(what);
+};
+
+// An interrupt at a terminal reaches this process too, and the one that it works for may go on for a while.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
+process.on('disconnect', () => process.exit());
+
+process.on('message', async ({ module, name, input, maxOutput }: Order) => {
+  try {
+    const { [name]: task } = (await import(module)) as Record<string, (input: unknown) => unknown>;
+    if (!loaded.has(module)) say(LOADED);
+    loaded.add(module);
+    const output = await task(input);
+    const length = typeof output === 'string' ? output.length : 0;
+    if (length <= maxOutput) return say({ output });
+    const message = `it made a text of ${length} characters, and at most ${maxOutput} are taken`;
+    return say({ name: 'Error', message, isTooLong: true });
+  } catch (error) {
+    const { name: kind = 'Error', message = String(error), code } = (error ?? {}) as NodeJS.ErrnoException;
+    return say({
+      name: kind,
+      message: message.slice(0, LONGEST_MESSAGE),
+      ...(code !== undefined && { code: String(code) }),
+    });
+  }
+});

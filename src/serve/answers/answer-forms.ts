@@ -1,0 +1,116 @@
+import { randomBytes } from 'node:crypto';
+import type { Vocabulary } from '../text/vocabulary.js';
+import type { AnswerReader, AnswerSink } from './answer-reader.js';
+import { CallReader } from './call-reader.js';
+import { ForcedReader } from './forced-reader.js';
+import type { CallForm, ToolSchemas } from './forms/call-form.js';
+import { HARMONY_MARKERS, HarmonyReader } from './harmony-reader.js';
+import { MarkedVocabulary } from './marked-vocabulary.js';
+import { HARMONY, REASONING_PARSERS, TOOL_CALL_PARSERS } from './parsers.js';
+import { PlainReader } from './plain-reader.js';
+import { type ReasoningForm, ReasoningReader } from './reasoning-reader.js';
+
+/** How the answers of one request are read. */
+export interface AnswerReading {
+  /** Makes text of the tokens of an answer, markers included. */
+  readonly vocabulary: Vocabulary;
+  open(sink: AnswerSink): AnswerReader;
+  /** The id of a call. */
+  newId(): string;
+}
+
+/** What a request says of its answers. */
+export interface AnswersAsked {
+  /** The tools that the model was told of; null: none. */
+  readonly tools: ToolSchemas | null;
+  readonly prompt: Int32Array;
+}
+
+/** Tokens at the end of a prompt in which thoughts may begin. */
+const MOST_BEGIN_TOKENS = 32;
+
+/** The forms in which a model thinks and calls tools. */
+export class AnswerForms {
+  /** The names of the forms; null: none. */
+  readonly toolCallParser: string | null;
+  readonly reasoningParser: string | null;
+  readonly #calls: CallForm | typeof HARMONY | null;
+  readonly #reasoning: ReasoningForm | typeof HARMONY | null;
+  readonly #vocabulary: Vocabulary;
+  /** With the markers of all forms. Made when it is needed: it takes some work. */
+  #marked: MarkedVocabulary | null = null;
+
+  /** @param toolCallParser, reasoningParser names of forms; null: none */
+  constructor(vocabulary: Vocabulary, toolCallParser: string | null, reasoningParser: string | null) {
+    this.toolCallParser = toolCallParser;
+    this.reasoningParser = reasoningParser;
+    this.#vocabulary = vocabulary;
+    this.#calls = toolCallParser === null ? null : TOOL_CALL_PARSERS[toolCallParser];
+    this.#reasoning = reasoningParser === null ? null : REASONING_PARSERS[reasoningParser];
+  }
+
+  /** How the answers to a chat are read; null: they are text. */
+  reading({ tools, prompt }: AnswersAsked): AnswerReading | null {
+    const calls = tools === null ? null : this.#calls;
+    const reasoning = this.#reasoning;
+    if (calls === null && reasoning === null) return null;
+    const vocabulary = this.#markedVocabulary();
+    const newId = (): string =>
+      calls !== null && calls !== HARMONY && calls.hasShortIds ? shortId() : longId();
+    if (calls === HARMONY || reasoning === HARMONY)
+      return { vocabulary, newId, open: (sink) => new HarmonyReader(sink, calls === HARMONY) };
+    const openRest = (sink: AnswerSink, isBehind: boolean): AnswerReader =>
+      calls === null ? new PlainReader(sink, isBehind) : new CallReader(calls, tools!, sink, isBehind);
+    if (reasoning === null) return { vocabulary, newId, open: (sink) => openRest(sink, false) };
+    const isInside = reasoning.isInside ?? this.#endsWith(prompt, reasoning.begin);
+    return {
+      vocabulary,
+      newId,
+      open: (sink) => new ReasoningReader(reasoning, sink, isInside, (isBehind) => openRest(sink, isBehind)),
+    };
+  }
+
+  /** How answers are read that a grammar holds to calls. @param name of the tool that must be called; null: any */
+  forced(name: string | null): AnswerReading {
+    const calls = this.#calls;
+    const newId = (): string =>
+      calls !== null && calls !== HARMONY && calls.hasShortIds ? shortId() : longId();
+    return { vocabulary: this.#vocabulary, newId, open: (sink) => new ForcedReader(sink, name) };
+  }
+
+  /** Whether a prompt ends with a marker, behind which there may be white space. */
+  #endsWith(prompt: Int32Array, marker: string): boolean {
+    const vocabulary = this.#markedVocabulary();
+    const tokens = Array.from(prompt.subarray(-MOST_BEGIN_TOKENS));
+    return tokens
+      .map((token) => vocabulary.textOf(token) ?? '')
+      .join('')
+      .trimEnd()
+      .endsWith(marker);
+  }
+
+  #markedVocabulary(): MarkedVocabulary {
+    this.#marked ??= new MarkedVocabulary(this.#vocabulary, this.#markers());
+    return this.#marked;
+  }
+
+  #markers(): readonly string[] {
+    const calls = this.#calls;
+    const reasoning = this.#reasoning;
+    if (calls === HARMONY || reasoning === HARMONY) return HARMONY_MARKERS;
+    const ofCalls = calls?.markers.flatMap(({ begin, end }) => (end === null ? [begin] : [begin, end])) ?? [];
+    return [
+      ...ofCalls,
+      ...(calls?.inner ?? []),
+      ...(reasoning === null ? [] : [reasoning.begin, reasoning.end, ...(reasoning.inner ?? [])]),
+    ];
+  }
+}
+
+function longId(): string {
+  return `call_${randomBytes(12).toString('hex')}`;
+}
+
+function shortId(): string {
+  return randomBytes(5).toString('hex').slice(0, 9);
+}

@@ -1,0 +1,141 @@
+import { type AnswerReader, type AnswerSink, LONGEST_CALL } from './answer-reader.js';
+import type { CallForm, ReadCall, ToolSchemas } from './forms/call-form.js';
+import { heldFrom, MarkerSearch } from './marker-search.js';
+import { TrimmedContent } from './trimmed-content.js';
+
+/** What a call in JSON without a marker begins with: one of the names that calls have. */
+const BARE_BEGIN = /^\s*\[?\s*\{\s*"(?:name|type|id|function|tool_calls|tool_name|arguments|parameters)"/;
+/** Characters in which such a beginning stands. */
+const BARE_LENGTH = 100;
+
+/** Takes calls of tools out of an answer, which a family of models writes in its form. */
+export class CallReader implements AnswerReader {
+  readonly #form: CallForm;
+  readonly #tools: ToolSchemas;
+  readonly #sink: TrimmedContent;
+  readonly #begins: readonly string[];
+  /** Text that may be the begin of a marker. */
+  #held = '';
+  /** The marker behind which `#body` stands; empty: JSON without a marker; null: outside of calls. */
+  #begin: string | null = null;
+  #body: string[] = [];
+  #bodyLength = 0;
+  /** Whether no text came yet: calls without a marker stand there alone. */
+  #atStart = true;
+  /** Whether the body may still turn out to be no call without a marker. */
+  #isUnsure = false;
+
+  /** @param isBehind whether the answer stands behind something else, such as what the model thought */
+  constructor(form: CallForm, tools: ToolSchemas, sink: AnswerSink, isBehind: boolean) {
+    this.#form = form;
+    this.#tools = tools;
+    this.#sink = new TrimmedContent(sink, isBehind);
+    this.#begins = form.markers.map(({ begin }) => begin);
+  }
+
+  push(piece: string): void {
+    const text = this.#held + piece;
+    const search = new MarkerSearch(text);
+    this.#startBare(text);
+    for (let from = 0; ; ) {
+      const wanted = this.#wanted();
+      const found = search.next(wanted, from);
+      if (found === null) {
+        const held = heldFrom(text, wanted, from);
+        this.#pass(text.slice(from, held));
+        this.#held = text.slice(held);
+        return;
+      }
+      this.#pass(text.slice(from, found.start));
+      this.#mark(found.marker);
+      from = found.end;
+    }
+  }
+
+  end(): void {
+    this.#pass(this.#held);
+    this.#held = '';
+    // A model that ends its answer behind a whole call often leaves its last marker out.
+    if (this.#begin !== null) this.#close('');
+    this.#sink.end();
+  }
+
+  /** Begins a call without a marker, if the answer begins with JSON. */
+  #startBare(text: string): void {
+    if (!this.#form.isBare || !this.#atStart || this.#begin !== null) return;
+    const first = text.trimStart()[0];
+    if (first !== '{' && first !== '[') return;
+    this.#open('');
+    this.#isUnsure = true;
+  }
+
+  #mark(marker: string): void {
+    if (this.#begins.includes(marker)) {
+      if (this.#begin !== null) this.#close('');
+      this.#open(marker);
+    } else if (this.#begin !== null) this.#close(marker);
+    // The text in front of it was too long for a call.
+    else this.#sink.content(marker);
+  }
+
+  /** The markers that matter now. */
+  #wanted(): readonly string[] {
+    if (this.#begin === null) return this.#begins;
+    const end = this.#endOf(this.#begin);
+    return end === null ? this.#begins : [end];
+  }
+
+  #endOf(begin: string): string | null {
+    return this.#form.markers.find((each) => each.begin === begin)?.end ?? null;
+  }
+
+  #open(begin: string): void {
+    this.#begin = begin;
+    this.#body = [];
+    this.#bodyLength = 0;
+    this.#isUnsure = false;
+    this.#atStart = false;
+  }
+
+  /** The call is whole, or the answer has ended. @param end the marker that ends it; empty: none does */
+  #close(end: string): void {
+    const body = this.#body.join('');
+    const mayCall = !this.#isUnsure || BARE_BEGIN.test(body);
+    const calls = mayCall ? this.#read(body, end !== '') : null;
+    if (calls === null) this.#giveUp(end);
+    else for (const call of calls) this.#sink.call(call);
+    this.#begin = null;
+    this.#body = [];
+  }
+
+  #read(body: string, hasEnded: boolean): readonly ReadCall[] | null {
+    try {
+      return this.#form.read(body, this.#tools, hasEnded);
+    } catch {
+      // What is too deep, or no JSON, is no call.
+      return null;
+    }
+  }
+
+  /** What was taken for a call is text. */
+  #giveUp(end: string): void {
+    this.#sink.content(this.#begin + this.#body.join('') + end);
+    this.#begin = null;
+    this.#body = [];
+  }
+
+  #pass(text: string): void {
+    if (text === '') return;
+    if (this.#begin === null) {
+      this.#atStart &&= text.trimStart() === '';
+      this.#sink.content(text);
+      return;
+    }
+    this.#body.push(text);
+    this.#bodyLength += text.length;
+    if (this.#isUnsure && this.#bodyLength >= BARE_LENGTH) {
+      this.#isUnsure = false;
+      if (!BARE_BEGIN.test(this.#body.join('').slice(0, BARE_LENGTH))) this.#giveUp('');
+    } else if (this.#bodyLength > LONGEST_CALL) this.#giveUp('');
+  }
+}

@@ -1,0 +1,50 @@
+import { isObject } from '../../base/checks.js';
+import type { AnswerReader, AnswerSink } from './answer-reader.js';
+import type { ReadCall } from './forms/call-form.js';
+import { argumentsOf } from './forms/json-values.js';
+
+/**
+ * Reads an answer that a grammar held to calls of tools: the arguments of one tool, or a list of calls with their names. An answer that was cut
+ * off is text.
+ */
+export class ForcedReader implements AnswerReader {
+  readonly #sink: AnswerSink;
+  readonly #name: string | null;
+  readonly #pieces: string[] = [];
+
+  /** @param name of the tool that must be called; null: any, and the answer is a list of `{ name, parameters }` */
+  constructor(sink: AnswerSink, name: string | null) {
+    this.#sink = sink;
+    this.#name = name;
+  }
+
+  push(piece: string): void {
+    this.#pieces.push(piece);
+  }
+
+  end(): void {
+    const text = this.#pieces.join('');
+    const calls = this.#read(text);
+    if (calls === null) {
+      if (text !== '') this.#sink.content(text);
+    } else for (const call of calls) this.#sink.call(call);
+  }
+
+  #read(text: string): readonly ReadCall[] | null {
+    try {
+      const value: unknown = JSON.parse(text);
+      if (this.#name !== null) {
+        const args = argumentsOf(value);
+        return args === null ? null : [{ name: this.#name, arguments: args }];
+      }
+      return (value as unknown[]).map((each) => {
+        const { name, parameters } = isObject(each) ? each : {};
+        const args = argumentsOf(parameters);
+        if (typeof name !== 'string' || args === null) throw new Error('no call');
+        return { name, arguments: args };
+      });
+    } catch {
+      return null;
+    }
+  }
+}

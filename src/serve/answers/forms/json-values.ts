@@ -1,0 +1,84 @@
+import { isObject } from '../../../base/checks.js';
+import type { ReadCall } from './call-form.js';
+
+/** The arguments of a call as JSON; null: they are none. @param value an object, or one as JSON in a string; nothing is none at all */
+export function argumentsOf(value: unknown): string | null {
+  let read = value;
+  if (typeof value === 'string') {
+    const text = value.trim();
+    read = text === '' ? {} : parsed(text);
+  }
+  if (read === undefined || read === null) return '{}';
+  return isObject(read) ? JSON.stringify(read) : null;
+}
+
+/** Text as JSON; undefined: it is none. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    // A text is no object.
+    return '';
+  }
+}
+
+/** A call in JSON, under the names that families of models have for its parts; null: it is none. */
+export function callOf(value: unknown): ReadCall | null {
+  if (!isObject(value)) return null;
+  const inner = value['function'];
+  if (isObject(inner)) return callOf(inner);
+  const name = value['name'] ?? value['tool_name'] ?? inner;
+  if (typeof name !== 'string' || name === '') return null;
+  const args = argumentsOf(value['arguments'] ?? value['parameters']);
+  return args === null ? null : { name, arguments: args };
+}
+
+/** The calls that one value of JSON is: a call, a list of calls, or an object that has such a list; null: none. */
+export function callsOf(value: unknown): readonly ReadCall[] | null {
+  const list: unknown = isObject(value) && Array.isArray(value['tool_calls']) ? value['tool_calls'] : value;
+  const calls = (Array.isArray(list) ? list : [list]).map(callOf);
+  return calls.length === 0 || calls.includes(null) ? null : (calls as ReadCall[]);
+}
+
+/** The index behind the object or list that begins at `from`; -1: it does not end. Its time is linear. */
+export function jsonEnd(text: string, from: number): number {
+  let depth = 0;
+  let isString = false;
+  for (let i = from; i < text.length; i++) {
+    const letter = text[i];
+    if (isString) {
+      if (letter === '\\') i++;
+      else if (letter === '"') isString = false;
+    } else if (letter === '"') isString = true;
+    else if (letter === '{' || letter === '[') depth++;
+    else if (letter === '}' || letter === ']') {
+      depth--;
+      if (depth === 0) return i + 1;
+    }
+  }
+  return -1;
+}
+
+/** Objects and lists that stand one behind another, between which white space, commas and semicolons may be; null: something else is there. */
+export function jsonValues(text: string): readonly unknown[] | null {
+  const values: unknown[] = [];
+  for (let from = 0; ; ) {
+    while (from < text.length && ' \n\r\t,;'.includes(text[from])) from++;
+    if (from === text.length) return values.length === 0 ? null : values;
+    const end = text[from] === '{' || text[from] === '[' ? jsonEnd(text, from) : -1;
+    if (end < 0) return null;
+    values.push(JSON.parse(text.slice(from, end)));
+    from = end;
+  }
+}
+
+/** The calls that such values are; null: one of them is none. */
+export function jsonCalls(text: string): readonly ReadCall[] | null {
+  const calls: ReadCall[] = [];
+  for (const value of jsonValues(text) ?? [null]) {
+    const each = callsOf(value);
+    if (each === null) return null;
+    calls.push(...each);
+  }
+  return calls;
+}

@@ -1,0 +1,125 @@
+import { isObject } from '../../../base/checks.js';
+import type { CallForm, ReadCall } from './call-form.js';
+import { argumentsOf } from './json-values.js';
+
+const FUNCTION = '<function=';
+const FUNCTION_END = '</function>';
+
+/** `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`: Qwen3-Coder, and Nemotron after it. */
+export const QWEN3_CODER: CallForm = {
+  markers: [
+    { begin: '<tool_call>', end: '</tool_call>' },
+    // It is left out at times.
+    { begin: FUNCTION, end: FUNCTION_END },
+  ],
+  read(body, tools, hasEnded) {
+    const calls: ReadCall[] = [];
+    // A body without the marker of a function stands behind one.
+    const isWithin = !body.includes(FUNCTION);
+    const texts = isWithin ? ['', body] : body.split(FUNCTION);
+    if (texts.shift()?.trim() !== '') return null;
+    for (const text of texts) {
+      const [head, rest] = cut(text, '>');
+      const [inside, behind] = isWithin ? [rest, hasEnded ? '' : null] : cutLast(rest ?? '', FUNCTION_END);
+      const pairs = inside === null || behind === null || behind.trim() !== '' ? null : parameters(inside);
+      if (pairs === null) return null;
+      const name = head.trim();
+      calls.push({ name, arguments: typed(pairs, tools.get(name)) });
+    }
+    return calls.length === 0 ? null : calls;
+  },
+};
+
+/** `<tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>`: GLM 4.5 and later. */
+export const GLM45: CallForm = {
+  markers: [{ begin: '<tool_call>', end: '</tool_call>' }],
+  inner: ['<arg_key>', '</arg_key>', '<arg_value>', '</arg_value>'],
+  read(body, tools, hasEnded) {
+    const [head, ...texts] = body.split('<arg_key>');
+    const name = head.trim();
+    // Its name or its arguments may have been cut off.
+    if (!hasEnded || !/^[\w.:-]+$/.test(name)) return null;
+    const pairs: [string, string][] = [];
+    for (const text of texts) {
+      const [key, rest] = cut(text, '</arg_key>');
+      const [value, behind] = cut(rest?.trimStart().replace('<arg_value>', '') ?? '', '</arg_value>');
+      if (rest === null || behind === null || behind.trim() !== '') return null;
+      pairs.push([key.trim(), value]);
+    }
+    return [{ name, arguments: typed(pairs, tools.get(name)) }];
+  },
+};
+
+/** The parameters of a function in tags; null: they are none. A function with JSON in place of them has that. */
+function parameters(text: string): readonly [string, string][] | null {
+  const [before, ...texts] = text.split('<parameter=');
+  if (texts.length === 0 && before.trim() !== '') {
+    const args = argumentsOf(before);
+    return args === null
+      ? null
+      : Object.entries(JSON.parse(args) as object).map(([key, value]) => [key, JSON.stringify(value)]);
+  }
+  if (before.trim() !== '') return null;
+  const pairs: [string, string][] = [];
+  for (const each of texts) {
+    const [key, rest] = cut(each, '>');
+    const [value, behind] = cutLast(rest ?? '', '</parameter>');
+    if (behind === null || behind.trim() !== '') return null;
+    pairs.push([key.trim(), value.replace(/^\n/, '').replace(/\n$/, '')]);
+  }
+  return pairs;
+}
+
+/** What stands in front of a marker, and behind it; null: it is not there. */
+function cut(text: string, at: string): [string, string | null] {
+  const place = text.indexOf(at);
+  return place < 0 ? [text, null] : [text.slice(0, place), text.slice(place + at.length)];
+}
+
+/** The same at the last such place. */
+function cutLast(text: string, at: string): [string, string | null] {
+  const place = text.lastIndexOf(at);
+  return place < 0 ? [text, null] : [text.slice(0, place), text.slice(place + at.length)];
+}
+
+/** Arguments that came as text, as JSON: each is what the schema of the tool says. */
+function typed(
+  pairs: readonly (readonly [string, string])[],
+  schema: Readonly<Record<string, unknown>> | undefined,
+): string {
+  const properties = isObject(schema?.['properties']) ? schema['properties'] : {};
+  const members = pairs.map(([key, text]) => {
+    const own = Object.hasOwn(properties, key) ? properties[key] : undefined;
+    return `${JSON.stringify(key)}:${jsonOf(text, typesOf(own, 0))}`;
+  });
+  return `{${members.join(',')}}`;
+}
+
+const PYTHON: Readonly<Record<string, unknown>> = { True: true, False: false, None: null };
+
+/** A text as JSON of one of these types; of any where none is named. */
+function jsonOf(text: string, types: ReadonlySet<string>): string {
+  const plain = text.trim();
+  let value: unknown;
+  try {
+    value = Object.hasOwn(PYTHON, plain) ? PYTHON[plain] : JSON.parse(plain);
+  } catch {
+    return JSON.stringify(text);
+  }
+  const own = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
+  const fits = types.has(own) || (own === 'number' && types.has('integer'));
+  return fits || (types.size === 0 && own !== 'string') ? JSON.stringify(value) : JSON.stringify(text);
+}
+
+/** The types that a schema names. */
+function typesOf(schema: unknown, depth: number): ReadonlySet<string> {
+  if (!isObject(schema) || depth > 8) return new Set();
+  const { type, anyOf, oneOf, enum: values } = schema;
+  const types = new Set((Array.isArray(type) ? type : [type]).filter((each) => typeof each === 'string'));
+  for (const list of [anyOf, oneOf])
+    if (Array.isArray(list))
+      for (const each of list) for (const name of typesOf(each, depth + 1)) types.add(name);
+  if (types.size === 0 && Array.isArray(values))
+    for (const value of values) types.add(value === null ? 'null' : typeof value);
+  return types;
+}

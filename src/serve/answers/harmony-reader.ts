@@ -1,0 +1,125 @@
+import { type AnswerReader, type AnswerSink, LONGEST_CALL } from './answer-reader.js';
+import { argumentsOf } from './forms/json-values.js';
+import { heldFrom, MarkerSearch } from './marker-search.js';
+import { TrimmedContent } from './trimmed-content.js';
+
+const MESSAGE = '<|message|>';
+const CHANNEL = '<|channel|>';
+const START = '<|start|>';
+/** All markers of the form of gpt-oss. */
+export const HARMONY_MARKERS: readonly string[] = [
+  START,
+  CHANNEL,
+  MESSAGE,
+  '<|constrain|>',
+  '<|end|>',
+  '<|call|>',
+  '<|return|>',
+];
+/** What ends a message. */
+const ENDS = [START, '<|end|>', '<|call|>', '<|return|>'];
+/** Most characters of the head of a message. */
+const LONGEST_HEAD = 1000;
+const RECIPIENT = /\bto=(?:functions\.)?([\w.:-]+)/;
+
+/**
+ * Takes an answer in the form of gpt-oss apart. It is a row of messages, each with a head that says its channel and whom it is for: thoughts are
+ * in `analysis`, calls are messages for a function, and all else is for the user.
+ */
+export class HarmonyReader implements AnswerReader {
+  readonly #sink: TrimmedContent;
+  readonly #takesCalls: boolean;
+  #held = '';
+  /** The head that is being read; null: a message is. */
+  #head: string | null = '';
+  /** Where the message goes. */
+  #goal: 'reasoning' | 'content' | 'call' = 'content';
+  #name = '';
+  #body: string[] = [];
+  #bodyLength = 0;
+
+  /** @param takesCalls whether the model was told of tools */
+  constructor(sink: AnswerSink, takesCalls: boolean) {
+    this.#sink = new TrimmedContent(sink, true);
+    this.#takesCalls = takesCalls;
+  }
+
+  push(piece: string): void {
+    const text = this.#held + piece;
+    const search = new MarkerSearch(text);
+    for (let from = 0; ; ) {
+      const wanted = this.#head === null ? ENDS : [MESSAGE, ...ENDS];
+      const found = search.next(wanted, from);
+      if (found === null) {
+        const held = heldFrom(text, wanted, from);
+        this.#pass(text.slice(from, held));
+        this.#held = text.slice(held);
+        return;
+      }
+      this.#pass(text.slice(from, found.start));
+      if (found.marker === MESSAGE && this.#head !== null) this.#open(this.#head);
+      else this.#close();
+      from = found.end;
+    }
+  }
+
+  end(): void {
+    this.#pass(this.#held);
+    this.#held = '';
+    this.#close();
+    this.#sink.end();
+  }
+
+  #pass(text: string): void {
+    if (text === '') return;
+    if (this.#head !== null) {
+      this.#head += text;
+      if (this.#head.length > LONGEST_HEAD) this.#noHead(this.#head);
+    } else if (this.#goal === 'content') this.#sink.content(text);
+    else if (this.#goal === 'reasoning') this.#sink.reasoning(text);
+    else {
+      this.#body.push(text);
+      this.#bodyLength += text.length;
+      if (this.#bodyLength > LONGEST_CALL) this.#giveUp();
+    }
+  }
+
+  /** A text without a head is for the user. */
+  #noHead(text: string): void {
+    this.#head = null;
+    this.#goal = 'content';
+    this.#sink.content(text);
+  }
+
+  #open(head: string): void {
+    this.#head = null;
+    const recipient = RECIPIENT.exec(head);
+    if (recipient !== null && this.#takesCalls) {
+      this.#goal = 'call';
+      this.#name = recipient[1];
+      this.#body = [];
+      this.#bodyLength = 0;
+    } else this.#goal = head.includes(`${CHANNEL}analysis`) ? 'reasoning' : 'content';
+  }
+
+  /** A message has ended: another head begins. */
+  #close(): void {
+    const head = this.#head;
+    if (head === null && this.#goal === 'call') this.#call();
+    else if (head !== null && !head.includes(CHANNEL) && !/^\s*(?:assistant\s*)?$/.test(head))
+      this.#sink.content(head);
+    this.#head = '';
+  }
+
+  #call(): void {
+    const args = argumentsOf(this.#body.join(''));
+    if (args === null) this.#giveUp();
+    else this.#sink.call({ name: this.#name, arguments: args });
+  }
+
+  #giveUp(): void {
+    this.#goal = 'content';
+    this.#sink.content(this.#body.join(''));
+    this.#body = [];
+  }
+}

@@ -1,0 +1,39 @@
+import type { Vocabulary } from '../text/vocabulary.js';
+
+const encoder = new TextEncoder();
+
+/** A vocabulary in which special tokens that are markers of a form have their names as texts: elsewhere they have none. */
+export class MarkedVocabulary implements Vocabulary {
+  readonly name: string;
+  readonly size: number;
+  readonly endOfText: number;
+  readonly endTokens: readonly number[];
+  readonly #vocabulary: Vocabulary;
+  readonly #markers = new Map<number, string>();
+
+  /** @param markers the texts of the markers; those that no token of its own stands for are text anyway */
+  constructor(vocabulary: Vocabulary, markers: readonly string[]) {
+    this.name = vocabulary.name;
+    this.size = vocabulary.size;
+    this.endOfText = vocabulary.endOfText;
+    this.endTokens = vocabulary.endTokens ?? [];
+    this.#vocabulary = vocabulary;
+    for (const marker of markers) {
+      const tokens = vocabulary.encode(marker, false);
+      if (tokens.length === 1 && !vocabulary.textOf(tokens[0])) this.#markers.set(tokens[0], marker);
+    }
+  }
+
+  encode(text: string, addsSpecial?: boolean): Int32Array {
+    return this.#vocabulary.encode(text, addsSpecial);
+  }
+
+  textOf(token: number): string | null {
+    return this.#markers.get(token) ?? this.#vocabulary.textOf(token);
+  }
+
+  bytesOf(token: number): Uint8Array {
+    const marker = this.#markers.get(token);
+    return marker === undefined ? this.#vocabulary.bytesOf(token) : encoder.encode(marker);
+  }
+}

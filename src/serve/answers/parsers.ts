@@ -1,0 +1,73 @@
+import type { CallForm } from './forms/call-form.js';
+import { FUNCTION_GEMMA, GEMMA4 } from './forms/gemma-forms.js';
+import { HERMES, JSON_FORM, LLAMA3 } from './forms/json-forms.js';
+import { DEEPSEEK, KIMI, MISTRAL } from './forms/named-forms.js';
+import { GLM45, QWEN3_CODER } from './forms/tagged-forms.js';
+import type { ReasoningForm } from './reasoning-reader.js';
+
+/** The form of gpt-oss, which has markers for all that an answer has. */
+export const HARMONY = 'harmony';
+
+/** The forms of calls by their names, which are vLLM's where it has them. */
+export const TOOL_CALL_PARSERS: Readonly<Record<string, CallForm | typeof HARMONY>> = {
+  hermes: HERMES,
+  qwen3_coder: QWEN3_CODER,
+  llama3_json: LLAMA3,
+  mistral: MISTRAL,
+  deepseek_v3: DEEPSEEK,
+  deepseek_v31: DEEPSEEK,
+  kimi_k2: KIMI,
+  openai: HARMONY,
+  glm45: GLM45,
+  gemma4: GEMMA4,
+  functiongemma: FUNCTION_GEMMA,
+  json: JSON_FORM,
+};
+
+const THINK: ReasoningForm = { begin: '<think>', end: '</think>' };
+
+/** The forms of thoughts by vLLM's names. */
+export const REASONING_PARSERS: Readonly<Record<string, ReasoningForm | typeof HARMONY>> = {
+  deepseek_r1: { ...THINK, isInside: true },
+  qwen3: THINK,
+  glm45: THINK,
+  mistral: { begin: '[THINK]', end: '[/THINK]' },
+  gemma4: { begin: '<|channel>thought', end: '<channel|>', inner: ['<|channel>'] },
+  seed_oss: { begin: '<seed:think>', end: '</seed:think>' },
+  openai_gptoss: HARMONY,
+};
+
+/** What a template has of a form, and the name of the form: the first that is found counts. */
+const OF_TEMPLATE: readonly (readonly [RegExp, string])[] = [
+  [/<\|channel\|>/, 'openai'],
+  [/<｜tool▁calls▁begin｜>/, 'deepseek_v3'],
+  [/<\|tool_calls_section_begin\|>/, 'kimi_k2'],
+  [/\[TOOL_CALLS\]/, 'mistral'],
+  [/<arg_key>/, 'glm45'],
+  [/<function=/, 'qwen3_coder'],
+  [/<\|tool_call>/, 'gemma4'],
+  [/<start_function_call>/, 'functiongemma'],
+  [/<tool_call>/, 'hermes'],
+  [/<\|python_tag\|>|"parameters": /, 'llama3_json'],
+];
+const THOUGHTS_OF_TEMPLATE: readonly (readonly [RegExp, string])[] = [
+  [/<\|channel\|>/, 'openai_gptoss'],
+  [/<\|channel>/, 'gemma4'],
+  [/<seed:think>/, 'seed_oss'],
+  [/\[THINK\]/, 'mistral'],
+  [/<\/think>/, 'qwen3'],
+];
+
+/** The name of the form of calls that a template has; JSON where it has none that is known. @param template null: there is none */
+export function toolCallParserOf(template: string | null): string {
+  return nameIn(OF_TEMPLATE, template) ?? 'json';
+}
+
+/** The name of the form of thoughts that a template has; null: none that is known. */
+export function reasoningParserOf(template: string | null): string | null {
+  return nameIn(THOUGHTS_OF_TEMPLATE, template);
+}
+
+function nameIn(forms: readonly (readonly [RegExp, string])[], template: string | null): string | null {
+  return forms.find(([mark]) => mark.test(template ?? ''))?.[1] ?? null;
+}

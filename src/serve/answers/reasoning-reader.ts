@@ -1,0 +1,108 @@
+import type { AnswerReader, AnswerSink } from './answer-reader.js';
+import { heldFrom, MarkerSearch } from './marker-search.js';
+
+/** The markers between which a family of models thinks. */
+export interface ReasoningForm {
+  readonly begin: string;
+  readonly end: string;
+  /** What else a token of its own stands for within the markers. */
+  readonly inner?: readonly string[];
+  /** Whether every answer begins within them, whatever the prompt ends with. */
+  readonly isInside?: true;
+}
+
+/** Makes the reader of what stands behind the thoughts. @param isBehind whether there were any */
+export type RestReader = (isBehind: boolean) => AnswerReader;
+
+/** Takes what the model thought out of an answer: it stands in front of all else. */
+export class ReasoningReader implements AnswerReader {
+  readonly #form: ReasoningForm;
+  readonly #sink: AnswerSink;
+  readonly #openRest: RestReader;
+  /** The reader of what is behind the thoughts; null: they go on, or may begin yet. */
+  #rest: AnswerReader | null = null;
+  /** Whether the model thinks. */
+  #isInside: boolean;
+  /** Text that may be the begin of a marker. */
+  #held = '';
+  /** White space behind what was thought, which belongs to it if more follows. */
+  #spaces: string[] = [];
+  /** Whether it is known how the answer begins. */
+  #hasBegun = false;
+  /** Whether something of the thoughts was told. */
+  #wasSaid = false;
+
+  /** @param isInside whether the prompt ends with the begin of the thoughts */
+  constructor(form: ReasoningForm, sink: AnswerSink, isInside: boolean, openRest: RestReader) {
+    this.#form = form;
+    this.#sink = sink;
+    this.#isInside = isInside;
+    this.#openRest = openRest;
+  }
+
+  push(piece: string): void {
+    if (this.#rest !== null) {
+      this.#rest.push(piece);
+      return;
+    }
+    const text = this.#held + piece;
+    this.#held = '';
+    if (this.#hasBegun) this.#think(text);
+    else this.#start(text);
+  }
+
+  end(): void {
+    const held = this.#held;
+    this.#held = '';
+    if (this.#rest === null && this.#isInside) this.#pass(held);
+    else if (this.#rest === null) this.#leave(held, false);
+    this.#rest?.end();
+  }
+
+  /** The text may begin with the marker, behind white space. */
+  #start(text: string): void {
+    const { begin } = this.#form;
+    const start = text.length - text.trimStart().length;
+    if (text.startsWith(begin, start)) {
+      this.#isInside = true;
+      this.#hasBegun = true;
+      this.#think(text.slice(start + begin.length));
+    } else if (begin.startsWith(text.slice(start))) this.#held = text;
+    else if (this.#isInside) {
+      this.#hasBegun = true;
+      this.#think(text);
+    } else this.#leave(text, false);
+  }
+
+  #think(text: string): void {
+    const { end } = this.#form;
+    const found = new MarkerSearch(text).next([end], 0);
+    if (found === null) {
+      const held = heldFrom(text, [end], 0);
+      this.#pass(text.slice(0, held));
+      this.#held = text.slice(held);
+      return;
+    }
+    this.#pass(text.slice(0, found.start));
+    this.#isInside = false;
+    this.#leave(text.slice(found.end), true);
+  }
+
+  #leave(rest: string, isBehind: boolean): void {
+    this.#rest = this.#openRest(isBehind);
+    if (rest !== '') this.#rest.push(rest);
+  }
+
+  /** Thoughts, without the white space around them. */
+  #pass(text: string): void {
+    const trimmed = text.trimEnd();
+    if (trimmed === '') {
+      if (text !== '') this.#spaces.push(text);
+      return;
+    }
+    const said = this.#spaces.join('') + trimmed;
+    this.#sink.reasoning(this.#wasSaid ? said : said.trimStart());
+    this.#wasSaid = true;
+    this.#spaces = trimmed.length < text.length ? [text.slice(trimmed.length)] : [];
+  }
+}

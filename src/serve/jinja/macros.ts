@@ -1,0 +1,62 @@
+import type { Expressions } from './expressions.js';
+import type { Expression } from './operands.js';
+import { Output, type Scope } from './scope.js';
+import type { Tokens } from './tokens.js';
+import { Callable, Tuple, Undefined, type Value } from './values/values.js';
+
+/** How a statement ended, where it did not end by itself. */
+export type Signal = 'break' | 'continue' | undefined;
+
+/** A statement, read once: writes in a scope. */
+export type Statement = (scope: Scope, output: Output) => Signal;
+
+/** What statements write, as a text. */
+export function captured(body: Statement, scope: Scope): string {
+  const output = new Output(scope.run);
+  body(scope, output);
+  return output.text();
+}
+
+/**
+ * Reads the parameters of a macro. Its body is read behind that.
+ * @returns what makes the macro of its name, its body and the scope in which it stands
+ */
+export function readParameters(
+  tokens: Tokens,
+  expressions: Expressions,
+): (name: string, body: Statement, scope: Scope) => Callable {
+  const parameters: { readonly name: string; readonly otherwise: Expression | null }[] = [];
+  tokens.expect('(');
+  while (!tokens.skip(')')) {
+    if (parameters.length > 0) tokens.expect(',');
+    const name = tokens.name();
+    parameters.push({ name, otherwise: tokens.skip('=') ? expressions.read(tokens) : null });
+  }
+  tokens.end();
+  return (macro, body, around) =>
+    new Callable(macro, (args, named) =>
+      around.run.nested(() => {
+        const scope = around.inner();
+        for (const [i, { name, otherwise }] of parameters.entries())
+          scope.set(name, [args[i], named.get(name), otherwise?.(scope), missing(name)].find(isThere));
+        const rest = new Map<Value, Value>(
+          [...named].filter(([name]) => parameters.every((each) => each.name !== name)),
+        );
+        const caller = rest.get('caller');
+        rest.delete('caller');
+        if (rest.size > 0 && parameters.every(({ name }) => name !== 'kwargs')) scope.set('kwargs', rest);
+        scope.set('varargs', Tuple.of2(...args.slice(parameters.length)));
+        if (caller !== undefined) scope.set('caller', caller);
+        return captured(body, scope);
+      }),
+    );
+}
+
+/** Whether an argument was given. None is one. */
+function isThere(value: Value): boolean {
+  return value !== undefined;
+}
+
+function missing(name: string): Undefined {
+  return new Undefined(`parameter '${name}' was not provided`);
+}

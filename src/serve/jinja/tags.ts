@@ -1,0 +1,57 @@
+import type { Statement } from './macros.js';
+import type { Target } from './scope.js';
+import type { Tokens } from './tokens.js';
+import { TemplateError } from './values/template-error.js';
+
+/** Statements one behind another. */
+export function inRow(statements: readonly Statement[]): Statement {
+  return (scope, output) => {
+    for (const each of statements) {
+      const signal = each(scope, output);
+      if (signal !== undefined) return signal;
+    }
+    return undefined;
+  };
+}
+
+/** A name, `namespace.name`, or several behind commas. */
+export function targetOf(tokens: Tokens): Target {
+  const one = (): Target => {
+    if (tokens.skip('(')) {
+      const inner = targetOf(tokens);
+      tokens.expect(')');
+      return inner;
+    }
+    const name = tokens.name();
+    return tokens.skip('.') ? `${name}.${tokens.name()}` : name;
+  };
+  const first = one();
+  if (!tokens.is(',')) return first;
+  const all = [first];
+  while (tokens.skip(',')) all.push(one());
+  return all;
+}
+
+/** The tokens up to a name that is in no parentheses, or, if that is null, up to the end of the parentheses that begin here. */
+export function upTo(tokens: Tokens, name: string | null) {
+  const taken = [];
+  let depth = 0;
+  for (;;) {
+    const { type, value, line } = tokens.peek();
+    if (type === 'end' || (depth === 0 && type === 'name' && value === name))
+      return [...taken, { type: 'end', value: '%}', line } as const];
+    taken.push(tokens.next());
+    if (type === 'op' && '([{'.includes(value)) depth++;
+    if (type === 'op' && ')]}'.includes(value) && --depth === 0 && name === null) return taken;
+  }
+}
+
+/** Adds the line to what is thrown. */
+export function located<T>(line: number, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof TemplateError || !(error instanceof Error)) throw error;
+    throw new TemplateError(error.message, line);
+  }
+}

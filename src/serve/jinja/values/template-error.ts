@@ -1,0 +1,7 @@
+/** What is wrong with a template. */
+export class TemplateError extends Error {
+  constructor(message: string, line?: number) {
+    super(line === undefined ? message : `line ${line}: ${message}`);
+    this.name = 'TemplateError';
+  }
+}

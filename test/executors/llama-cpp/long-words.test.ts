@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest';
+import { llamaForTests } from '../../support/llama/library.js';
+import { share } from '../../support/share.js';
+import { useLlama } from './use-llama.js';
+
+const { model } = useLlama();
+
+/** Pre-tokenizers that cut by std::regex: the simplest pattern, those of the large families, and one with look-ahead for each character. */
+const PATTERNS = ['default', 'gpt-4o', 'tekken', 'deepseek-v3', 'deepseek-llm', 'falcon', 'bloom'];
+/** What one pattern or another takes as one word, however long it is. */
+const RUNS = ['.', ' ', 'A', '1', '漢', '\n'];
+const LENGTH = 30_000;
+
+describe.skipIf(llamaForTests().folder === null)('a text of one long word', () => {
+  it.each(share(PATTERNS.slice(0, 3), PATTERNS))(
+    'has tokens, at once and off the event loop, with the pattern of %s',
+    async (preTokenizer) => {
+      const tokenizer = await model({ preTokenizer, layers: 1 });
+      const textOf = (tokens: Int32Array) =>
+        Buffer.concat(Array.from(tokens, (token) => tokenizer.piece(token, false))).toString();
+      for (const run of RUNS) {
+        const text = run.repeat(LENGTH / Buffer.byteLength(run));
+        const tokens = await tokenizer.tokenizeAsync(text);
+        expect(textOf(tokens) === text, `${preTokenizer} ${run}`).toBe(true);
+      }
+      // The same in the thread that calls.
+      expect(textOf(tokenizer.tokenize('.'.repeat(LENGTH)))).toBe('.'.repeat(LENGTH));
+      expect(tokenizer.info.longestToken).toBe('<|begin_of_text|>'.length);
+    },
+  );
+
+  it('is refused where a word is longer than any of use, but not a text of many words', async () => {
+    const tokenizer = await model({ layers: 1 });
+    const message =
+      /^the model .* cannot write the text: it has 524289 bytes that may be one word, and at most 524288/;
+    const refused = { code: 'ERR_BLOCKSTEP_BAD_MODEL', message: expect.stringMatching(message) };
+    expect(() => tokenizer.tokenize('.'.repeat(524_289))).toThrow(expect.objectContaining(refused));
+    await expect(tokenizer.tokenizeAsync('.'.repeat(524_289))).rejects.toMatchObject(refused);
+    expect((await tokenizer.tokenizeAsync('漢字。\n'.repeat(60_000))).length).toBe(600_000);
+    // Those that cut by no pattern take any.
+    const pieces = await model({ vocabulary: 'llama', layers: 1 });
+    expect((await pieces.tokenizeAsync('.'.repeat(524_289))).length).toBe(524_290);
+  });
+
+  it('waits its turn, and is refused where it is none, or the model is gone', async () => {
+    const tokenizer = await model({ layers: 1, seed: 2 });
+    const texts = ['one two', '.'.repeat(10_000), 'three'];
+    const tokens = await Promise.all(
+      texts.map((text) => tokenizer.tokenizeAsync(text, { addSpecial: true })),
+    );
+    expect(tokens).toEqual(texts.map((text) => tokenizer.tokenize(text, { addSpecial: true })));
+    await expect(tokenizer.tokenizeAsync(5 as never)).rejects.toMatchObject({
+      code: 'ERR_BLOCKSTEP_BAD_ARG',
+    });
+    tokenizer.dispose();
+    await expect(tokenizer.tokenizeAsync('a')).rejects.toMatchObject({ code: 'ERR_BLOCKSTEP_DISPOSED' });
+  });
+});

@@ -1,0 +1,214 @@
+import { describe, expect, it } from 'vitest';
+import type { AnswerReader, AnswerSink } from '../../../src/serve/answers/answer-reader.js';
+import { CallReader } from '../../../src/serve/answers/call-reader.js';
+import type { CallForm } from '../../../src/serve/answers/forms/call-form.js';
+import { HarmonyReader } from '../../../src/serve/answers/harmony-reader.js';
+import { HARMONY, TOOL_CALL_PARSERS } from '../../../src/serve/answers/parsers.js';
+import { readAlike, readPieces, TOOLS } from './read.js';
+
+const opener = (parser: string) => {
+  const form = TOOL_CALL_PARSERS[parser];
+  return (sink: AnswerSink): AnswerReader =>
+    form === HARMONY ? new HarmonyReader(sink, true) : new CallReader(form as CallForm, TOOLS, sink, false);
+};
+const read = (parser: string, text: string) => readAlike(opener(parser), text);
+const ADD = ['add', { a: 1, b: 2 }];
+const NOW = ['now', {}];
+
+describe('calls of tools are read', () => {
+  it.each<[string, string, string, unknown[]]>([
+    ['hermes', '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>', '', [ADD]],
+    [
+      'hermes',
+      'I add.\n<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>\n<tool_call>{"name": "now"}</tool_call>\n',
+      'I add.',
+      [ADD, NOW],
+    ],
+    // The arguments as text, and an answer that ends without the last marker.
+    ['hermes', '<tool_call>{"name": "add", "arguments": "{\\"a\\": 1, \\"b\\": 2}"}', '', [ADD]],
+    ['hermes', '<tool_call>{"name": "now", "arguments": {}}</tool_call>\n\nDone. ', 'Done.', [NOW]],
+    ['llama3_json', '{"name": "add", "parameters": {"a": 1, "b": 2}}', '', [ADD]],
+    [
+      'llama3_json',
+      '<|python_tag|>{"name": "add", "parameters": {"a": 1, "b": 2}}; {"name": "now", "parameters": {}}',
+      '',
+      [ADD, NOW],
+    ],
+    [
+      'llama3_json',
+      '\n{"type": "function", "function": {"name": "add", "parameters": {"a": 1, "b": 2}}}',
+      '',
+      [ADD],
+    ],
+    [
+      'mistral',
+      '[TOOL_CALLS][{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now", "arguments": {}}]',
+      '',
+      [ADD, NOW],
+    ],
+    ['mistral', '[TOOL_CALLS]add[ARGS]{"a": 1, "b": 2}[TOOL_CALLS]now[ARGS]{}', '', [ADD, NOW]],
+    ['mistral', 'So: [TOOL_CALLS]add{"a": 1, "b": 2}', 'So:', [ADD]],
+    ['mistral', '[TOOL_CALLS]add[CALL_ID]123456789[ARGS]{"a": 1, "b": 2}', '', [ADD]],
+    [
+      'deepseek_v3',
+      '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n```json\n{"a": 1, "b": 2}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+      '',
+      [ADD, NOW],
+    ],
+    [
+      'deepseek_v31',
+      'Yes.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>{"a": 1, "b": 2}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+      'Yes.',
+      [ADD],
+    ],
+    [
+      'kimi_k2',
+      '<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{"a": 1, "b": 2}<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>',
+      '',
+      [ADD, NOW],
+    ],
+    [
+      'openai',
+      '<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a": 1, "b": 2}<|call|>',
+      '',
+      [ADD],
+    ],
+    [
+      'openai',
+      '<|channel|>commentary<|message|>I look.<|end|><|start|>assistant to=functions.add<|channel|>commentary json<|message|>{"a": 1, "b": 2}',
+      'I look.',
+      [ADD],
+    ],
+    ['openai', '<|channel|>final<|message|>No call.', 'No call.', []],
+    [
+      'qwen3_coder',
+      '<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\n2\n</parameter>\n</function>\n</tool_call>',
+      '',
+      [ADD],
+    ],
+    [
+      'qwen3_coder',
+      'Hm. <function=add><parameter=a>1</parameter><parameter=b>2</parameter></function><tool_call><function=now></function></tool_call>',
+      'Hm.',
+      [ADD, NOW],
+    ],
+    [
+      'qwen3_coder',
+      '<tool_call><function=write><parameter=text>\n12\n  </x>\n</parameter><parameter=lines>["a", 1]</parameter><parameter=last>False</parameter><parameter=options>{"a": null}</parameter><parameter=other>no</parameter></function></tool_call>',
+      '',
+      [['write', { text: '12\n  </x>', lines: ['a', 1], last: false, options: { a: null }, other: 'no' }]],
+    ],
+    [
+      'glm45',
+      '<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n<arg_key>b</arg_key>\n<arg_value>2</arg_value>\n</tool_call><tool_call>now</tool_call>',
+      '',
+      [ADD, NOW],
+    ],
+    [
+      'glm45',
+      '<tool_call>write<arg_key>text</arg_key><arg_value>5</arg_value><arg_key>last</arg_key><arg_value>null</arg_value></tool_call>',
+      '',
+      [['write', { text: '5', last: null }]],
+    ],
+    ['gemma4', '<|tool_call>call:add{a:1,b:2}<tool_call|>', '', [ADD]],
+    [
+      'gemma4',
+      '<|tool_call>call:write{text:<|"|>a "b", {c}<|"|>,lines:[<|"|>x<|"|>,1.5,{y:true}],last:null}<tool_call|><|tool_call>call:now{}<tool_call|>',
+      '',
+      [['write', { text: 'a "b", {c}', lines: ['x', 1.5, { y: true }], last: null }], NOW],
+    ],
+    [
+      'functiongemma',
+      '<start_function_call>call:add{a:1,b:2,note:<escape>one, two<escape>}<end_function_call>',
+      '',
+      [['add', { a: 1, b: 2, note: 'one, two' }]],
+    ],
+    ['json', '{"name": "add", "arguments": {"a": 1, "b": 2}}', '', [ADD]],
+    ['json', '[{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now"}]', '', [ADD, NOW]],
+    ['json', 'So:\n```json\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n```\n', 'So:', [ADD]],
+    ['json', '<|tool_call|>[{"name": "add", "arguments": {"a": 1, "b": 2}}]<|/tool_call|>', '', [ADD]],
+    ['json', '{"tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]}', '', [ADD]],
+  ])('by %s (%#)', (parser, text, content, calls) => {
+    expect(read(parser, text)).toEqual({ content, reasoning: '', calls });
+  });
+
+  it.each<[string, string]>([
+    ['hermes', 'A <tool_call> is what?'],
+    ['hermes', '<tool_call>{"name": "add", "arguments": {"a": 1</tool_call>'],
+    ['hermes', '<tool_call>{"name": "add", "arguments": {"a": 1'],
+    ['hermes', '<tool_call>{"name": 5, "arguments": {}}</tool_call> <tool_'],
+    ['hermes', '<tool_call>{"name": "add", "arguments": [1]}</tool_call>'],
+    ['hermes', ' white space \n'],
+    ['llama3_json', '{"answer": 42, "name": "add"}'],
+    ['llama3_json', '{"name": "unknown", "parameters": {}}'],
+    ['llama3_json', '{"name": "add", "parameters": {}} and more'],
+    ['llama3_json', 'Not at the start: {"name": "add", "parameters": {}}'],
+    ['json', `[1, 2, ${'3, '.repeat(200)}4]`],
+    ['json', '```json\n{"a": 1}\n```'],
+    ['mistral', '[TOOL_CALLS]add[ARGS]{"a": 1} and more'],
+    ['mistral', '[TOOL_CALLS] not of the form'],
+    ['deepseek_v3', '<｜tool▁calls▁begin｜>words<｜tool▁calls▁end｜>'],
+    [
+      'kimi_k2',
+      '<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{"a":',
+    ],
+    ['qwen3_coder', '<tool_call><function=add><parameter=a>1</parameter>'],
+    ['qwen3_coder', '<function=add><parameter=a>1</parameter>'],
+    ['qwen3_coder', '<tool_call><function=add><parameter=a>1</function></tool_call>'],
+    ['glm45', '<tool_call>add<arg_key>a</arg_key><arg_value>1</tool_call>'],
+    ['glm45', '<tool_call>ad'],
+    ['gemma4', '<|tool_call>call:add{a:1<tool_call|>'],
+    ['gemma4', '<|tool_call>call:add{a:"x}<tool_call|>'],
+    ['gemma4', `<|tool_call>call:add${'{a:'.repeat(5000)}<tool_call|>`],
+    ['functiongemma', '<start_function_call>add(1)<end_function_call>'],
+  ])('and what is none by %s stays text (%#)', (parser, text) => {
+    expect(read(parser, text)).toEqual({ content: text, reasoning: '', calls: [] });
+  });
+
+  it('text stays text in the form of gpt-oss, too', () => {
+    const text = '<|channel|>commentary to=functions.add<|message|>{"a": 1';
+    expect(read('openai', text)).toEqual({ content: '{"a": 1', reasoning: '', calls: [] });
+    expect(read('openai', 'no head at all')).toEqual({ content: 'no head at all', reasoning: '', calls: [] });
+  });
+
+  const MIB = 2 ** 20;
+  it.each<[string, string]>([
+    ['hermes', '<tool_call>'],
+    ['hermes', '<tool_call></tool_call'],
+    ['llama3_json', '{"name": "add", "parameters": '],
+    ['json', '{"name":'],
+    ['json', '['],
+    ['mistral', '[TOOL_CALLS]'],
+    ['deepseek_v3', '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>'],
+    ['kimi_k2', '<|tool_calls_section_begin|><|tool_call_begin|>'],
+    ['openai', '<|channel|>commentary to=functions.add<|message|>'],
+    ['qwen3_coder', '<tool_call><function=add><parameter=a>'],
+    ['glm45', '<tool_call>add<arg_key>'],
+    ['gemma4', '<|tool_call>call:add{a:['],
+    ['functiongemma', '<start_function_call>call:add{a:{'],
+  ])('8 MiB by %s end as text, again and again (%#)', (parser, begin) => {
+    const text = begin.repeat(Math.ceil((8 * MIB) / begin.length));
+    for (const size of [text.length, 4096]) {
+      const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, i) =>
+        text.slice(i * size, (i + 1) * size),
+      );
+      const { content, calls } = readPieces(opener(parser), pieces);
+      expect(calls).toEqual([]);
+      if (parser !== 'openai') expect(content.length).toBe(text.length);
+    }
+    // One that begins once, and then goes on and on: what is held back of it is bounded.
+    let told = 0;
+    const reader = opener(parser)({
+      content: (each) => {
+        told += each.length;
+      },
+      reasoning: () => {},
+      call: () => {},
+    });
+    reader.push(begin);
+    for (let i = 0; i < 2048; i++) reader.push('x'.repeat(4096));
+    expect(told).toBeGreaterThan(7 * MIB);
+    reader.end();
+    expect(told).toBeGreaterThanOrEqual(8 * MIB);
+  });
+});

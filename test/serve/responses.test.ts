@@ -2,6 +2,7 @@ import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import type { Executor } from '../../src/index.js';
 import { until } from '../support/waiting.js';
+import { scripted, TWO_CALLS } from './support/scripted.js';
 import { isEmpty, MODEL, type Served, serve } from './support/served.js';
 
 const PROMPT = 'one two three one two three one';
@@ -92,6 +93,31 @@ describe('/v1/responses', () => {
       type: 'response.failed',
       response: { status: 'failed', error: { code: 'executor' } },
     });
+  });
+
+  it('has calls of tools as items behind what was said, whole and streamed', async () => {
+    const { text, marks } = TWO_CALLS['hermes'];
+    const said = `Let me see. ${text}`;
+    const { openai } = await scripted([said, said], { marks });
+    const tool = (name: string) => ({
+      type: 'function' as const,
+      name,
+      strict: null,
+      parameters: { type: 'object', properties: {} },
+    });
+    const request = { model: MODEL, input: '1 + 2?', tools: [tool('add'), tool('now')] };
+    const namesOf = (output: readonly { type: string }[]) =>
+      output.map((item) => {
+        const { type, name, arguments: given } = item as { type: string; name?: string; arguments?: string };
+        return name === undefined ? type : [name, JSON.parse(given ?? '')];
+      });
+    const expected = ['message', ['add', { a: 1, b: 2 }], ['now', {}]];
+    const whole = await openai.responses.create(request);
+    expect([whole.status, namesOf(whole.output)]).toEqual(['completed', expected]);
+    expect(whole.output_text.trim()).toBe('Let me see.');
+    const streamed = await openai.responses.stream(request).finalResponse();
+    expect([streamed.status, namesOf(streamed.output)]).toEqual(['completed', expected]);
+    expect(streamed.output_text).toBe(whole.output_text);
   });
 
   it('refuses what it has not, by the names that its clients know', async () => {

@@ -64,6 +64,10 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     what: 'the native tests in their full size',
     command: 'bash native/test/run.sh --long',
   },
+  strangers: {
+    what: 'ten minutes of 200 connections with hostile texts of up to 8 MB: /health below 100 ms at p99; --seconds N, --model FILE',
+    command: 'tsx test/serve/strangers/long.ts',
+  },
   store: {
     what: 'writers of a file of LMDB that are killed in the middle, 200 times, beside one that goes on',
     command:

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { describeError } from '../base/errors.js';
 import { runProgram } from './program.js';
 import { ExitCode } from './terminal/io.js';
 
@@ -11,6 +12,10 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(ExitCode.ok);
   process.stderr.write(`the output cannot be written: ${error.code ?? error.message}\n`);
   process.exit(ExitCode.failed);
+});
+// Node prints the stack behind it. A client of Redis or ZeroMQ may throw where nobody can catch it.
+process.on('uncaughtExceptionMonitor', (error: unknown, origin) => {
+  process.stderr.write(`blockstep ends: an error that nobody caught (${origin}): ${describeError(error)}\n`);
 });
 const io = {
   stdout: process.stdout,

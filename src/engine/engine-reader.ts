@@ -33,6 +33,11 @@ export class EngineReader {
     return this.#e.number;
   }
 
+  /** See `EngineOptions.maxQueuedRequests`. */
+  get maxQueuedRequests(): number {
+    return this.#e.config.maxQueuedRequests;
+  }
+
   /** Number of running requests. */
   get numRunning(): number {
     return this.#e.scheduler.numRunning;

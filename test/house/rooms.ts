@@ -88,6 +88,7 @@ export const ROOMS: readonly string[] = [
   'serve/answers/forms',
   'serve/answers',
   'serve/api',
+  'serve/entry',
   'serve/model',
   'serve/reply',
   'serve/log',

@@ -15,7 +15,7 @@ const BODY = { prompt: 'one two one two one', max_tokens: 1500, ignore_eos: true
 /** A request as bytes. */
 function bytesOf(body: object, path = '/v1/completions'): string {
   const text = JSON.stringify(body);
-  return `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
+  return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
 }
 
 async function open(url: string, text: string): Promise<Socket> {

@@ -1,4 +1,5 @@
 import { type FastifyInstance, fastify, LogController } from 'fastify';
+import { appOptions } from '../../serve/index.js';
 import type { Io } from '../terminal/io.js';
 
 /**
@@ -9,6 +10,7 @@ import type { Io } from '../terminal/io.js';
  */
 export function makeApp(stream: Io['stderr'], level: string): FastifyInstance {
   return fastify({
+    ...appOptions,
     // Streams are waited for by the server itself; connections without a request are closed at once.
     forceCloseConnections: true,
     logger: {

@@ -60,7 +60,7 @@ const PART: KnownNames = knownNames<Record<string, unknown>>('a part of a messag
 /** Reads `messages`. @param takesTools whether tools may be called and answer @throws ApiError */
 export function readMessages(fields: Fields, takesTools: boolean): readonly ChatMessage[] {
   const list = fields.list('messages', MAX_MESSAGES, 'messages');
-  if (list === undefined) throw badField('messages', 'nothing', 'a list of messages');
+  if (list === undefined) throw badField('messages', fields.shown('messages'), 'a list of messages');
   if (list.length === 0) throw badField('messages', 'an empty list', 'a list of at least one message');
   return list.map((each, i) => readMessage(each, `messages[${i}]`, takesTools));
 }
@@ -73,7 +73,7 @@ function readMessage(value: unknown, path: string, takesTools: boolean): ChatMes
   if (isAnswer && !takesTools)
     throw unsupported(`${path}.role`, 'this model calls no tools, so there are no answers of tools');
   if (typeof role !== 'string' || !(ROLES.includes(role) || isAnswer))
-    throw badField(`${path}.role`, show(role), `one of ${ROLES.join(', ')}`);
+    throw badField(`${path}.role`, message.shown('role'), `one of ${ROLES.join(', ')}`);
   for (const name of takesTools ? TEXTS_ONLY : [...CALLS, ...TEXTS_ONLY]) {
     const given = message.get(name);
     if (given !== undefined && !(Array.isArray(given) && given.length === 0))
@@ -146,6 +146,7 @@ function readArguments(path: string, value: unknown): ChatToolCall['arguments'] 
 /** Text, or a list of parts of which each is text. */
 function readContent(message: Fields, path: string): string {
   const content = message.get('content');
+  if (content === undefined) throw badField(`${path}.content`, message.shown('content'), 'a string');
   if (!Array.isArray(content)) return checkText(`${path}.content`, content, MAX_CONTENT);
   return content.map((part: unknown, i) => readPart(part, `${path}.content[${i}]`)).join('');
 }

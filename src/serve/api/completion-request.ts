@@ -79,7 +79,7 @@ async function readPrompts(
   if (!Array.isArray(prompt) || prompt.length === 0)
     throw badField(
       'prompt',
-      show(prompt),
+      fields.shown('prompt'),
       'a text, a list of token ids, or a list of at least one of either',
     );
   if (typeof prompt[0] === 'number') return [readTokens('prompt', prompt, model)];

@@ -31,6 +31,11 @@ export class Fields {
     return Object.hasOwn(this.#body, name) ? (this.#body[name] ?? undefined) : undefined;
   }
 
+  /** What came, in words; null is another thing than nothing. */
+  shown(name: string): string {
+    return Object.hasOwn(this.#body, name) ? show(this.#body[name]) : 'nothing';
+  }
+
   /** The name of a field in messages. */
   nameOf(name: string): string {
     return this.#path + name;

@@ -1,14 +1,8 @@
 import { Aside, AsideLimitError } from '../../base/scripts/aside.js';
 import type { Chat, ChatTemplate } from '../api/chat.js';
-import type { TemplateOrder } from './jinja-template.js';
+import type { TemplateOrder, TemplateTexts } from './jinja-template.js';
 
-/** What a template says by name. */
-export interface TemplateTexts {
-  /** The text of the token that begins a prompt (`bos_token`); empty: there is none. */
-  readonly beginText?: string;
-  /** The text of the token that ends a text (`eos_token`); empty: there is none. */
-  readonly endText?: string;
-}
+export type { TemplateTexts };
 
 /** Milliseconds in which a template writes a chat. */
 const RENDER_MS = 5000;

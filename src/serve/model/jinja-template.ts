@@ -1,8 +1,15 @@
 import type { Chat } from '../api/chat.js';
 import type { ChatMessage } from '../api/chat-message.js';
 import { Template } from '../jinja/template.js';
-import type { TemplateTexts } from './chat-template.js';
 import { leftOut } from './left-out.js';
+
+/** What a template says by name. */
+export interface TemplateTexts {
+  /** The text of the token that begins a prompt (`bos_token`); empty: there is none. */
+  readonly beginText?: string;
+  /** The text of the token that ends a text (`eos_token`); empty: there is none. */
+  readonly endText?: string;
+}
 
 /** What a process aside is asked to write. */
 export interface TemplateOrder {

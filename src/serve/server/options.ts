@@ -114,7 +114,8 @@ export function takeServeOptions(options: unknown): ServeSettings {
     apiKeys: [...apiKeys] as string[],
     allowedHosts: allowedHosts.map((name) => name.toLowerCase()),
     maxBodyBytes: checkInteger('maxBodyBytes', maxBodyBytes, 1, 2 ** 30),
-    maxChoices: checkInteger('maxChoices', maxChoices, 1, 2 ** 16),
+    // More choices than may queue are never taken, however long their client waits.
+    maxChoices: Math.min(checkInteger('maxChoices', maxChoices, 1, 2 ** 16), engine.maxQueuedRequests),
     control: checkBoolean('control', control),
     metrics: checkBoolean('metrics', metrics),
     page: checkBoolean('page', page),

@@ -3,14 +3,15 @@ import type { ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { packageRoot } from '../../core/package-root.js';
-import { ApiError, toApiError } from '../api/api-error.js';
+import { ApiError } from '../api/api-error.js';
+import { Guard } from '../entry/guard.js';
+import { addRefusals, refusalOf } from '../entry/refusals.js';
 import { RequestLog } from '../log/request-log.js';
 import { Metrics } from '../metrics/metrics.js';
 import { addPageRoutes } from '../page/page-routes.js';
 import { Choices } from '../reply/choices.js';
 import { addControlRoutes } from './control-routes.js';
 import { addGenerateRoutes } from './generate-routes.js';
-import { Guard } from './guard.js';
 import { readServerHealth } from './health.js';
 import { addHealthRoutes } from './health-routes.js';
 import { LiveRequests } from './live-requests.js';
@@ -61,24 +62,19 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
   const { engine, model, control, apiKeys, allowedHosts, maxBodyBytes, wedgedMs } = settings;
   const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
   const guard = new Guard(apiKeys, allowedHosts);
-  app.addHook('onRoute', (route) => {
-    route.bodyLimit ??= maxBodyBytes;
-  });
   const log = new RequestLog(settings.logPrompts ? model.vocabulary : null);
   log.watch(app);
+  addRefusals(app, maxBodyBytes);
   const load = new Load();
   app.addHook('onRequest', (request, _reply, done) => {
     guard.check(request);
     done();
   });
-  app.setErrorHandler((error, _request, reply) => {
-    log.failed(reply.raw, error);
-    return answerError(error, reply);
-  });
-  app.setNotFoundHandler(({ method, url }) => {
-    throw new ApiError(404, `there is no ${method} ${url.split('?')[0].slice(0, 200)} here`, {
-      code: 'not_found',
-    });
+  app.setErrorHandler((error, request, reply) => {
+    const answer = refusalOf(error, maxBodyBytes, request);
+    // What the server is to blame for is logged as it was thrown.
+    log.failed(reply.raw, answer.status >= 500 ? error : answer);
+    return answerError(answer, reply);
   });
   addHealthRoutes(app, settings, load);
   addModelRoutes(app, settings, version);
@@ -128,8 +124,7 @@ function startEngine(app: FastifyInstance, { engine }: ServeSettings): void {
   engine.run().catch((error: unknown) => app.log.error(error, 'the engine is broken'));
 }
 
-function answerError(error: unknown, reply: FastifyReply): FastifyReply {
-  const answer = toApiError(error);
+function answerError(answer: ApiError, reply: FastifyReply): FastifyReply {
   if (answer.retryAfterSeconds !== null) reply.header('retry-after', answer.retryAfterSeconds);
   if (answer.status === 401) reply.header('www-authenticate', 'Bearer');
   return reply.code(answer.status).send(answer.body);

@@ -1,5 +1,4 @@
 import type { FastifyInstance } from 'fastify';
-import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import { badField } from '../api/api-error.js';
 import { readChatFields } from '../api/chat.js';
@@ -34,7 +33,7 @@ export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): v
     if (isChat === (fields.get('prompt') !== undefined))
       throw badField(
         'prompt',
-        show(fields.get('prompt')),
+        fields.shown('prompt'),
         'a text where there are no messages, and absent otherwise',
       );
     const tokens = await (isChat
@@ -47,7 +46,7 @@ export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): v
   app.post('/detokenize', ({ body }) => {
     const fields = new Fields(body, DETOKENIZE);
     const list = fields.list('tokens', MOST_TOKENS, 'token ids');
-    if (list === undefined) throw badField('tokens', 'nothing', 'a list of token ids');
+    if (list === undefined) throw badField('tokens', fields.shown('tokens'), 'a list of token ids');
     return { prompt: decode(vocabulary, checkTokens('tokens', list, vocabulary.size)) };
   });
 }

@@ -1,0 +1,62 @@
+import { isAscii, isUtf8 } from 'node:buffer';
+import { ApiError } from '../api/api-error.js';
+
+/** Bodies up to so many bytes are read as they are. */
+const SMALL = 2 ** 16;
+/** Most values in lists, and most objects, lists and fields: what takes longer to read than so many holds up everybody. */
+const MOST_VALUES = 2 ** 18;
+const MOST_FIELDS = 2 ** 16;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const BRACKET = 0x5b;
+const BRACE = 0x7b;
+
+/**
+ * Reads the body of a request. Fields named `__proto__` are fields as any other here, so that they are refused by name where names are known:
+ * nothing of a body is ever assigned to an object.
+ * @throws ApiError for what is no JSON in UTF-8, and for what has more values than a request could need
+ */
+export function readJson(bytes: Buffer): unknown {
+  if (bytes.length === 0) throw bad('the body is empty, expected JSON');
+  if (!isUtf8(bytes)) throw bad('the body is no valid UTF-8, as JSON must be');
+  if (bytes.length > SMALL) checkSize(bytes);
+  try {
+    return JSON.parse(isAscii(bytes) ? bytes.toString('latin1') : bytes.toString('utf8'));
+  } catch (error) {
+    throw bad(`the body is no JSON: ${(error as Error).message.slice(0, 200)}`);
+  }
+}
+
+/** Counts what stands outside of strings. Whether all that is JSON, the parser says. */
+function checkSize(bytes: Buffer): void {
+  let values = 0;
+  let fields = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i];
+    if (byte === QUOTE) {
+      i = endOfString(bytes, i);
+      if (i < 0) return;
+    } else if (byte === COMMA) values++;
+    else if (byte === COLON || byte === BRACKET || byte === BRACE) fields++;
+    if (values > MOST_VALUES) throw bad(`the body has more than ${MOST_VALUES} values`);
+    if (fields > MOST_FIELDS) throw bad(`the body has more than ${MOST_FIELDS} objects, lists and fields`);
+  }
+}
+
+/** Where the string ends that begins at `start`; below 0: it does not. */
+function endOfString(bytes: Buffer, start: number): number {
+  for (let i = start + 1; ; i++) {
+    i = bytes.indexOf(QUOTE, i);
+    if (i < 0) return i;
+    let slashes = 0;
+    while (bytes[i - 1 - slashes] === BACKSLASH) slashes++;
+    if (slashes % 2 === 0) return i;
+  }
+}
+
+function bad(message: string): ApiError {
+  return new ApiError(400, message, { code: 'invalid_json' });
+}

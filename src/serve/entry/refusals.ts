@@ -1,0 +1,78 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { ApiError, toApiError } from '../api/api-error.js';
+import { readJson } from './json-body.js';
+
+/** Has bodies read, and what is refused before a route is asked. */
+export function addRefusals(app: FastifyInstance, maxBodyBytes: number): void {
+  const methods = new Map<string, Set<string>>();
+  app.addHook('onRoute', (route) => {
+    route.bodyLimit ??= maxBodyBytes;
+    const known = methods.get(route.url) ?? new Set();
+    for (const method of [route.method].flat()) known.add(method);
+    methods.set(route.url, known);
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer', bodyLimit: maxBodyBytes },
+    (_request: FastifyRequest, body: Buffer, done: (error: Error | null, body?: unknown) => void) => {
+      try {
+        done(null, readJson(body));
+      } catch (error) {
+        done(error as Error);
+      }
+    },
+  );
+  app.setNotFoundHandler(({ method, url }, reply) => {
+    const path = url.split('?')[0];
+    const allowed = allowedAt(path, methods);
+    if (allowed.length === 0)
+      throw new ApiError(404, `there is no ${method} ${path.slice(0, 200)} here`, { code: 'not_found' });
+    reply.header('allow', allowed.join(', '));
+    throw new ApiError(405, `${path.slice(0, 200)} takes ${allowed.join(', ')}, got ${method}`, {
+      code: 'method_not_allowed',
+    });
+  });
+  app.addHook('onReady', (done) => {
+    // Node itself answers with a status alone.
+    if (app.server.listenerCount('checkExpectation') === 0)
+      app.server.on('checkExpectation', refuseExpectation);
+    done();
+  });
+}
+
+function refuseExpectation({ headers }: IncomingMessage, response: ServerResponse): void {
+  const { body } = new ApiError(417, `Expect must be "100-continue", got ${JSON.stringify(headers.expect)}`);
+  const text = JSON.stringify(body);
+  const length = Buffer.byteLength(text);
+  const type = 'application/json; charset=utf-8';
+  response.writeHead(417, { 'content-type': type, 'content-length': length, connection: 'close' }).end(text);
+}
+
+function allowedAt(path: string, methods: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+  for (const [url, known] of methods)
+    if (url === path || (url.endsWith('*') && path.startsWith(url.slice(0, -1)))) return [...known];
+  return [];
+}
+
+/** What a client is answered with, in words that say what to do where Fastify itself refused. */
+export function refusalOf(error: unknown, maxBodyBytes: number, { headers }: FastifyRequest): ApiError {
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
+    return new ApiError(
+      413,
+      `the body has more than ${maxBodyBytes} bytes; --max-body-bytes (maxBodyBytes) sets the limit`,
+      {
+        code: 'body_too_large',
+      },
+    );
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    const type = headers['content-type'];
+    const got = type === undefined ? 'no Content-Type' : `Content-Type: ${type.slice(0, 100)}`;
+    return new ApiError(415, `the body must be JSON: send Content-Type: application/json, got ${got}`, {
+      code: 'unsupported_media_type',
+    });
+  }
+  return toApiError(error);
+}

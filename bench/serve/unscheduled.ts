@@ -9,6 +9,7 @@ import type { Chat } from '../../src/serve/api/chat.js';
 import { plainChatText } from '../../src/serve/api/chat-message.js';
 import { Encoder } from '../../src/serve/api/encoder.js';
 import { o200k } from '../../src/serve/index.js';
+import { RequestLog } from '../../src/serve/log/request-log.js';
 import { Choices } from '../../src/serve/reply/choices.js';
 import { addGenerateRoutes } from '../../src/serve/server/generate-routes.js';
 import { LiveRequests } from '../../src/serve/server/live-requests.js';
@@ -96,6 +97,7 @@ function step(): void {
 const app = fastify({ forceCloseConnections: true });
 addGenerateRoutes(app, settings, {
   watch: null,
+  log: new RequestLog(null),
   live: new LiveRequests(),
   choices: new Choices(engine),
 });

@@ -45,7 +45,7 @@ function buildWithCMake() {
 
 /** npm puts node-gyp into the PATH of the scripts that it runs. */
 function buildWithGyp() {
-  return run('node-gyp', ['rebuild'], { cwd: root });
+  return run('node-gyp', ['rebuild'], { cwd: join(root, 'native', 'gyp') });
 }
 
 async function install() {

@@ -2,11 +2,33 @@ import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
 import { BlockstepError, type ErrorCode } from '../base/errors.js';
 import { packageRoot } from '../core/package-root.js';
-import { addReplayCommand } from './replay/replay-command.js';
-import { addServeCommand } from './serve/serve-command.js';
-import { ExitCode, type Io, type Job } from './terminal/io.js';
+import { optionDescription, optionTerm } from './terminal/help.js';
+import { ExitCode, type Invocation, type Io, type Job } from './terminal/io.js';
 
 const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
+
+/** Defines a command: its flags, and what it does. `onReady` is given its job once all input is read. */
+type Define = (command: Command, invocation: Invocation, onReady: (job: Job) => void) => void;
+
+/** A command of the program. What it needs is imported when the command line names it. */
+interface NamedCommand {
+  readonly name: string;
+  readonly summary: string;
+  readonly load: () => Promise<Define>;
+}
+
+const COMMANDS: readonly NamedCommand[] = [
+  {
+    name: 'serve',
+    summary: 'serve an engine over HTTP, as OpenAI’s API has it',
+    load: async () => (await import('./serve/serve-command.js')).defineServeCommand,
+  },
+  {
+    name: 'replay',
+    summary: 'replay a trace of requests in virtual time',
+    load: async () => (await import('./replay/replay-command.js')).defineReplayCommand,
+  },
+];
 
 /** Codes that mean a bad command line while the command is prepared. Once the job runs, the same codes mean that it failed. */
 const USAGE_ERRORS: readonly ErrorCode[] = [
@@ -56,8 +78,10 @@ async function prepare(args: readonly string[], io: Io): Promise<Job> {
   const onReady = (prepared: Job): void => {
     job = prepared;
   };
-  addServeCommand(program, io, onReady);
-  addReplayCommand(program, { io, args }, onReady);
+  for (const { name, summary, load } of COMMANDS) {
+    const command = program.command(name).summary(summary).configureHelp({ optionTerm, optionDescription });
+    if (args.includes(name)) (await load())(command, { io, args }, onReady);
+  }
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {

@@ -43,7 +43,7 @@ export function addonPaths(root = packageRoot()): string[] {
 export function binaryPaths(name: string, byGyp: string, root = packageRoot()): string[] {
   return [
     join(root, 'native', 'build', 'Release', name),
-    join(root, 'build', 'Release', byGyp),
+    join(root, 'native', 'gyp', 'build', 'Release', byGyp),
     join(root, 'prebuilds', addonTarget(), name),
   ];
 }

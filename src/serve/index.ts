@@ -5,7 +5,7 @@ export type { ChatMessage, ChatToolCall } from './api/chat-message.js';
 export type { HeededSampling, SamplingName } from './api/sampling.js';
 export type { TextFormat } from './api/text-format.js';
 export type { ChatTool } from './api/tools.js';
-export { type AppOptions, appOptions } from './entry/refusals.js';
+export { type AppOptions, appOptions } from './entry/app-options.js';
 export { openChatTemplate, type TemplateTexts } from './model/chat-template.js';
 export {
   type GrammarForm,

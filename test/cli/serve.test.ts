@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Follower } from '../kv-events/follower.js';
 import { temporaryFolder } from '../support/temp-file.js';
+import { until } from '../support/waiting.js';
 import { run } from './run-program.js';
 import { serveProgram as serve } from './serve-program.js';
 
@@ -30,6 +31,30 @@ describe('blockstep serve', () => {
     interrupt.abort();
     expect(await ended).toBe(0);
     await expect(fetch(`${url}/health`)).rejects.toThrow();
+  });
+
+  it('logs requests to stderr, as JSON, and takes bodies as large as it is told', async () => {
+    const { said, complete, url } = await serve('--latency-ms', '0', '--max-body-bytes', '200');
+    await complete({ prompt: 'one two one', max_tokens: 2 });
+    const lines = () =>
+      [...said.stderr.matchAll(/^\{.*\}$/gm)].map(([line]) => JSON.parse(line) as Record<string, unknown>);
+    const requests = () => lines().filter(({ msg }) => msg === 'request');
+    await until(() => requests().length > 0, 'a line of the log');
+    expect(requests()[0]).toMatchObject({
+      level: 'info',
+      time: expect.stringMatching(/^\d{4}-.*Z$/),
+      request_id: expect.any(String),
+      path: '/v1/completions',
+      output_tokens: 2,
+    });
+    const headers = { 'content-type': 'application/json' };
+    const body = JSON.stringify({ prompt: 'x'.repeat(200) });
+    const { status } = await fetch(`${url}/v1/completions`, { method: 'POST', headers, body });
+    expect(status).toBe(413);
+    await until(() => requests().length > 1, 'another line of the log');
+    const quiet = await serve('--latency-ms', '0', '--log-level', 'error');
+    await quiet.complete({ prompt: 'one two one', max_tokens: 2 });
+    expect(quiet.said.stderr).toBe('');
   });
 
   it('takes parameters of sampling that change nothing, and says so once and in each answer', async () => {

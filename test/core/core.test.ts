@@ -87,7 +87,7 @@ describe('loader', () => {
     const [cmake, gyp, prebuilt] = addonPaths('/root');
     expect(prebuilt).toMatch(/^\/root\/prebuilds\/\w+-\w+(-musl)?\/blockstep\.node$/);
     expect(cmake).toBe('/root/native/build/Release/blockstep.node');
-    expect(gyp).toBe('/root/build/Release/blockstep_host.node');
+    expect(gyp).toBe('/root/native/gyp/build/Release/blockstep_host.node');
     process.env['BLOCKSTEP_ADDON'] = '/else/where.node';
     expect(addonPaths('/root')).toEqual(['/else/where.node']);
     process.env['BLOCKSTEP_ADDON'] = override;

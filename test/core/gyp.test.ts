@@ -27,21 +27,21 @@ describe.skipIf(!headers || !isAsked)('the addon that node-gyp builds with a com
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   it('builds without a warning', () => {
-    for (const name of ['binding.gyp', 'package.json', 'native']) {
+    for (const name of ['package.json', 'native']) {
       cpSync(join(root, name), join(folder, name), {
         recursive: true,
-        filter: (from) => !/native.build/.test(from),
+        filter: (from) => !/native.(gyp.)?build/.test(from),
       });
     }
     // binding.gyp asks for node-addon-api there.
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
     const build = spawnSync(process.execPath, [nodeGyp, 'rebuild', `--nodedir=${nodeDir}`, '--jobs=2'], {
-      cwd: folder,
+      cwd: join(folder, 'native', 'gyp'),
       encoding: 'utf8',
     });
     expect(build.status, build.stderr).toBe(0);
     expect(build.stderr).not.toMatch(/warning:/);
-    addon = loadAddonFrom(join(folder, 'build', 'Release', 'blockstep_host.node'));
+    addon = loadAddonFrom(join(folder, 'native', 'gyp', 'build', 'Release', 'blockstep_host.node'));
   }, 900_000);
 
   contractSuite('node-gyp', () => addon);

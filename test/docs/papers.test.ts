@@ -3,7 +3,7 @@ import { dirname, join, normalize } from 'node:path';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { channels } from '../../src/base/channels.js';
-import { addReplayCommand } from '../../src/cli/replay/replay-command.js';
+import { defineReplayCommand } from '../../src/cli/replay/replay-command.js';
 import { Anomalies, type AnomalyReason, DEVIATIONS, ERROR_CODES } from '../../src/index.js';
 import { compile, fieldsInside, fieldsOf, ROOT, read, wordsOf } from './declarations.js';
 
@@ -121,9 +121,8 @@ describe('docs/metrics.md', () => {
 
 describe('docs/replay.md', () => {
   it('has every option of the command line, and no other', () => {
-    const program = new Command();
-    addReplayCommand(program, { io: {} as never, args: [] }, () => {});
-    const [command] = program.commands;
+    const command = new Command();
+    defineReplayCommand(command, { io: {} as never, args: [] }, () => {});
     const flags = command.options.flatMap(({ flags: text }) => text.match(/--[a-z-]+/g) ?? []);
     const listed = ['### Workload', '### Server', '### Output', '### Scheduler', '### Cost model'].flatMap(
       (heading) =>

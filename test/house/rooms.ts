@@ -91,6 +91,8 @@ export const ROOMS: readonly string[] = [
   'serve/entry',
   'serve/model',
   'serve/reply',
+  'serve/log',
+  'serve/responses',
   'serve/metrics',
   'serve/page',
   'serve/page/browser',

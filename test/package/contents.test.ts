@@ -31,7 +31,7 @@ const packed = (
 function imported(text: string): string[] {
   return [
     ...text.matchAll(
-      /^(?:import|export)\b[^'";]*?from\s*'([^']+)'|^import\s*'([^']+)'|\bimport\('([^']+)'\)/gm,
+      /^(?:import|export)\b[^'";]*?from\s*'([^']+)'|^import\s*'([^']+)'|\b(?:import|createRequire\(import\.meta\.url\))\('([^']+)'\)/gm,
     ),
   ].map(([, from, bare, later]) => from ?? bare ?? later);
 }
@@ -76,15 +76,24 @@ describe('the package', () => {
   });
 
   it('holds every file that the build of the addon names', () => {
-    const gyp = JSON.parse(read('binding.gyp')) as { targets: [{ sources: string[] }] };
+    const gyp = JSON.parse(read('native/gyp/binding.gyp')) as { targets: [{ sources: string[] }] };
     const folders = ['addon', 'base', 'core', 'cuda', 'host', 'include', 'reference', 'tools', 'transfer'];
     const files = folders.flatMap((folder) =>
       readdirSync(join(ROOT, 'native', folder), { recursive: true, encoding: 'utf8' })
         .filter((name) => /\.\w+$/.test(name))
         .map((name) => `native/${folder}/${name}`),
     );
-    for (const file of [...gyp.targets[0].sources, 'native/CMakeLists.txt', ...files])
+    for (const file of [
+      ...gyp.targets[0].sources.map((path) => normalize(join('native/gyp', path))),
+      'native/CMakeLists.txt',
+      ...files,
+    ])
       expect(packed).toContain(file);
+  });
+
+  it('has nothing at its root that npm takes for an install script in place of ours', () => {
+    expect(manifest.scripts['install']).toBe('node native/tools/install.mjs');
+    expect(packed).not.toContain('binding.gyp');
   });
 
   it('has no dead link in its papers', () => {

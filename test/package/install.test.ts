@@ -16,7 +16,13 @@ let numPackages = 0;
 function installed(): string {
   const place = join(scratch, `${numPackages++}`, 'node_modules', 'blockstep');
   mkdirSync(join(place, 'native'), { recursive: true });
-  for (const path of ['dist', 'package.json', 'native/tools', 'native/CMakeLists.txt'])
+  for (const path of [
+    'dist',
+    'package.json',
+    'native/tools',
+    'native/gyp/binding.gyp',
+    'native/CMakeLists.txt',
+  ])
     cpSync(join(ROOT, path), join(place, path), { recursive: true });
   return place;
 }

@@ -117,7 +117,9 @@ describe('/metrics', () => {
     const named = [...table.matchAll(/`((?:vllm|blockstep):\w+)`/g)].map(([, name]) => name);
     expect(named.sort()).toEqual(there.sort());
     const dashboard = readFileSync(new URL('../../docs/grafana.json', import.meta.url), 'utf8');
-    const shown = [...dashboard.matchAll(/((?:vllm|blockstep):\w+)/g)].map(([, name]) =>
+    const alerts = readFileSync(new URL('../../examples/deploy/alerts.yml', import.meta.url), 'utf8');
+    expect(alerts.match(/- alert:/g)?.length).toBeGreaterThan(5);
+    const shown = [...(dashboard + alerts).matchAll(/((?:vllm|blockstep):\w+)/g)].map(([, name]) =>
       name.replace(/_bucket$/, ''),
     );
     expect(shown.length).toBeGreaterThan(12);

@@ -3,11 +3,8 @@ import { duration, grouped } from '../../report/markup/figures.js';
 import type { LogSink } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import type { Workload } from '../../workload/workload.js';
-import { prepareLog } from '../log/log-command.js';
-import { optionDescription, optionTerm } from '../terminal/help.js';
 import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
 import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
-import { prepareHttpReplay } from './http-command.js';
 import { checkFlags } from './misplaced-flags.js';
 import { replayPage } from './page/replay-page.js';
 import { Progress } from './progress.js';
@@ -20,7 +17,6 @@ import { ReplaySeries } from './run/replay-series.js';
 import { addServerFlags } from './server-flags.js';
 import { loadWorkload } from './workload-source.js';
 
-const SUMMARY = 'replay a trace of requests in virtual time';
 const DESCRIPTION =
   'Replays the requests of a trace, or generated ones, through the scheduler in virtual time, and reports throughput, latencies, prefix cache hits and preemptions. No model runs, and no GPU is needed.';
 
@@ -49,19 +45,16 @@ Examples (in a checkout, node dist/cli/main.js in place of npx blockstep):
   npx blockstep replay trace.csv --speed-up 4  another, at four times its load
   npx blockstep replay --url http://127.0.0.1:8000 --requests 200`;
 
-/** Adds the `replay` command. `onReady` is given the replay once the workload is read and the scheduler made. */
-export function addReplayCommand(
-  program: Command,
+/** Defines the `replay` command. `onReady` is given the replay once the workload is read and the scheduler made. */
+export function defineReplayCommand(
+  command: Command,
   invocation: Invocation,
   onReady: (job: Job) => void,
 ): void {
-  const command = program
-    .command('replay')
-    .summary(SUMMARY)
+  command
     .description(DESCRIPTION)
     .argument('[FILE]', 'trace to replay; without one, requests are generated')
-    .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Output:'))
-    .configureHelp({ optionTerm, optionDescription });
+    .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Output:'));
   addReplayFlags(command);
   addServerFlags(command);
   command.optionsGroup('Scheduler:');
@@ -72,10 +65,14 @@ export function addReplayCommand(
   command.action(async (file: string | undefined) => {
     checkFlags(file, command);
     const { log, json, url } = command.opts<ReplayFlags>();
-    if (log !== undefined) onReady(prepareLog(log, json, invocation.io));
-    else if (url !== undefined)
+    // Each of the three needs what the others do not.
+    if (log !== undefined) {
+      const { prepareLog } = await import('../log/log-command.js');
+      onReady(prepareLog(log, json, invocation.io));
+    } else if (url !== undefined) {
+      const { prepareHttpReplay } = await import('./http-command.js');
       onReady(await prepareHttpReplay(file, { ...command.opts(), url }, invocation));
-    else onReady(await prepareReplay(file, command.opts(), invocation));
+    } else onReady(await prepareReplay(file, command.opts(), invocation));
   });
 }
 

@@ -5,8 +5,6 @@ import { BlockstepError, describeError, show } from '../../base/errors.js';
 import type { EngineOptions } from '../../engine/state/options.js';
 import type { CostModel } from '../../executors/cost-model/cost-model.js';
 import { PROFILES } from '../../executors/cost-model/profiles.js';
-import { SimulatedExecutor } from '../../executors/cost-model/simulated-executor.js';
-import { ReferenceExecutor } from '../../executors/reference/reference-executor.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { type ModelOptions, o200k, type Vocabulary } from '../../serve/index.js';
@@ -48,7 +46,11 @@ export async function makeExecutor(
 const IGNORES =
   'Temperature and other parameters of sampling change nothing; x-blockstep-ignored in an answer names them.';
 
-function reference({ latencyMs, seed }: ServeFlags, options: SchedulerOptions): ServedExecutor {
+async function reference(
+  { latencyMs, seed }: ServeFlags,
+  options: SchedulerOptions,
+): Promise<ServedExecutor> {
+  const { ReferenceExecutor } = await import('../../executors/reference/reference-executor.js');
   const { hashSeed: _, ...sizes } = options;
   return {
     executor: new ReferenceExecutor({ ...sizes, seed, eosTokenId: o200k.endOfText, latencyMs }),
@@ -57,7 +59,8 @@ function reference({ latencyMs, seed }: ServeFlags, options: SchedulerOptions): 
   };
 }
 
-function simulated(flags: ServeFlags, options: SchedulerOptions): ServedExecutor {
+async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<ServedExecutor> {
+  const { SimulatedExecutor } = await import('../../executors/cost-model/simulated-executor.js');
   const { profile, meanOutputTokens, acceptanceRate, seed } = flags;
   const { what, model } = PROFILES[profile];
   const { maxNumSeqs, pipelineDepth, numSpeculativeTokens } = resolveOptions(options);

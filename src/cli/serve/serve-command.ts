@@ -1,8 +1,7 @@
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
 import { PROFILES } from '../../executors/cost-model/profiles.js';
-import { optionDescription, optionTerm } from '../terminal/help.js';
-import type { Io, Job } from '../terminal/io.js';
+import type { Invocation, Job } from '../terminal/io.js';
 import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
 import { MODEL_FLAGS } from './executor/model-flags.js';
 import { addServeFlags, REFERENCE_FLAGS, type ServeFlags, SIMULATED_FLAGS } from './serve-flags.js';
@@ -31,14 +30,9 @@ Examples (in a checkout, npm start -- in place of npx blockstep serve):
   npx blockstep serve --executor simulated --profile llama-3.1-70b-4xh100
   npx blockstep serve --executor ./my-executor.mjs`;
 
-/** Adds the `serve` command. `onReady` is given the server once it can be started. */
-export function addServeCommand(program: Command, io: Io, onReady: (job: Job) => void): void {
-  const command = program
-    .command('serve')
-    .summary('serve an engine over HTTP, as OpenAI’s API has it')
-    .description(DESCRIPTION)
-    .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Server:'))
-    .configureHelp({ optionTerm, optionDescription });
+/** Defines the `serve` command. `onReady` is given the server once it can be started. */
+export function defineServeCommand(command: Command, { io }: Invocation, onReady: (job: Job) => void): void {
+  command.description(DESCRIPTION).addHelpOption(new Option('-h, --help', 'show this').helpGroup('Server:'));
   addServeFlags(command);
   command.optionsGroup('Scheduler:');
   addSchedulerFlags(command, { isServed: true });

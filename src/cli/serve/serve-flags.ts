@@ -22,6 +22,9 @@ export interface ServeFlags extends Partial<CostModel>, ModelFlags {
   control: boolean;
   kvEventsConfig?: KvEventPublisherOptions | null;
   page: boolean;
+  maxBodyBytes: number;
+  logLevel: string;
+  logPrompts: boolean;
   streamInterval: number;
   latencyMs: number;
   profile: string;
@@ -42,6 +45,9 @@ export const SIMULATED_FLAGS = [
   'memoryBytesPerSecond',
 ] as const;
 export const REFERENCE_FLAGS = ['latencyMs'] as const;
+
+/** The levels of pino, the fewest lines first. */
+const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'];
 
 /** Adds the flags that say what is served, where, and to whom. */
 export function addServeFlags(command: Command): void {
@@ -70,6 +76,16 @@ export function addServeFlags(command: Command): void {
     parse.nonNegative,
     30_000,
   );
+  add('--max-body-bytes <n>', 'most bytes of a request’s body', parse.count, 2 ** 23);
+  command.addOption(
+    new Option(
+      '--log-level <name>',
+      'what is logged to stderr: info has a line for each request that generates or changes something',
+    )
+      .choices(LOG_LEVELS)
+      .default('info'),
+  );
+  add('--log-prompts', 'log prompts and answers too', undefined, false);
   command.addOption(
     new Option('--no-control', 'without the routes that pause, reset and abort for everybody'),
   );

@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify';
-import { fastify } from 'fastify';
 import { Engine } from '../../engine/engine.js';
 import { KvEventPublisher } from '../../kv-events/index.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
-import { appOptions, blockstepServer } from '../../serve/index.js';
+import { blockstepServer } from '../../serve/index.js';
 import { ExitCode, type Io, type Job } from '../terminal/io.js';
 import { schedulerOptions } from '../terminal/scheduler-flags.js';
+import { makeApp } from './app.js';
 import type { ServedExecutor } from './executor/served-executor.js';
 import { makeExecutor } from './executors.js';
 import { isLoopback, listen } from './listen.js';
@@ -48,7 +48,7 @@ async function prepare(flags: ServeFlags & Record<string, unknown>, io: Io): Pro
   const kvEvents = flags.kvEventsConfig ? await KvEventPublisher.open(flags.kvEventsConfig) : null;
   try {
     const served = await makeExecutor(flags, options, io);
-    return await prepareEngine(flags, served.options ?? options, { served, kvEvents });
+    return await prepareEngine(flags, served.options ?? options, { served, kvEvents }, io);
   } catch (error) {
     await kvEvents?.close();
     throw error;
@@ -59,6 +59,7 @@ async function prepareEngine(
   flags: ServeFlags,
   options: SchedulerOptions,
   { served, kvEvents }: Pick<Prepared, 'served' | 'kvEvents'>,
+  io: Io,
 ): Promise<Prepared> {
   const { executor, connector, workers, model } = served;
   const id = flags.servedModelName ?? model.id;
@@ -74,8 +75,7 @@ async function prepareEngine(
       ...(connector && { connector }),
       ...(workers && { workers }),
     });
-    // Streams are waited for by the server itself; connections without a request are closed at once.
-    const app = fastify({ ...appOptions, forceCloseConnections: true });
+    const app = makeApp(io.stderr, flags.logLevel);
     await app.register(blockstepServer, {
       engine,
       model: { ...model, id },
@@ -84,6 +84,8 @@ async function prepareEngine(
       control: flags.control,
       page: flags.page,
       streamInterval: flags.streamInterval,
+      maxBodyBytes: flags.maxBodyBytes,
+      logPrompts: flags.logPrompts,
       drainMs: flags.drainMs,
     });
     return { engine, kvEvents, app, served, id };

@@ -1,48 +1,7 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError, toApiError } from '../api/api-error.js';
 import { readJson } from './json-body.js';
-
-/** See `appOptions`. Nobody needs the declarations of Fastify for it. */
-export interface AppOptions {
-  readonly return503OnClosing: boolean;
-  frameworkErrors(error: Error, request: unknown, reply: unknown): void;
-  clientErrorHandler(error: Error, socket: Socket): void;
-}
-
-/**
- * Options of Fastify with which a server of one's own answers in OpenAI's form where no plugin is asked: to a broken request, to a path that
- * cannot be read, and to what comes while it ends.
- *
- * ```ts
- * const app = fastify({ ...appOptions, forceCloseConnections: true });
- * ```
- */
-export const appOptions: AppOptions = {
-  /** The plugin answers then. */
-  return503OnClosing: false,
-  frameworkErrors(error, _request, reply): void {
-    const { status, body } = toApiError(error);
-    void (reply as FastifyReply).code(status).send(body);
-  },
-  clientErrorHandler(error: Error & { code?: string }, socket): void {
-    if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return;
-    const status = BROKEN[error.code ?? ''] ?? 400;
-    const { body } = new ApiError(status, `the request is no HTTP that this server reads: ${error.message}`);
-    const text = JSON.stringify(body);
-    const head = [
-      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-      'content-type: application/json; charset=utf-8',
-      `content-length: ${Buffer.byteLength(text)}`,
-      'connection: close',
-    ];
-    socket.end(`${head.join('\r\n')}\r\n\r\n${text}`);
-  },
-};
-
-/** Statuses of requests that Node's parser does not read; others are 400. */
-const BROKEN: Readonly<Record<string, number>> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 };
 
 /** Has bodies read, and what is refused before a route is asked. */
 export function addRefusals(app: FastifyInstance, maxBodyBytes: number): void {

@@ -14,7 +14,7 @@ function chart(id: string, title: string, unit: string, lines: readonly string[]
   return html`<figure class="panel live">
 <header><h3 id="${id}-title">${title}</h3><span class="unit">${unit}</span></header>
 <figcaption>${keys}</figcaption>
-<div class="plot"><svg id="${id}" class="chart" role="img" aria-labelledby="${id}-title" preserveAspectRatio="none"></svg><span class="top" id="${id}-top"></span></div>
+<div class="plot"><svg id="${id}" class="chart" role="img" aria-labelledby="${id}-title" preserveAspectRatio="none"></svg><div class="ticks" id="${id}-ticks" aria-hidden="true"></div></div>
 <p class="axis"><span id="${id}-start">–</span><span>now</span></p>
 </figure>
 `;
@@ -45,8 +45,9 @@ ${style}
 <body>
 <header>
 <p class="brand">blockstep</p>
-<div class="head"><h1 id="model">…</h1><button type="button" id="pause" disabled${hidden}>Pause</button></div>
+<h1 id="model">…</h1>
 <p class="health" id="health" role="status"><b id="health-word">connecting</b><span id="health-reasons" hidden></span></p>
+<p class="buttons" id="resume-box" hidden><button type="button" id="resume">Resume</button></p>
 <noscript><p class="warning">This page needs JavaScript.</p></noscript>
 <form id="key-form" class="panel" hidden>
 <label for="key">This server needs a key</label>
@@ -55,8 +56,9 @@ ${style}
 <p id="key-note" role="alert"></p>
 </form>
 </header>
+<nav aria-label="Parts of the page"><a href="#figures">Figures</a><a href="#time-title">Minutes</a><a href="#map-title">Blocks</a><a href="#list-title"${hidden}>Requests</a><a href="#start-title"${hidden}>Start</a></nav>
 <main>
-<section aria-label="Figures">
+<section aria-label="Figures" id="figures">
 <dl class="tiles">
 ${tile('step', 'Step latency, median of 10 s')}
 ${tile('tokens', 'Generated tokens')}
@@ -98,13 +100,15 @@ ${state('reserved', 'reserved')}
 <section aria-labelledby="list-title"${hidden}>
 <h2 id="list-title">Requests</h2>
 <div class="columns">
-<div class="panel">
+<div class="panel" id="list-panel">
 <label for="filter">Filter by id</label>
 <input id="filter" type="search" autocomplete="off" spellcheck="false" maxlength="300">
 <p id="list-note" class="note" role="status">–</p>
 <ul id="list" role="listbox" tabindex="0" aria-labelledby="list-title"></ul>
+<div class="buttons"><button type="button" id="pause" disabled>Pause all…</button>
+<span id="pause-question" hidden><b>Have the requests of everybody stand still?</b> <button type="button" id="pause-yes">Pause them</button> <button type="button" id="pause-no">Go on</button></span></div>
 </div>
-<div class="panel" id="detail" aria-live="off">
+<div class="panel" id="detail" aria-live="off" hidden>
 <h3 id="detail-id">No request is chosen</h3>
 <p id="detail-explain">Choose one in the list, or a block that it holds.</p>
 <dl class="pairs" id="detail-facts"></dl>

@@ -5,15 +5,17 @@ export const PAGE_STYLE: string = `
   :root { --free: #232b35; --cached: #2c5688; --used: #62a8f5; --transfer: #f2a154; --quarantined: #ff6b5e; --reserved: #6b7682; --third: #86c987; --good: #7fd08a; }
 }
 [hidden] { display: none !important; }
+html { scroll-padding-top: 52px; }
 body > header { padding-top: 24px; }
-.head { display: flex; flex-wrap: wrap; gap: 8px 16px; align-items: center; justify-content: space-between; min-height: 44px; }
-.head h1 { margin: 0; min-width: 0; }
+nav { position: sticky; top: 0; z-index: 1; display: flex; gap: 4px; max-width: 1200px; margin: 8px auto 0; padding: 4px 16px; overflow: auto hidden; background: var(--page); }
+nav a { padding: 8px; font-size: 14px; white-space: nowrap; }
 .health { min-height: 1.5em; overflow-wrap: anywhere; }
 .health b { color: var(--warning); }
 .health span { margin-left: 8px; }
 .health.good b { color: var(--good); }
 .anomalies { margin: 12px 0 0; font-size: 14px; min-height: 1.5em; overflow-wrap: anywhere; max-width: none; }
 .anomalies span { color: var(--muted); }
+.anomalies .bad, .tile .bad { color: var(--warning); }
 .tile .detail { min-height: 1.5em; overflow-wrap: anywhere; }
 .tile .value { white-space: nowrap; }
 
@@ -31,12 +33,13 @@ label { font-size: 14px; color: var(--muted); }
 #key-form { margin-top: 14px; max-width: 32em; }
 #key-note { color: var(--warning); min-height: 1.5em; margin-bottom: 0; }
 
-.live .plot { height: 150px; margin-top: 18px; border-bottom: 1px solid var(--axis); }
+.live .plot { height: 150px; margin: 10px 0 0 52px; border-bottom: 1px solid var(--axis); }
 .live svg { display: block; height: 150px; overflow: visible; }
 .live path { fill: none; stroke-width: 1.6px; vector-effect: non-scaling-stroke; }
 .live figcaption { display: flex; flex-wrap: wrap; gap: 0 14px; min-height: 1.5em; }
-.live .top { position: absolute; top: -16px; left: 0; right: 0; text-align: right; font-size: 12px; line-height: 14px; color: var(--muted); font-variant-numeric: tabular-nums; }
-.axis { display: flex; justify-content: space-between; margin: 2px 0 0; font-size: 12px; color: var(--muted); max-width: none; }
+.ticks span { position: absolute; left: -52px; right: 0; border-bottom: 1px solid var(--border); font-size: 12px; line-height: 14px; height: 0; color: var(--muted); font-variant-numeric: tabular-nums; white-space: nowrap; text-indent: 0; pointer-events: none; }
+.ticks span:first-child { border-color: transparent; }
+.axis { display: flex; justify-content: space-between; margin: 2px 0 0 52px; font-size: 12px; color: var(--muted); max-width: none; }
 .live output { color: var(--text); font-variant-numeric: tabular-nums; display: inline-block; min-width: 3.4em; }
 .line.n0::before, path.n0 { stroke: var(--virtual); border-color: var(--virtual); }
 .line.n1::before, path.n1 { stroke: var(--measured); border-color: var(--measured); }
@@ -51,12 +54,13 @@ label { font-size: 14px; color: var(--muted); }
 .swatch { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 6px; vertical-align: -1px; }
 .swatch.free { background: var(--free); } .swatch.cached { background: var(--cached); } .swatch.used { background: var(--used); }
 .swatch.transfer { background: var(--transfer); } .swatch.quarantined { background: var(--quarantined); } .swatch.reserved { background: var(--reserved); }
-#map-box { position: relative; height: 384px; overflow: hidden auto; scrollbar-gutter: stable; padding: 4px; margin: 0 -4px; }
+#map-box { position: relative; min-height: 120px; max-height: 384px; overflow: hidden auto; padding: 4px; margin: 0 -4px; }
 #map { display: block; cursor: crosshair; }
 #map-cursor { position: absolute; pointer-events: none; border: 2px solid var(--text); box-shadow: 0 0 0 1px var(--panel); border-radius: 2px; }
 #map-readout { margin: 10px 0 0; font-size: 14px; min-height: 3em; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; max-width: none; }
 
 #list { list-style: none; margin: 0; padding: 2px; height: 272px; overflow: hidden auto; font-size: 13px; border: 1px solid var(--border); border-radius: 6px; }
+#list:empty::after { content: "A request that is under way stands here, with what it waits for."; display: block; padding: 8px; color: var(--muted); }
 #list li { display: flex; justify-content: space-between; gap: 12px; padding: 4px 8px; border-radius: 4px; cursor: pointer; border: 1px solid transparent; }
 #list li span { font-variant-numeric: tabular-nums; }
 #list li span:first-child { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; min-width: 0; }
@@ -64,14 +68,15 @@ label { font-size: 14px; color: var(--muted); }
 #list li.active { border-color: var(--axis); }
 #list:focus-visible li.active { border-color: var(--virtual); }
 #list li[aria-selected=true] { border-color: var(--virtual); box-shadow: inset 3px 0 0 var(--virtual); }
-#detail { min-height: 380px; }
+#list-panel:has(+ #detail[hidden]) { grid-column: 1 / -1; }
 #detail-id { overflow-wrap: anywhere; }
 #detail-explain { min-height: 6em; overflow-wrap: anywhere; font-size: 14px; }
 .pairs { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 4px 16px; margin: 0; font-size: 13px; min-height: 11em; align-content: start; }
 .pairs div { display: flex; justify-content: space-between; gap: 8px; border-bottom: 1px solid var(--border); }
 .pairs dt { color: var(--muted); } .pairs dd { margin: 0; font-variant-numeric: tabular-nums; }
+#answer:empty { display: none; }
 #answer { margin: 12px 0 0; height: 150px; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.5 ui-monospace, Menlo, Consolas, "Liberation Mono", monospace; background: var(--page); border: 1px solid var(--border); border-radius: 6px; padding: 8px 10px; }
 #start-note { color: var(--muted); font-size: 14px; overflow-wrap: anywhere; }
 @media (max-width: 760px) { .pairs { grid-template-columns: minmax(0, 1fr); } .tile .value { font-size: 20px; } }
-@media (max-width: 440px) { .tile .value { font-size: 18px; } .tile .detail { min-height: 3em; } .head h1 { flex: 1 0 100%; } .note { min-height: 3em; } .legend { grid-template-columns: minmax(0, 1fr); } }
+@media (max-width: 440px) { .tile .value { font-size: 18px; } .tile .detail { min-height: 3em; } .note { min-height: 3em; } .legend { grid-template-columns: minmax(0, 1fr); } }
 `;

@@ -39,6 +39,8 @@ export interface GenerationWatch {
 export class Generation {
   /** By index: first the choices of the first prompt. */
   readonly choices: readonly Choice[];
+  /** The id of the reply; those of the engine's requests begin with it. */
+  readonly id: string;
   readonly #streams: readonly RequestStream[];
   readonly #request: GenerationRequest;
 
@@ -64,6 +66,7 @@ export class Generation {
     },
   ) {
     this.#request = request;
+    this.id = id;
     all.read();
     const { vocabulary } = model;
     const { stop, keepsStop, minTokens, echoes, n, sampling, maxTokens, prompts } = request;
@@ -108,6 +111,16 @@ export class Generation {
     return this.choices.find(({ failure }) => failure !== null)?.failure ?? null;
   }
 
+  /** Tokens of all prompts. */
+  get numPromptTokens(): number {
+    return this.#request.prompts.reduce((sum, { length }) => sum + length, 0);
+  }
+
+  /** Tokens that all choices have got so far. */
+  get numOutputTokens(): number {
+    return this.choices.reduce((sum, { numTokens }) => sum + numTokens, 0);
+  }
+
   /** Ends what has not ended: the client has left, or a choice has failed. */
   abort(): void {
     for (const stream of this.#streams) stream.abort();
@@ -122,22 +135,26 @@ export class Generation {
       );
   }
 
+  /**
+   * Tokens of all prompts that a cache had.
+   * @param results of the choices, by index; null: the choice failed
+   */
+  numCachedTokens(results: readonly (RequestResult | null)[]): number {
+    const { n } = this.#request;
+    // The choices of a prompt share its blocks: what the first one found was there before.
+    return results.reduce((sum, result, i) => (i % n === 0 ? sum + (result?.numCachedTokens ?? 0) : sum), 0);
+  }
+
   /** Counts the tokens. All choices have ended, and none has failed. */
   async usage(): Promise<Usage> {
     const results = await Promise.all(this.#streams.map((stream) => stream.result()));
-    const { prompts, n } = this.#request;
-    const prompt = prompts.reduce((sum, { length }) => sum + length, 0);
-    const completion = this.choices.reduce((sum, { numTokens }) => sum + numTokens, 0);
-    // The choices of a prompt share its blocks: what the first one found was there before.
-    const cached = results.reduce(
-      (sum, { numCachedTokens }, i) => (i % n === 0 ? sum + numCachedTokens : sum),
-      0,
-    );
+    const prompt = this.numPromptTokens;
+    const completion = this.numOutputTokens;
     return {
       prompt_tokens: prompt,
       completion_tokens: completion,
       total_tokens: prompt + completion,
-      prompt_tokens_details: { cached_tokens: cached },
+      prompt_tokens_details: { cached_tokens: this.numCachedTokens(results) },
     };
   }
 }

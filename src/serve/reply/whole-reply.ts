@@ -6,12 +6,12 @@ import type { Generation, GenerationReader } from './generation.js';
 /** A reply that is sent when all its choices have ended. */
 export class WholeReply implements GenerationReader {
   readonly #head: ReplyHead;
-  readonly #bodies: Bodies;
+  readonly #bodies: Pick<Bodies, 'whole'>;
   readonly #ended: Promise<void>;
   #generation: Generation | null = null;
   #end: () => void = () => {};
 
-  constructor(head: ReplyHead, bodies: Bodies) {
+  constructor(head: ReplyHead, bodies: Pick<Bodies, 'whole'>) {
     this.#head = head;
     this.#bodies = bodies;
     this.#ended = new Promise((resolve) => {

@@ -7,29 +7,60 @@ import type { GenerationRequest, RequestBounds } from '../api/generation-request
 import { IGNORED_HEADER, ignoredSampling } from '../api/sampling.js';
 import type { ServedModel } from '../api/served-model.js';
 import { makeGrammars } from '../api/text-format.js';
+import type { RequestLog } from '../log/request-log.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
 import type { Choices } from '../reply/choices.js';
-import { Generation, type GenerationWatch } from '../reply/generation.js';
+import { Generation, type GenerationReader, type GenerationWatch } from '../reply/generation.js';
 import { StreamedReply } from '../reply/streamed-reply.js';
 import { WholeReply } from '../reply/whole-reply.js';
+import { ResponseBodies } from '../responses/response-bodies.js';
+import { readResponse } from '../responses/response-request.js';
+import { StreamedResponse } from '../responses/streamed-response.js';
 import type { LiveRequests } from './live-requests.js';
 import type { ServeSettings } from './options.js';
 
 /** One way to generate text. */
 interface Way {
   readonly prefix: string;
-  readonly bodies: Bodies;
+  /** The bodies of replies in one piece. */
+  readonly bodies: Pick<Bodies, 'whole'>;
+  /** Makes a reply that is streamed. @param interval tokens of a chunk */
+  streamed(head: ReplyHead, wanted: GenerationRequest, interval: number): Streamed;
   read(body: unknown, model: ServedModel, bounds: RequestBounds): Promise<GenerationRequest>;
 }
 
-const COMPLETIONS: Way = { prefix: 'cmpl-', bodies: COMPLETION_BODIES, read: readCompletion };
-const CHATS: Way = { prefix: 'chatcmpl-', bodies: CHAT_BODIES, read: readChat };
+/** A reply that is sent while its text is generated. */
+type Streamed = GenerationReader & Pick<StreamedReply, 'start'>;
+
+function inChunks(bodies: Bodies): Pick<Way, 'bodies' | 'streamed'> {
+  return {
+    bodies,
+    streamed: (head, { includesUsage }, interval) =>
+      new StreamedReply(head, bodies, { includesUsage, interval }),
+  };
+}
+
+const COMPLETIONS: Way = { prefix: 'cmpl-', ...inChunks(COMPLETION_BODIES), read: readCompletion };
+const CHATS: Way = { prefix: 'chatcmpl-', ...inChunks(CHAT_BODIES), read: readChat };
+const RESPONSES: Way = {
+  prefix: 'resp_',
+  bodies: {
+    whole: (head, [choice], usage) => {
+      const bodies = new ResponseBodies(head);
+      bodies.take(choice);
+      return bodies.whole(choice, usage);
+    },
+  },
+  streamed: (head, _wanted, interval) => new StreamedResponse(new ResponseBodies(head), interval),
+  read: readResponse,
+};
 
 /** Who is told of generations. */
 interface Around {
   readonly watch: GenerationWatch | null;
   readonly live: LiveRequests;
   readonly choices: Choices;
+  readonly log: RequestLog;
 }
 
 /** The routes that generate text. */
@@ -39,17 +70,18 @@ export function addGenerateRoutes(app: FastifyInstance, settings: ServeSettings,
   };
   add('/v1/completions', COMPLETIONS);
   add('/v1/chat/completions', CHATS);
+  add('/v1/responses', RESPONSES);
 }
 
 async function generate(
-  { prefix, bodies, read }: Way,
+  way: Way,
   settings: ServeSettings & Around,
   { body }: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const { model, watch, live, choices } = settings;
+  const { model, watch, live, choices, log } = settings;
   checkModel(body, model);
-  const wanted = await read(body, model, settings);
+  const wanted = await way.read(body, model, settings);
   const ignored = ignoredSampling(wanted.sampling, model.sampling);
   if (ignored.length > 0) reply.header(IGNORED_HEADER, ignored.join(', '));
   const { format } = wanted;
@@ -57,21 +89,22 @@ async function generate(
     format === null || model.grammar === null
       ? null
       : await makeGrammars(format, model.grammar, wanted.prompts.length * wanted.n);
-  const id = prefix + randomUUID().replaceAll('-', '');
+  const id = way.prefix + randomUUID().replaceAll('-', '');
   const head: ReplyHead = { id, created: Math.floor(Date.now() / 1000), model: model.id };
   if (wanted.isStreamed) {
-    const { includesUsage } = wanted;
-    const streamed = new StreamedReply(head, bodies, { includesUsage, interval: settings.streamInterval });
+    const streamed = way.streamed(head, wanted, settings.streamInterval);
     const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch, grammars });
     live.add(generation, reply.raw);
+    log.generates(reply.raw, generation);
     // From here on the response is the stream's.
     reply.hijack();
     streamed.start(generation, reply.raw, reply.getHeaders());
     return reply;
   }
-  const whole = new WholeReply(head, bodies);
+  const whole = new WholeReply(head, way.bodies);
   const generation = new Generation(choices, model, wanted, id, { reader: whole, watch, grammars });
   live.add(generation, reply.raw);
+  log.generates(reply.raw, generation);
   const answer = await whole.body(generation, reply.raw);
   if (answer !== null) return answer;
   // The client has left: nobody is there to be answered.

@@ -3,7 +3,7 @@ import { ApiError } from '../api/api-error.js';
 import type { ServeSettings } from './options.js';
 
 /** Routes of OpenAI's and vLLM's APIs that are refused by name. */
-const NO_ROUTES = ['/v1/embeddings', '/v1/rerank', '/v1/score', '/v1/responses'];
+const NO_ROUTES = ['/v1/embeddings', '/v1/rerank', '/v1/score'];
 
 /** The routes that say what is served, and what is not. */
 export function addModelRoutes(app: FastifyInstance, { model }: ServeSettings, version: string): void {
@@ -28,7 +28,7 @@ export function addModelRoutes(app: FastifyInstance, { model }: ServeSettings, v
     app.post(path, () => {
       throw new ApiError(
         404,
-        `${path} is not served: the model generates text, and nothing else is had of it`,
+        `${path} is not served: this server generates text, and makes no embeddings or scores; ask another server for them`,
         {
           code: 'unsupported_route',
         },

@@ -34,6 +34,8 @@ export interface ServeOptions {
    * Default 1.
    */
   streamInterval?: number;
+  /** Whether the log has prompts and answers too. Default false: it has neither. */
+  logPrompts?: boolean;
   /** Milliseconds that unfinished requests are given when the server closes. Default 30,000. */
   drainMs?: number;
   /** Whether the end of the server is the end of the engine. Default true. */
@@ -53,6 +55,7 @@ const OPTIONS = knownNames<ServeOptions>('the options of a server', {
   metrics: true,
   page: true,
   streamInterval: true,
+  logPrompts: true,
   drainMs: true,
   endsEngine: true,
   wedgedMs: true,
@@ -72,6 +75,7 @@ export interface ServeSettings extends RequestBounds {
   readonly metrics: boolean;
   readonly page: boolean;
   readonly streamInterval: number;
+  readonly logPrompts: boolean;
   readonly drainMs: number;
   readonly endsEngine: boolean;
   readonly wedgedMs: number;
@@ -94,6 +98,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     metrics = true,
     page = true,
     streamInterval = 1,
+    logPrompts = false,
     drainMs = 30_000,
     endsEngine = true,
     wedgedMs = 120_000,
@@ -115,6 +120,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     metrics: checkBoolean('metrics', metrics),
     page: checkBoolean('page', page),
     streamInterval: checkInteger('streamInterval', streamInterval, 1, 2 ** 20),
+    logPrompts: checkBoolean('logPrompts', logPrompts),
     drainMs: checkInteger('drainMs', drainMs, 0, MAX_MS),
     endsEngine: checkBoolean('endsEngine', endsEngine),
     wedgedMs: checkInteger('wedgedMs', wedgedMs, 0, MAX_MS),

@@ -6,6 +6,7 @@ import { packageRoot } from '../../core/package-root.js';
 import { ApiError } from '../api/api-error.js';
 import { Guard } from '../entry/guard.js';
 import { addRefusals, refusalOf } from '../entry/refusals.js';
+import { RequestLog } from '../log/request-log.js';
 import { Metrics } from '../metrics/metrics.js';
 import { addPageRoutes } from '../page/page-routes.js';
 import { Choices } from '../reply/choices.js';
@@ -61,15 +62,20 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
   const { engine, model, control, apiKeys, allowedHosts, maxBodyBytes, wedgedMs } = settings;
   const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
   const guard = new Guard(apiKeys, allowedHosts);
+  const log = new RequestLog(settings.logPrompts ? model.vocabulary : null);
+  log.watch(app);
   addRefusals(app, maxBodyBytes);
   const load = new Load();
   app.addHook('onRequest', (request, _reply, done) => {
     guard.check(request);
     done();
   });
-  app.setErrorHandler((error, request, reply) =>
-    answerError(error, refusalOf(error, maxBodyBytes, request), reply),
-  );
+  app.setErrorHandler((error, request, reply) => {
+    const answer = refusalOf(error, maxBodyBytes, request);
+    // What the server is to blame for is logged as it was thrown.
+    log.failed(reply.raw, answer.status >= 500 ? error : answer);
+    return answerError(answer, reply);
+  });
   addHealthRoutes(app, settings, load);
   addModelRoutes(app, settings, version);
   addTextRoutes(app, settings);
@@ -95,7 +101,7 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
       raw.once('close', () => streaming.delete(raw));
       next();
     });
-    addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live, choices });
+    addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live, choices, log });
     done();
   });
   if (!engine.isRunning) startEngine(app, settings);
@@ -118,8 +124,7 @@ function startEngine(app: FastifyInstance, { engine }: ServeSettings): void {
   engine.run().catch((error: unknown) => app.log.error(error, 'the engine is broken'));
 }
 
-function answerError(error: unknown, answer: ApiError, reply: FastifyReply): FastifyReply {
-  if (answer.status >= 500) reply.log.error(error);
+function answerError(answer: ApiError, reply: FastifyReply): FastifyReply {
   if (answer.retryAfterSeconds !== null) reply.header('retry-after', answer.retryAfterSeconds);
   if (answer.status === 401) reply.header('www-authenticate', 'Bearer');
   return reply.code(answer.status).send(answer.body);

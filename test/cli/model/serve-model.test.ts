@@ -36,7 +36,7 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
 
   it('serves a model, says what it chose, and streams what it says', async () => {
     const { said, url, ask } = plain;
-    expect(said.stderr).toMatch(/^loading \S+my-model\.gguf \(0\.9 MiB\)\nloaded in \d+\.\d s\n$/);
+    expect(said.stderr).toMatch(/^loading \S+my-model\.gguf \(0\.9 MiB\)\nloaded in \d+\.\d s\n\{/);
     expect(said.stdout).toMatch(/^"my-model" is served at http:\/\/127\.0\.0\.1:\d+\n/);
     expect(said.stdout).toMatch(
       /^random llama \(llama .*F32\), 0\.9 MiB of weights, by llama\.cpp .* on the CPU, in 1 thread\.$/m,

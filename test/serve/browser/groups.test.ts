@@ -53,8 +53,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server with KV cache grou
       '#groups li:nth-child(2)',
       `1: sliding 40${sliding.usedBlocks} in use, ${sliding.cachedBlocks} with a hash, ${sliding.nullPlaces} places empty, ${sliding.droppedBlocks} let go`,
     );
-    await expectText(page, '#list', id);
-    await page.locator('#list li').click();
+    await page.locator(`#list li:has([title="${id}"])`).click();
     await expectText(page, '#detail-explain', 'holds blocks (full: ');
     await expectText(page, '#detail-facts', `group 1, sliding 40${row(1).length} in ${row(0).length} places`);
     expect((await faintTexts(page)).faint).toEqual([]);

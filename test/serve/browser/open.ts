@@ -38,7 +38,7 @@ export async function textOf(page: Page, selector: string): Promise<string> {
   return (await page.locator(selector).textContent()) ?? '';
 }
 
-/** The place of a block on the map, in pixels of the canvas. Counts the cells as they are drawn. */
+/** The place of a block on the map, in pixels of the canvas. */
 export async function placeOnMap(
   page: Page,
   block: number,
@@ -48,11 +48,12 @@ export async function placeOnMap(
     ([id, count]) => {
       const canvas = document.getElementById('map') as HTMLCanvasElement;
       const { width, height } = canvas.getBoundingClientRect();
-      // The largest cell that has so many rows and columns.
-      let cell = 64;
-      while (Math.round(height / cell) < Math.ceil(count / Math.round(width / cell))) cell--;
-      const columns = Math.round(width / cell);
-      return { x: ((id % columns) + 0.5) * cell, y: (Math.floor(id / columns) + 0.5) * cell };
+      const columns = Number(canvas.dataset['columns']);
+      const rows = Math.ceil(count / columns);
+      return {
+        x: ((id % columns) + 0.5) * (width / columns),
+        y: (Math.floor(id / columns) + 0.5) * (height / rows),
+      };
     },
     [block, numBlocks],
   );
@@ -61,10 +62,9 @@ export async function placeOnMap(
 /** Runs in the page: the colour of a block on the map. */
 export function readPixel([block, count]: number[]): number[] {
   const canvas = document.getElementById('map') as HTMLCanvasElement;
-  let cell = 64;
-  while (Math.round(canvas.height / cell) < Math.ceil(count / Math.round(canvas.width / cell))) cell--;
-  const columns = Math.round(canvas.width / cell);
-  const x = Math.floor(((block % columns) + 0.5) * cell);
-  const y = Math.floor((Math.floor(block / columns) + 0.5) * cell);
+  const columns = Number(canvas.dataset['columns']);
+  const rows = Math.ceil(count / columns);
+  const x = Math.floor(((block % columns) + 0.5) * (canvas.width / columns));
+  const y = Math.floor((Math.floor(block / columns) + 0.5) * (canvas.height / rows));
   return [...(canvas.getContext('2d') as CanvasRenderingContext2D).getImageData(x, y, 1, 1).data];
 }

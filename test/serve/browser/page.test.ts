@@ -35,7 +35,9 @@ async function expectText(page: Page, selector: string, text: string | RegExp): 
 
 /** Which element has the focus. */
 function focused(page: Page): Promise<string> {
-  return page.evaluate(() => document.activeElement?.id ?? '');
+  return page.evaluate(
+    () => document.activeElement?.id || document.activeElement?.getAttribute('href') || '',
+  );
 }
 
 describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
@@ -47,8 +49,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
   it.each(thinned(VIEWS, 2))('%i wide and %s: is quiet, whole and readable', async (width, scheme) => {
     const { url, id } = await busy();
     const { page, incidents } = await openServed(browser, url, { width, scheme });
-    await expectText(page, '#list', id);
-    await page.locator('#list li').click();
+    await page.locator(`#list li:has([title="${id}"])`).click();
     await expectText(page, '#detail-explain', 'running');
     await expectText(page, '#step', / ms$/);
     const { checked, faint } = await faintTexts(page);
@@ -121,17 +122,15 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     const { url, id, blocks, engine, asked } = await busy();
     const { page } = await openServed(browser, url);
     await expectText(page, '#count-used', /^[1-9]/);
-    await expectText(page, '#list', id);
+    await expect.poll(() => page.locator('#list span').first().getAttribute('title')).toBe(id);
     await page.locator('#model').click();
     const order: string[] = [];
-    for (let i = 0; i < 9; i++) {
+    for (let i = 0; i < 12; i++) {
       await page.keyboard.press('Tab');
       order.push(await focused(page));
     }
-    expect(order).toEqual([
-      ...['pause', 'map', 'filter', 'list', 'prompt', 'max-tokens', 'start', 'answer'],
-      expect.anything(),
-    ]);
+    const parts = ['#figures', '#time-title', '#map-title', '#list-title', '#start-title'];
+    expect(order).toEqual([...parts, 'map', 'filter', 'list', 'pause', 'prompt', 'max-tokens', 'start']);
     await page.locator('#map').focus();
     await expectText(page, '#map-readout', 'Block 0: reserved');
     const [first] = blocks();
@@ -163,6 +162,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     await page.keyboard.press('Enter');
     await expectText(page, '#detail-explain', 'running');
     expect(await page.locator('#list li').first().getAttribute('aria-selected')).toBe('true');
+    await page.keyboard.press('Tab');
     await page.keyboard.press('Tab');
     expect(await focused(page)).toBe('abort');
     await page.keyboard.press('Enter');
@@ -207,9 +207,16 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
   it('pauses and resumes the engine', async () => {
     const { url, engine, id } = await busy();
     const { page } = await openServed(browser, url);
+    expect(await page.locator('#resume').isVisible()).toBe(false);
     await page.locator('#pause').click();
+    await page.locator('#pause-no').click();
+    expect(await page.locator('#pause-question').isVisible()).toBe(false);
+    await page.locator('#pause').click();
+    expect(engine.scheduler.pauseMode).toBe('none');
+    await page.locator('#pause-yes').click();
     await expectText(page, '#health-word', 'paused');
-    await expectText(page, '#pause', 'Resume');
+    await page.locator('#resume').waitFor({ timeout: PATIENCE_MS });
+    expect(await page.locator('#pause').isEnabled()).toBe(false);
     expect(engine.scheduler.pauseMode).toBe('all');
     // Nothing changes meanwhile: the map is not sent again, is not drawn again, and stays.
     await page.locator('#list li').first().click();
@@ -227,7 +234,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     await facts();
     expect(await page.evaluate(() => Reflect.get(window, 'isDrawn'))).toBe(undefined);
     expect(await textOf(page, '#count-reserved')).toBe('1');
-    await page.locator('#pause').click();
+    await page.locator('#resume').click();
     await expectText(page, '#health-word', 'healthy');
     expect(engine.scheduler.pauseMode).toBe('none');
     await expect.poll(() => page.evaluate(() => Reflect.get(window, 'isDrawn'))).toBe(true);
@@ -295,6 +302,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
       .click({ timeout: 2000 })
       .catch(() => {});
     await page.locator('#pause').click();
+    await page.locator('#pause-yes').click();
     await expectText(page, '#health-word', 'paused');
     expect(engine.scheduler.pauseMode).toBe('all');
     expect(new Set(asked)).toEqual(new Set(['Bearer wrong', 'Bearer right']));
@@ -304,13 +312,44 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     expect(await page.evaluate(() => [localStorage.length, document.cookie])).toEqual([0, '']);
   });
 
+  it('shows by a word and a colour that a figure is bad, and a slow step does not hide the others', async () => {
+    const { url, engine } = await busy();
+    const { page } = await openServed(browser, url);
+    await expectText(page, '#loop-detail', /^the longest in 10 s/);
+    const colorOf = (id: string) => page.locator(id).evaluate((place) => getComputedStyle(place).color);
+    const plain = await colorOf('#step');
+    const end = performance.now() + 400;
+    while (performance.now() < end);
+    await expectText(page, '#loop-detail', 'too late');
+    expect(await colorOf('#loop')).not.toBe(plain);
+    engine.abort('nobody');
+    await expectText(page, '#anomalies', 'abort-unknown 1');
+    expect(await colorOf('#anomalies')).toBe(await colorOf('#loop'));
+    // The scale goes from a power of ten to another, by whole ones.
+    const marks = await page
+      .locator('#latency-ticks span')
+      .evaluateAll((spans) =>
+        spans.map((each) => [
+          Math.log10(Number(each.textContent.replace(',', ''))),
+          Number.parseFloat((each as HTMLElement).style.bottom),
+        ]),
+      );
+    const [[lowest, bottom], ...rest] = marks;
+    const [highest, top] = rest.at(-1) as number[];
+    expect([bottom, top, highest > lowest]).toEqual([0, 100, true]);
+    for (const [power, place] of marks) {
+      expect(power).toBeCloseTo(Math.round(power), 10);
+      expect(place).toBeCloseTo((100 * (power - lowest)) / (highest - lowest), 1);
+    }
+  });
+
   it('shows figures and the map alone where nobody may act', async () => {
     const { url, engine } = await serve({ latencyMs: 5, serve: { control: false } });
     engine.submit({ prompt: [1, 2, 3, 4], maxTokens: 1500 });
     const { page, incidents } = await openServed(browser, url);
     await expectText(page, '#count-used', /^[1-9]/);
     await expectText(page, '#running', '1');
-    for (const id of ['pause', 'list', 'prompt', 'abort'])
+    for (const id of ['pause', 'resume', 'list', 'prompt', 'abort'])
       expect([id, await page.locator(`#${id}`).isVisible()]).toEqual([id, false]);
     await page.locator('#map').hover({ position: { x: 12, y: 6 } });
     await expectText(page, '#map-readout', /^Block \d+: (in use|free|reserved: the null block)$/);

@@ -54,6 +54,38 @@ describe('a chat with a model that has a template', () => {
     expect(text).toContain('<|im_start|>tool\n3<|im_end|>');
   });
 
+  it('is the same chat as a response, by other names', async () => {
+    const { post, executor } = await served();
+    const chat = {
+      messages: [
+        { role: 'system', content: 'Add.' },
+        USER,
+        CALLING,
+        { role: 'tool', content: '3', tool_call_id: 'c1' },
+      ],
+      tools: [TOOL],
+      max_tokens: 2,
+    };
+    const input = [
+      USER,
+      { type: 'reasoning', id: 'r1', summary: [] },
+      { type: 'function_call', id: 'f1', status: 'completed', call_id: 'c1', ...CALL.function },
+      { type: 'function_call_output', call_id: 'c1', output: '3' },
+    ];
+    const response = {
+      instructions: 'Add.',
+      input,
+      tools: [{ type: 'function', ...TOOL.function, strict: undefined }],
+      tool_choice: 'auto',
+      max_output_tokens: 2,
+    };
+    expect((await post('/v1/chat/completions', chat)).status).toBe(200);
+    expect((await post('/v1/responses', response)).status).toBe(200);
+    const [ofChat, ofResponse] = executor.prompts;
+    expect(ofChat).toBeGreaterThan(150);
+    expect(ofResponse).toBe(ofChat);
+  });
+
   it.each<[unknown]>([[undefined], [null], [''], [' '], ['null'], ['{}'], [{}]])(
     'may have calls without arguments: %j',
     async (given) => {
@@ -184,13 +216,13 @@ describe('a chat with a model that has none', () => {
 describe('routes of other APIs', () => {
   it('are refused by name', async () => {
     const { post } = await serve();
-    for (const path of ['/v1/embeddings', '/v1/rerank', '/v1/responses']) {
+    for (const path of ['/v1/embeddings', '/v1/rerank', '/v1/score']) {
       const response = await post(path, { input: 'a' });
       expect(response.status).toBe(404);
       const { error } = await answerOf(response);
       expect(error).toMatchObject({ code: 'unsupported_route' });
       expect(error.message).toBe(
-        `${path} is not served: the model generates text, and nothing else is had of it`,
+        `${path} is not served: this server generates text, and makes no embeddings or scores; ask another server for them`,
       );
     }
   });

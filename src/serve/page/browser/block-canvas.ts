@@ -7,7 +7,9 @@ export const STATE_NAMES = ['free', 'cached', 'used', 'transfer', 'quarantined',
 /** A byte of the map: the state in its low bits, and above them the KV cache group, counted from 1. */
 const STATE_BITS = 15;
 const GROUP_SHIFT = 4;
-const LARGEST_CELL = 16;
+const LARGEST_CELL = 40;
+/** The most that the map is high, as the style has it, without the padding of its box. */
+const MOST_HEIGHT = 376;
 const SMALLEST_CELL = 2;
 /** From this size on cells stand apart. */
 const SPACED_CELL = 5;
@@ -20,6 +22,7 @@ const DIMMED = 0.22;
 interface Grid {
   readonly columns: number;
   readonly rows: number;
+  /** The side of a cell: from a size on a fraction, so that the cells fill the width. */
   readonly cell: number;
   /** Pixels of the device for one of the page. */
   readonly ratio: number;
@@ -108,10 +111,10 @@ export class BlockCanvas {
 
   #layOut(): void {
     const ratio = window.devicePixelRatio || 1;
-    const { clientWidth, clientHeight } = this.#box;
+    const { clientWidth } = this.#box;
     // The box has a padding of four pixels.
     const width = Math.max(1, Math.floor((clientWidth - 8) * ratio));
-    const height = Math.max(1, Math.floor((clientHeight - 8) * ratio));
+    const height = Math.floor(MOST_HEIGHT * ratio);
     const count = this.#states.length;
     let cell = Math.round(LARGEST_CELL * ratio);
     const fits = (): boolean => Math.ceil(count / Math.floor(width / cell)) * cell <= height;
@@ -121,12 +124,17 @@ export class BlockCanvas {
       cell = 1;
       columns = width;
     }
+    const whole = width / columns;
+    // Cells that stand close together would be of two widths.
+    if (cell >= SPACED_CELL * ratio && count > columns && Math.ceil(count / columns) * whole <= height)
+      cell = whole;
     const rows = Math.min(MOST_ROWS, Math.ceil(count / columns));
     this.#grid = { columns, rows, cell, ratio };
-    this.#canvas.width = columns * cell;
-    this.#canvas.height = rows * cell;
-    this.#canvas.style.width = `${(columns * cell) / ratio}px`;
-    this.#canvas.style.height = `${(rows * cell) / ratio}px`;
+    this.#canvas.width = Math.round(columns * cell);
+    this.#canvas.height = Math.round(rows * cell);
+    this.#canvas.style.width = `${this.#canvas.width / ratio}px`;
+    this.#canvas.style.height = `${this.#canvas.height / ratio}px`;
+    this.#canvas.dataset['columns'] = `${columns}`;
     this.#small.width = columns;
     this.#small.height = Math.max(1, rows);
   }
@@ -134,6 +142,7 @@ export class BlockCanvas {
   /** Draws all cells, in the colours of the present scheme. */
   draw(): void {
     const { columns, rows, cell } = this.#grid;
+    const { width, height } = this.#canvas;
     const context = this.#canvas.getContext('2d');
     const small = this.#small.getContext('2d');
     if (context === null || small === null || rows === 0) return;
@@ -155,12 +164,13 @@ export class BlockCanvas {
     for (const block of shown ?? []) if (block < count) pixels[block] = strong[this.#states[block]];
     small.putImageData(image, 0, 0);
     context.imageSmoothingEnabled = false;
-    context.clearRect(0, 0, columns * cell, rows * cell);
-    context.drawImage(this.#small, 0, 0, columns * cell, rows * cell);
+    context.clearRect(0, 0, width, height);
+    context.drawImage(this.#small, 0, 0, width, height);
     if (cell / this.#grid.ratio < SPACED_CELL) return;
     context.fillStyle = `rgb(${panel.join(' ')})`;
-    for (let column = 1; column <= columns; column++) context.fillRect(column * cell - 1, 0, 1, rows * cell);
-    for (let row = 1; row <= rows; row++) context.fillRect(0, row * cell - 1, columns * cell, 1);
+    for (let column = 1; column <= columns; column++)
+      context.fillRect(Math.round(column * cell) - 1, 0, 1, height);
+    for (let row = 1; row <= rows; row++) context.fillRect(0, Math.round(row * cell) - 1, width, 1);
   }
 }
 

@@ -8,10 +8,14 @@ const RATE_MS = 2000;
 const MINUTE_MS = 60_000;
 const KEPT_MS = 300_000;
 
+/** From here on a figure is shown as a bad one: milliseconds by which the event loop is late, and the share of blocks in use. */
+const LATE_MS = 100;
+const FULL = 0.95;
+
 /** The figures of the page: tiles, charts, and how the server is. */
 export class FiguresView {
   #samples: Sample[] = [];
-  readonly #latency = new LineChart('latency', 2);
+  readonly #latency = new LineChart('latency', 2, 'log');
   readonly #rate = new LineChart('rate', 1);
   readonly #requests = new LineChart('requests', 3);
   readonly #usage = new LineChart('usage', 1, 100);
@@ -63,12 +67,18 @@ export class FiguresView {
     say('hits', share(last.hits - minute.hits, last.queries - minute.queries));
     say('hits-detail', `${share(last.hits, last.queries)} since the start`);
     say('kv', `${decimal(100 * last.usage)} %`);
+    const isFull = mark('kv', last.usage >= FULL);
     const recent = this.#samples.filter(({ time }) => time >= last.time - 10_000);
-    say('loop', duration(Math.max(0, ...recent.map(({ loopDelayMs }) => Math.round(10 * loopDelayMs) / 10))));
-    say('loop-detail', 'the longest in 10 s');
+    const late = Math.max(0, ...recent.map(({ loopDelayMs }) => Math.round(10 * loopDelayMs) / 10));
+    say('loop', duration(late));
+    const isLate = mark('loop', late >= LATE_MS);
+    say('loop-detail', `the longest in 10 s${isLate ? ': too late' : ''}`);
     if (present === null) return;
     say('running-detail', `${counted(present.preemptions, 'preemption')} so far`);
-    say('kv-detail', `${grouped(usableBlocks - present.freeBlocks)} of ${counted(usableBlocks, 'block')}`);
+    say(
+      'kv-detail',
+      `${grouped(usableBlocks - present.freeBlocks)} of ${counted(usableBlocks, 'block')}${isFull ? ': nearly full' : ''}`,
+    );
     const uses = Object.values(present.outstanding);
     const oldest = Math.max(...uses.map(({ oldestMs }) => oldestMs));
     const count = uses.reduce((sum, use) => sum + use.count, 0);
@@ -76,6 +86,8 @@ export class FiguresView {
     const age = count === 0 ? '' : `oldest ${duration(Math.round(oldest))}, `;
     say('transfers-detail', `${age}${grouped(present.quarantinedBlocks)} blocks quarantined`);
     const anomalies = Object.entries(present.anomalies).filter(([, times]) => times > 0);
+    mark('transfers', present.quarantinedBlocks > 0);
+    mark('anomalies', anomalies.length > 0);
     say('anomalies', anomalies.map(([reason, times]) => `${reason} ${grouped(times)}`).join(', ') || 'none');
   }
 
@@ -97,6 +109,12 @@ export class FiguresView {
     const first = this.#samples.find(({ time }) => time >= last.time - RATE_MS) ?? last;
     return { tokens: rateBetween(first, last) };
   }
+}
+
+/** Shows by its colour whether a figure is bad, and returns it: words say it too. */
+function mark(id: string, isBad: boolean): boolean {
+  element(id, HTMLElement).classList.toggle('bad', isBad);
+  return isBad;
 }
 
 /** How a server is, in a word. */

@@ -68,8 +68,9 @@ function showControl(now: Figures): void {
   control = now.control;
   map.namesHolders = control;
   isPaused = now.paused !== 'none';
-  pause.disabled = false;
-  say('pause', isPaused ? 'Resume' : 'Pause');
+  pause.disabled = isPaused;
+  if (isPaused) ask(false);
+  element('resume-box', HTMLElement).hidden = !(control && isPaused);
   if (isFirst) void requests.refresh().catch(() => {});
 }
 
@@ -85,11 +86,31 @@ groups.onPressed = (group) => {
   map.pickGroup(group);
 };
 starter.onStarted = (id) => requests.choose(id);
-pause.addEventListener('click', () => {
-  pause.disabled = true;
-  const done = server.post(isPaused ? 'resume' : 'pause?mode=keep', {});
+/** Asks whether everybody's requests are meant, or no longer. */
+function ask(isAsking: boolean): void {
+  pause.hidden = isAsking;
+  element('pause-question', HTMLElement).hidden = !isAsking;
+}
+
+/** Pauses or resumes the engine, and shows at once what came of it. */
+function order(path: string): void {
+  const done = server.post(path, {});
   done.catch((error: unknown) => figures.showHealth('no answer', wordsOf(error))).finally(resume);
+}
+
+pause.addEventListener('click', () => {
+  ask(true);
+  element('pause-no', HTMLButtonElement).focus();
 });
+element('pause-no', HTMLButtonElement).addEventListener('click', () => {
+  ask(false);
+  pause.focus();
+});
+element('pause-yes', HTMLButtonElement).addEventListener('click', () => {
+  ask(false);
+  order('pause?mode=keep');
+});
+element('resume', HTMLButtonElement).addEventListener('click', () => order('resume'));
 
 const keyForm = element('key-form', HTMLFormElement);
 server.onKeyNeeded = (why) => {

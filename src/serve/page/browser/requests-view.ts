@@ -50,7 +50,8 @@ export class RequestsView {
       this.#list.append(newRow(this.#list.children.length));
     requests.forEach(({ id, state, output_tokens }, i) => {
       const [name, what] = this.#list.children[i].children;
-      setText(name, id);
+      setText(name, shortName(id));
+      (name as HTMLElement).title = id;
       setText(what, `${state}, ${grouped(output_tokens)}`);
     });
     const rest = total - requests.length;
@@ -68,6 +69,7 @@ export class RequestsView {
     this.#hasEnded = false;
     this.#active = id ?? this.#active;
     this.#mark();
+    element('detail', HTMLElement).hidden = id === null;
     this.#forget.disabled = id === null;
     this.#abort.disabled = id === null;
     if (id !== null) {
@@ -161,6 +163,11 @@ export class RequestsView {
     if (active === '') this.#list.removeAttribute('aria-activedescendant');
     else this.#list.setAttribute('aria-activedescendant', active);
   }
+}
+
+/** An id by the part in which it differs from others: all but eight of its 32 random digits say nothing more. */
+function shortName(id: string): string {
+  return id.replace(/^((?:chat)?cmpl-[\da-f]{8})[\da-f]{24}(?=-\d+$)/, '$1…');
 }
 
 function newRow(index: number): HTMLLIElement {

@@ -44,6 +44,7 @@ export function binaryPaths(name: string, byGyp: string, root = packageRoot()): 
   return [
     join(root, 'native', 'build', 'Release', name),
     join(root, 'native', 'gyp', 'build', 'Release', byGyp),
+    join(root, 'build', 'Release', byGyp),
     join(root, 'prebuilds', addonTarget(), name),
   ];
 }

@@ -84,10 +84,11 @@ describe('loader', () => {
   it('looks for what CMake and node-gyp built here, then for the prebuilt binary', () => {
     const override = process.env['BLOCKSTEP_ADDON'] ?? '';
     process.env['BLOCKSTEP_ADDON'] = '';
-    const [cmake, gyp, prebuilt] = addonPaths('/root');
+    const [cmake, gyp, gypAtRoot, prebuilt] = addonPaths('/root');
     expect(prebuilt).toMatch(/^\/root\/prebuilds\/\w+-\w+(-musl)?\/blockstep\.node$/);
     expect(cmake).toBe('/root/native/build/Release/blockstep.node');
     expect(gyp).toBe('/root/native/gyp/build/Release/blockstep_host.node');
+    expect(gypAtRoot).toBe('/root/build/Release/blockstep_host.node');
     process.env['BLOCKSTEP_ADDON'] = '/else/where.node';
     expect(addonPaths('/root')).toEqual(['/else/where.node']);
     process.env['BLOCKSTEP_ADDON'] = override;

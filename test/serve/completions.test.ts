@@ -49,6 +49,8 @@ describe('/v1/completions', () => {
       await post('/v1/completions', { ...request, stream_options: { include_usage: true } }),
     );
     expect(counted.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 8, completion_tokens: 8 } });
+    expect(counted.slice(0, -1).map(({ usage }) => usage)).toEqual(chunks.map(() => null));
+    expect(chunks.map(({ usage }) => usage)).toEqual(chunks.map(() => undefined));
   });
 
   it('sends the first token at once, and then chunks of as many tokens as were asked for', async () => {

@@ -10,6 +10,8 @@ export interface ReplyHead {
   readonly created: number;
   /** The name of the model. */
   readonly model: string;
+  /** Whether its stream ends with the counts of tokens. Every other chunk then says that it has none, as OpenAI's do. */
+  readonly includesUsage: boolean;
 }
 
 /** The bodies of one way to generate: whole ones, and the chunks of a stream, which are texts of server-sent events. */
@@ -19,7 +21,7 @@ export interface Bodies {
   /** What a chunk has before its piece of text, which follows as the inside of a JSON string. @param index of the choice */
   chunkStart(head: ReplyHead, index: number): string;
   /** What a chunk has behind its piece. */
-  readonly chunkEnd: string;
+  chunkEnd(head: ReplyHead): string;
   /** A chunk of a choice that says how likely its tokens were, or has more than text. @param piece of its text */
   chunk(head: ReplyHead, choice: Choice, piece: string, parts: AnswerParts | null): string;
   /** The first chunk of a choice; empty if it has none. */
@@ -54,15 +56,16 @@ function endOf(chunk: object): string {
   return text.slice(text.indexOf(HERE_IN_JSON) + HERE_IN_JSON.length - 1);
 }
 
-function textChunk({ id, created, model }: ReplyHead, choice: object): object {
-  return { id, object: 'text_completion', created, model, choices: [choice] };
+function textChunk({ id, created, model, includesUsage }: ReplyHead, choice: object): object {
+  const usage = includesUsage && { usage: null };
+  return { id, object: 'text_completion', created, model, choices: [choice], ...usage };
 }
 
-function chatChunk({ id, created, model }: ReplyHead, choice: object): object {
-  return { id, object: 'chat.completion.chunk', created, model, choices: [choice] };
+function chatChunk({ id, created, model, includesUsage }: ReplyHead, choice: object): object {
+  const usage = includesUsage && { usage: null };
+  return { id, object: 'chat.completion.chunk', created, model, choices: [choice], ...usage };
 }
 
-const NOBODY: ReplyHead = { id: '', created: 0, model: '' };
 const GOES_ON = { logprobs: null, finish_reason: null };
 
 /** Bodies of `/v1/completions`. */
@@ -80,7 +83,7 @@ export const COMPLETION_BODIES: Bodies = {
     usage,
   }),
   chunkStart: (head, index) => startOf(textChunk(head, { index, text: HERE, ...GOES_ON })),
-  chunkEnd: endOf(textChunk(NOBODY, { index: 0, text: HERE, ...GOES_ON })),
+  chunkEnd: (head) => endOf(textChunk(head, { index: 0, text: HERE, ...GOES_ON })),
   chunk: (head, choice, piece) => {
     const logprobs = completionLogprobs(choice);
     return event(textChunk(head, { index: choice.index, text: piece, ...GOES_ON, logprobs }));
@@ -109,7 +112,7 @@ export const CHAT_BODIES: Bodies = {
     usage,
   }),
   chunkStart: (head, index) => startOf(chatChunk(head, { index, delta: { content: HERE }, ...GOES_ON })),
-  chunkEnd: endOf(chatChunk(NOBODY, { index: 0, delta: { content: HERE }, ...GOES_ON })),
+  chunkEnd: (head) => endOf(chatChunk(head, { index: 0, delta: { content: HERE }, ...GOES_ON })),
   chunk: (head, choice, piece, parts) => {
     const delta = deltaOf(piece, parts);
     const logprobs = chatLogprobs(choice);

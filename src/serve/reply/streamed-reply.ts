@@ -15,11 +15,12 @@ const PLAIN = /^[ !#-[\]-~]*$/;
 export class StreamedReply implements GenerationReader {
   readonly #head: ReplyHead;
   readonly #bodies: Bodies;
-  readonly #includesUsage: boolean;
   /** Whether the head is ASCII, as ids and the names of most models are. */
   readonly #isAscii: boolean;
   /** By index: what the chunks of a choice begin with. */
   readonly #starts: string[] = [];
+  /** What all chunks end with. */
+  readonly #chunkEnd: string;
   readonly #interval: number;
   /** By index: tokens that the choice had when something of it was sent last; 0 before that. */
   readonly #sentTokens: number[] = [];
@@ -30,15 +31,11 @@ export class StreamedReply implements GenerationReader {
   #isOver = false;
 
   /** @param interval tokens of a chunk, 1 or more */
-  constructor(
-    head: ReplyHead,
-    bodies: Bodies,
-    { includesUsage, interval }: { readonly includesUsage: boolean; readonly interval: number },
-  ) {
+  constructor(head: ReplyHead, bodies: Bodies, interval: number) {
     this.#head = head;
     this.#bodies = bodies;
-    this.#includesUsage = includesUsage;
     this.#interval = interval;
+    this.#chunkEnd = bodies.chunkEnd(head);
     this.#isAscii = PLAIN.test(head.id + head.model);
   }
 
@@ -90,7 +87,7 @@ export class StreamedReply implements GenerationReader {
     } else if (piece !== '') {
       const isPlain = PLAIN.test(piece);
       const inside = isPlain ? piece : JSON.stringify(piece).slice(1, -1);
-      events.write(this.#starts[index] + inside + this.#bodies.chunkEnd, isPlain && this.#isAscii);
+      events.write(this.#starts[index] + inside + this.#chunkEnd, isPlain && this.#isAscii);
     }
   }
 
@@ -105,7 +102,7 @@ export class StreamedReply implements GenerationReader {
     }
     if (!generation.choices.every(({ index }) => this.#sent[index])) return;
     this.#isOver = true;
-    if (!this.#includesUsage) this.#finish('');
+    if (!this.#head.includesUsage) this.#finish('');
     else {
       const usage = generation.usage().then((counts) => this.#bodies.usage(this.#head, counts));
       void usage.catch((error: unknown) => event(toApiError(error).body)).then((text) => this.#finish(text));

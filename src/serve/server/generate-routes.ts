@@ -25,7 +25,7 @@ interface Way {
   /** The bodies of replies in one piece. */
   readonly bodies: Pick<Bodies, 'whole'>;
   /** Makes a reply that is streamed. @param interval tokens of a chunk */
-  streamed(head: ReplyHead, wanted: GenerationRequest, interval: number): Streamed;
+  streamed(head: ReplyHead, interval: number): Streamed;
   read(body: unknown, model: ServedModel, bounds: RequestBounds): Promise<GenerationRequest>;
 }
 
@@ -35,8 +35,7 @@ type Streamed = GenerationReader & Pick<StreamedReply, 'start'>;
 function inChunks(bodies: Bodies): Pick<Way, 'bodies' | 'streamed'> {
   return {
     bodies,
-    streamed: (head, { includesUsage }, interval) =>
-      new StreamedReply(head, bodies, { includesUsage, interval }),
+    streamed: (head, interval) => new StreamedReply(head, bodies, interval),
   };
 }
 
@@ -51,7 +50,7 @@ const RESPONSES: Way = {
       return bodies.whole(choice, usage);
     },
   },
-  streamed: (head, _wanted, interval) => new StreamedResponse(new ResponseBodies(head), interval),
+  streamed: (head, interval) => new StreamedResponse(new ResponseBodies(head), interval),
   read: readResponse,
 };
 
@@ -90,9 +89,10 @@ async function generate(
       ? null
       : await makeGrammars(format, model.grammar, wanted.prompts.length * wanted.n);
   const id = way.prefix + randomUUID().replaceAll('-', '');
-  const head: ReplyHead = { id, created: Math.floor(Date.now() / 1000), model: model.id };
+  const created = Math.floor(Date.now() / 1000);
+  const head: ReplyHead = { id, created, model: model.id, includesUsage: wanted.includesUsage };
   if (wanted.isStreamed) {
-    const streamed = way.streamed(head, wanted, settings.streamInterval);
+    const streamed = way.streamed(head, settings.streamInterval);
     const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch, grammars });
     live.add(generation, reply.raw);
     log.generates(reply.raw, generation);

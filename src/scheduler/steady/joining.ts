@@ -16,23 +16,28 @@ export function maySteady(config: SchedulerConfig): boolean {
  * Whether a request decodes: one token of it is not computed, and nothing but its end is to be decided.
  * @param mostTokens known tokens that it must not exceed
  */
-export function mayJoin({ pipelined }: SchedulerState, request: Request, mostTokens: number): boolean {
+export function mayJoin(
+  { inFlight, pipelined }: SchedulerState,
+  request: Request,
+  mostTokens: number,
+): boolean {
   const { tokensBase, computedBase, placeholdersBase, grammar, finishCode } = request;
   const decodes = tokensBase + placeholdersBase === computedBase + 1 && computedBase > 0;
   const goesOn = tokensBase <= mostTokens && finishCode === FinishCode.none;
-  if (!decodes || !goesOn || grammar !== null) return false;
+  if (!decodes || !goesOn || grammar !== null || placeholdersBase !== inFlight.length) return false;
   return !pipelined || tokensBase + 1 < request.promptPlusMaxTokens;
 }
 
 /**
  * Makes the entries of a request in the plans in flight those of the steady decode of this epoch.
- * @returns false if one does not stand right behind those that are, or brings no token; nothing is changed
+ * @returns false if one does not stand right behind those that are, or brings other than one token; nothing is changed
  */
 export function joinInFlight(inFlight: readonly Plan[], epoch: number, request: Request): boolean {
   for (const plan of inFlight) {
     const at = plan.steadyEpoch === epoch ? plan.numSteady : 0;
     if (at >= plan.numRequests || plan.requests[at] !== request) return false;
-    if (plan.kinds[at] !== EntryKind.running || plan.maxOutputTokens[at] !== 1) return false;
+    const isPlain = plan.kinds[at] === EntryKind.running && plan.numScheduledTokens[at] === 1;
+    if (!isPlain || plan.maxOutputTokens[at] !== 1) return false;
   }
   for (const plan of inFlight) {
     plan.numSteady = plan.steadyEpoch === epoch ? plan.numSteady + 1 : 1;

@@ -127,7 +127,8 @@ export class Repeat {
     // To read the result may have called back.
     if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
     this.#calls.gate.checkFree();
-    if (!this.#steady.mayTake || !this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
+    if (!this.#steady.mayTake(plan) || !this.#takeTokens(plan, this.#tokensView, this.#countsView))
+      return null;
     s.takeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;

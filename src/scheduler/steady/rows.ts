@@ -47,19 +47,18 @@ export class Rows {
   }
 
   /**
-   * Adds one row for each entry but those of requests that have ended since (get and skip). If an output of another one is
-   * dropped, the steady decode is broken.
+   * Adds one row for each entry but those of requests that have ended, or whose output was dropped, since (get and skip).
    * @returns how many were left out
    */
   fill(plan: Plan, outputs: StepOutputs): number {
-    const { requests, numSteady } = plan;
+    const { requests, dropped, numSteady } = plan;
     let from = 0;
     let kept = 0;
     for (let look = 0; look < this.numLooks; look++) {
       const i = this.entries[look];
       this.entries[kept] = i;
       this.rows[kept] = outputs.length + i - from;
-      if (requests[i].finishCode === FinishCode.none) kept++;
+      if (requests[i].finishCode === FinishCode.none && dropped[i] === 0) kept++;
       else {
         this.#sampled[i] = NO_TOKEN;
         this.#add(plan, outputs, from, i);

@@ -26,8 +26,10 @@ export class Steady implements SteadyDecode {
   readonly #s: SchedulerState;
   readonly clock = new RequestClock();
   readonly members: Members;
-  /** Members whose last token a step in flight brings, if there is one when the next plan is made. */
+  /** Members whose last token the next step in flight brings, if there is one then. */
   #lasts: Request[] = [];
+  /** Requests among the first of `running` that are planned no more: a step in flight brings their last token. */
+  #resting: Request[] = [];
   readonly #rows: Rows;
   /** The requests that have stopped with the tokens taken last. */
   readonly #stops: Request[] = [];
@@ -64,7 +66,7 @@ export class Steady implements SteadyDecode {
   plan(plan: Plan): number {
     const { step } = plan;
     if (this.size > 0 && this.#lastStep !== step - 1) this.breakUp();
-    if (this.#lasts.length > 0) this.#rest();
+    if (this.#lasts.length + this.#resting.length > 0) this.#rest();
     if (step >= this.#notBefore) this.#join(step);
     if (this.size === 0) plan.steadyLayout = 0;
     else {
@@ -100,8 +102,8 @@ export class Steady implements SteadyDecode {
    * Whether the tokens of this plan may be taken: a plan was made since tokens were taken last. Otherwise the rules have
    * to publish the blocks that these fill, as no plan has done it.
    */
-  get mayTake(): boolean {
-    return this.#isPlanned;
+  mayTake(plan: Plan): boolean {
+    return this.#isPlanned && plan.steadyEpoch === this.#epoch;
   }
 
   /** Counts the token that the plan has brought each of its requests, and leaves the tokens to native code. */
@@ -131,7 +133,7 @@ export class Steady implements SteadyDecode {
     this.stopped = FinishCode.none;
     if (plan.numSteady === 0 || this.size === 0) return 0;
     const tick = this.clock.sampled + 1;
-    const mayTake = !this.isBroken && this.mayTake;
+    const mayTake = !this.isBroken && this.mayTake(plan);
     if (!mayTake || !this.#rows.copyTokens(plan, result, this.members, tick)) {
       this.breakUp();
       return 0;
@@ -149,6 +151,7 @@ export class Steady implements SteadyDecode {
     for (const request of this.#stops) this.#release(request);
     queues.numSteady -= this.#stops.length;
     queues.steadyMoved = false;
+    this.#resting = this.#resting.filter((request) => !this.#stops.includes(request));
     this.members.takeOut();
     if (this.size === 0) queues.numSteady = 0;
   }
@@ -173,6 +176,7 @@ export class Steady implements SteadyDecode {
     for (let i = 0; i < size; i++) this.#release(requests[i]);
     this.members.clear();
     this.#lasts.length = 0;
+    this.#resting.length = 0;
     this.#notBefore = this.#lastStep + STEPS_APART;
     this.#epoch++;
     this.#s.queues.numSteady = 0;
@@ -192,6 +196,7 @@ export class Steady implements SteadyDecode {
     clock.isDisturbed = false;
     this.#epoch++;
     this.#lasts.length = 0;
+    this.#resting.length = 0;
     this.#s.queues.numSteady = 0;
     this.#s.queues.steadyMoved = false;
   }
@@ -220,16 +225,22 @@ export class Steady implements SteadyDecode {
    * it comes.
    */
   #rest(): void {
+    if (!this.#resting.every((request) => request.container === 'running' && endsAhead(request))) {
+      this.breakUp();
+      return;
+    }
     let kept = 0;
     for (const request of this.#lasts) {
       if (request.clock !== this.clock) continue;
-      if (endsAhead(request)) this.#release(request);
+      if (endsAhead(request)) this.#resting.push(request);
       else this.#lasts[kept++] = request;
     }
     if (kept === this.#lasts.length) return;
     this.#lasts.length = kept;
+    for (const request of this.#resting) this.#release(request);
     this.members.takeOut();
     if (this.size > 0) return;
+    this.#resting.length = 0;
     this.#s.queues.numSteady = 0;
   }
 

@@ -372,14 +372,6 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/joining.ts',
-    find: ' || placeholdersBase !== inFlight.length) return false;',
-    replace: ') return false;',
-    test: 'test/sim/twins.test.ts',
-    means: 'a request joins that plans in flight lack',
-  },
-  {
-    failure: 'F63',
-    file: 'src/scheduler/steady/joining.ts',
     find: 'return !pipelined || tokensBase + 1 < request.promptPlusMaxTokens;',
     replace: 'return true;',
     test: 'test/scheduler/steady/twins.test.ts',

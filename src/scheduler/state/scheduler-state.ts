@@ -219,7 +219,9 @@ export class SchedulerState {
   takeFromFlight(plan: Plan): void {
     plan.awaitsUpdate = false;
     plan.inFlight = false;
-    this.inFlight.shift();
+    // Of one plan `pop` takes a third of the time.
+    if (this.inFlight.length === 1) this.inFlight.pop();
+    else this.inFlight.shift();
   }
 
   /** Remembers a new incarnation, and makes room for its slot in the columns by slot. */

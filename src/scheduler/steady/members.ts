@@ -1,56 +1,57 @@
 import { EntryKind, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
-import type { RequestClock } from '../request/request-clock.js';
 
 /** The requests that decode in step, as columns: what the rules would find out anew for each of them in each step. */
 export class Members {
   readonly requests: Request[] = [];
   /** How many there are: what stands behind them in `requests` and `slots` is left from others. */
   size = 0;
-  /** The slot of each. */
+  /** The slot of each, and the token that ends its text. */
   readonly slots: Int32Array;
-  /** By slot: the token that ends its text, and the tick in whose update a rule has to look at it. */
-  ends: Int32Array;
+  readonly ends: Int32Array;
+  /** By slot: the same token, and the tick in whose update a rule has to look at it. */
+  endsBySlot: Int32Array;
   dueAt: Int32Array;
   /** Names the present list; a plan that has its columns remembers it. */
   layout = 1;
-  readonly #clock: RequestClock;
 
-  /** @param capacity most members. @param clock the clock of every member */
-  constructor(capacity: number, clock: RequestClock) {
+  /** @param capacity most members */
+  constructor(capacity: number) {
     this.slots = new Int32Array(capacity);
     this.ends = new Int32Array(capacity);
+    this.endsBySlot = new Int32Array(capacity);
     this.dueAt = new Int32Array(capacity);
-    this.#clock = clock;
   }
 
-  /** Appends a request that has the clock. */
+  /** Appends a request. @param dueAt the tick in whose update a rule looks at it first */
   add(request: Request, dueAt: number): void {
     const { slot } = request;
-    if (slot >= this.ends.length) this.#grow(slot + 1);
+    if (slot >= this.dueAt.length) this.#grow(slot + 1);
     this.requests[this.size] = request;
-    this.slots[this.size++] = slot;
-    this.ends[slot] = request.eosTokenId;
+    this.slots[this.size] = slot;
+    this.ends[this.size++] = request.eosTokenId;
+    this.endsBySlot[slot] = request.eosTokenId;
     this.dueAt[slot] = dueAt;
     this.layout++;
   }
 
-  /** Takes out everybody who has the clock no more. A rule looks at what steps in flight bring them. */
-  takeOut(): void {
-    const { requests, slots } = this;
-    let kept = 0;
-    for (let i = 0; i < this.size; i++) {
-      const request = requests[i];
-      if (request.clock !== this.#clock) this.dueAt[request.slot] = 0;
-      else {
-        if (kept < i) {
-          requests[kept] = request;
-          slots[kept] = slots[i];
-        }
-        kept++;
-      }
+  /**
+   * Takes out requests, in their order here; others than members are passed over. A rule looks at what steps in flight
+   * bring them.
+   */
+  takeOut(leavers: readonly Request[]): void {
+    const { requests } = this;
+    let kept = -1;
+    let from = 0;
+    for (const request of leavers) {
+      this.dueAt[request.slot] = 0;
+      const at = requests.indexOf(request, from);
+      if (at < 0 || at >= this.size) continue;
+      kept = kept < 0 ? at : this.#move(from, at, kept);
+      from = at + 1;
     }
-    this.size = kept;
+    if (kept < 0) return;
+    this.size = this.#move(from, this.size, kept);
     this.layout++;
   }
 
@@ -81,12 +82,22 @@ export class Members {
     return first;
   }
 
+  /** Moves members to the front. @returns index behind the last one */
+  #move(from: number, until: number, to: number): number {
+    const { requests, slots, ends } = this;
+    slots.copyWithin(to, from, until);
+    ends.copyWithin(to, from, until);
+    let at = to;
+    for (let i = from; i < until; i++) requests[at++] = requests[i];
+    return at;
+  }
+
   #grow(length: number): void {
-    const size = Math.max(length, 2 * this.ends.length);
-    const { ends, dueAt } = this;
-    this.ends = new Int32Array(size);
+    const { endsBySlot, dueAt } = this;
+    const size = Math.max(length, 2 * dueAt.length);
+    this.endsBySlot = new Int32Array(size);
     this.dueAt = new Int32Array(size);
-    this.ends.set(ends);
+    this.endsBySlot.set(endsBySlot);
     this.dueAt.set(dueAt);
   }
 }

@@ -32,6 +32,8 @@ export class Repeat {
   readonly #calls: Calls;
   readonly #s: SchedulerState;
   readonly #steady: Steady;
+  /** Most plans in flight. */
+  readonly #depth: number;
   /** Names the repeated steps under way, and the plans whose every field is right for them; 0 = none are under way. */
   #run = 0;
   #lastRun = 0;
@@ -55,6 +57,7 @@ export class Repeat {
     this.#calls = calls;
     this.#s = calls.state;
     this.#steady = steady;
+    this.#depth = this.#s.config.pipelineDepth;
     this.#plan = this.#s.plans[0];
   }
 
@@ -81,7 +84,7 @@ export class Repeat {
     const { control } = s.core;
     const { size, slots } = this.#steady.members;
     // No entry takes more than one block.
-    if (s.inFlight.length >= s.config.pipelineDepth) return null;
+    if (s.inFlight.length >= this.#depth) return null;
     if (control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
     if (this.#calls.aborts.size > 0 || channels.step.hasSubscribers) return null;
     this.#calls.gate.checkFree();
@@ -115,20 +118,19 @@ export class Repeat {
     const { tokens, counts, errors } = result;
     if (tokens === undefined || counts === undefined || errors !== undefined) return null;
     // The arrays of a result that was checked before are views already.
-    const isTaken = result instanceof TakenResult;
     if (tokens !== this.#tokens) {
-      this.#tokensView = isTaken ? tokens : takeInt32Array('tokens', tokens);
+      this.#tokensView = result instanceof TakenResult ? tokens : takeInt32Array('tokens', tokens);
       this.#tokens = tokens;
     }
     if (counts !== this.#counts) {
-      this.#countsView = isTaken ? counts : takeInt32Array('counts', counts);
+      this.#countsView = result instanceof TakenResult ? counts : takeInt32Array('counts', counts);
       this.#counts = counts;
     }
     // To read the result may have called back.
     if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
     this.#calls.gate.checkFree();
-    if (!this.#steady.mayTake(plan) || !this.#takeTokens(plan, this.#tokensView, this.#countsView))
-      return null;
+    if (!this.#steady.isPlanned) return null;
+    if (!this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
     s.takeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
@@ -158,14 +160,14 @@ export class Repeat {
   /** Takes one token of each entry. @returns false if a rule has to look at one, with nothing changed */
   #takeTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
     const { clock, members } = this.#steady;
-    const { size: count, slots, ends } = members;
+    const { size: count, ends } = members;
     if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;
     const { sampled } = this.#s.core;
     // Not 0: an entry brings another number of tokens, what is no token, or the end of its text.
     let others = 0;
     for (let i = 0; i < count; i++) {
       const token = tokens[i];
-      others |= (counts[i] ^ 1) | ((token | (token + 1)) >>> 31) | (token === ends[slots[i]] ? 1 : 0);
+      others |= (counts[i] ^ 1) | ((token | (token + 1)) >>> 31) | (token === ends[i] ? 1 : 0);
       sampled[i] = token;
     }
     if (others !== 0) return false;

@@ -32,7 +32,7 @@ export class Rows {
   copyTokens({ slots, numSteady }: Plan, result: TakenResult, members: Members, tick: number): boolean {
     const { tokens, counts } = result;
     const sampled = this.#sampled;
-    const { ends, dueAt } = members;
+    const { endsBySlot, dueAt } = members;
     let others = 0;
     let numLooks = 0;
     for (let i = 0; i < numSteady; i++) {
@@ -40,7 +40,7 @@ export class Rows {
       const slot = slots[i];
       others |= counts[i] ^ 1;
       sampled[i] = token;
-      if (token === ends[slot] || dueAt[slot] <= tick) this.entries[numLooks++] = i;
+      if (token === endsBySlot[slot] || dueAt[slot] <= tick) this.entries[numLooks++] = i;
     }
     this.numLooks = numLooks;
     return others === 0;

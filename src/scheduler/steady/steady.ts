@@ -40,15 +40,18 @@ export class Steady implements SteadyDecode {
   /** Names the present steady decode; its plans remember it. */ #epoch = 1;
   /** The step that planned them last. */
   #lastStep = -1;
-  /** Whether a plan was made since tokens were taken last. */
-  #isPlanned = false;
+  /**
+   * Whether a plan was made since tokens were taken last. Otherwise the rules have to publish the blocks that the next
+   * tokens fill, as no plan has done it.
+   */
+  isPlanned = false;
   /** No request joins before this step. */
   #notBefore = 0;
 
   constructor(s: SchedulerState) {
     const { maxNumSeqs, maxModelLen, pipelineDepth } = s.config;
     this.#s = s;
-    this.members = new Members(maxNumSeqs, this.clock);
+    this.members = new Members(maxNumSeqs);
     this.#mostTokens = Math.min(maxModelLen - 1, s.slotLimit) + 1 - pipelineDepth;
     this.#rows = new Rows(maxNumSeqs, s.core.sampled);
   }
@@ -90,30 +93,25 @@ export class Steady implements SteadyDecode {
   /** Counts the token that the plan of this step gives each of its requests; the next `NativeCore.run` fills in the rest. */
   notePlanned(step: number): void {
     const { core, inFlight, pipelined } = this.#s;
+    const { control } = core;
     this.clock.planned++;
-    if (pipelined) this.clock.ahead++;
     this.#lastStep = step;
-    this.#isPlanned = true;
-    core.control[Control.numSteady] = this.size;
-    core.control[Control.numAhead] = inFlight.length;
-  }
-
-  /**
-   * Whether the tokens of this plan may be taken: a plan was made since tokens were taken last. Otherwise the rules have
-   * to publish the blocks that these fill, as no plan has done it.
-   */
-  mayTake(plan: Plan): boolean {
-    return this.#isPlanned && plan.steadyEpoch === this.#epoch;
+    this.isPlanned = true;
+    control[Control.numSteady] = this.members.size;
+    if (!pipelined) return;
+    this.clock.ahead++;
+    control[Control.numAhead] = inFlight.length;
   }
 
   /** Counts the token that the plan has brought each of its requests, and leaves the tokens to native code. */
   noteSampled({ frame, numSteady }: Plan): void {
     const { core, pipelined } = this.#s;
-    core.control[Control.sampledFrame] = frame;
-    core.control[Control.numSampled] = numSteady;
+    const { control } = core;
+    control[Control.sampledFrame] = frame;
+    control[Control.numSampled] = numSteady;
     this.clock.sampled++;
     if (pipelined) this.clock.ahead--;
-    this.#isPlanned = false;
+    this.isPlanned = false;
   }
 
   /** Whether a plan has an entry for each of its requests, and no others. */
@@ -133,7 +131,7 @@ export class Steady implements SteadyDecode {
     this.stopped = FinishCode.none;
     if (plan.numSteady === 0 || this.size === 0) return 0;
     const tick = this.clock.sampled + 1;
-    const mayTake = !this.isBroken && this.mayTake(plan);
+    const mayTake = !this.isBroken && this.isPlanned && plan.steadyEpoch === this.#epoch;
     if (!mayTake || !this.#rows.copyTokens(plan, result, this.members, tick)) {
       this.breakUp();
       return 0;
@@ -151,8 +149,9 @@ export class Steady implements SteadyDecode {
     for (const request of this.#stops) this.#release(request);
     queues.numSteady -= this.#stops.length;
     queues.steadyMoved = false;
-    this.#resting = this.#resting.filter((request) => !this.#stops.includes(request));
-    this.members.takeOut();
+    if (this.#resting.length > 0)
+      this.#resting = this.#resting.filter((request) => !this.#stops.includes(request));
+    this.members.takeOut(this.#stops);
     if (this.size === 0) queues.numSteady = 0;
   }
 
@@ -238,7 +237,8 @@ export class Steady implements SteadyDecode {
     if (kept === this.#lasts.length) return;
     this.#lasts.length = kept;
     for (const request of this.#resting) this.#release(request);
-    this.members.takeOut();
+    const all = this.members.requests.slice(0, this.size);
+    this.members.takeOut(all.filter((request) => request.clock !== this.clock));
     if (this.size > 0) return;
     this.#resting.length = 0;
     this.#s.queues.numSteady = 0;

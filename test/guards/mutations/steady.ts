@@ -44,7 +44,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: '    if (s.inFlight.length >= s.config.pipelineDepth) return null;\n',
+    find: '    if (s.inFlight.length >= this.#depth) return null;\n',
     replace: '',
     test: 'test/scheduler/steady/steady.test.ts',
     means: 'more plans are in flight than may be',
@@ -164,8 +164,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/steady.ts',
-    find: 'const mayTake = !this.isBroken && this.mayTake(plan);',
-    replace: 'const mayTake = this.mayTake(plan);',
+    find: 'const mayTake = !this.isBroken && this.isPlanned && ',
+    replace: 'const mayTake = this.isPlanned && ',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'tokens for a request that a rule has touched',
   },
@@ -212,7 +212,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/rows.ts',
-    find: 'if (token === ends[slot] || dueAt',
+    find: 'if (token === endsBySlot[slot] || dueAt',
     replace: 'if (dueAt',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'a text does not end with its last token',
@@ -220,7 +220,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: ' | (token === ends[slots[i]] ? 1 : 0)',
+    find: ' | (token === ends[i] ? 1 : 0)',
     replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'a repeated step misses the end of a text',
@@ -300,16 +300,16 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: 'if (!this.#steady.mayTake(plan) || !this',
-    replace: 'if (!this',
+    find: '    if (!this.#steady.isPlanned) return null;\n',
+    replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'blocks that nobody publishes',
   },
   {
     failure: 'F63',
     file: 'src/scheduler/steady/steady.ts',
-    find: 'return this.#isPlanned && plan.steadyEpoch',
-    replace: 'return plan.steadyEpoch',
+    find: '!this.isBroken && this.isPlanned && plan',
+    replace: '!this.isBroken && plan',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'two results in a row, and nobody publishes the blocks that the first one fills',
   },
@@ -340,7 +340,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/steady.ts',
-    find: '    core.control[Control.numAhead] = inFlight.length;\n',
+    find: '    control[Control.numAhead] = inFlight.length;\n',
     replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'a step computes what steps in flight compute',
@@ -396,8 +396,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/members.ts',
-    find: 'if (request.clock !== this.#clock) this.dueAt[request.slot] = 0;\n      else {',
-    replace: 'if (request.clock === this.#clock) {',
+    find: '      this.dueAt[request.slot] = 0;\n',
+    replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'nobody looks at what a step in flight brings a request that has left',
   },

@@ -53,7 +53,7 @@ export function macroOf(
       const caller = rest.get('caller');
       rest.delete('caller');
       if (rest.size > 0 && parameters.every(({ name }) => name !== 'kwargs')) scope.set('kwargs', rest);
-      scope.set('varargs', Tuple.of2(...args.slice(parameters.length)));
+      scope.set('varargs', Tuple.of(...args.slice(parameters.length)));
       if (caller !== undefined) scope.set('caller', caller);
       return captured(body, scope);
     }),

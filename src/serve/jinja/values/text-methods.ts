@@ -119,15 +119,15 @@ export const OF_TEXT: Readonly<Record<string, (of: string, run: Run) => Method>>
     (of) =>
     ([at]) => {
       const place = of.indexOf(text(at));
-      if (place < 0) return Tuple.of2(of, '', '');
-      return Tuple.of2(of.slice(0, place), at, of.slice(place + text(at).length));
+      if (place < 0) return Tuple.of(of, '', '');
+      return Tuple.of(of.slice(0, place), at, of.slice(place + text(at).length));
     },
   rpartition:
     (of) =>
     ([at]) => {
       const place = of.lastIndexOf(text(at));
-      if (place < 0) return Tuple.of2('', '', of);
-      return Tuple.of2(of.slice(0, place), at, of.slice(place + text(at).length));
+      if (place < 0) return Tuple.of('', '', of);
+      return Tuple.of(of.slice(0, place), at, of.slice(place + text(at).length));
     },
   replace:
     (of, run) =>

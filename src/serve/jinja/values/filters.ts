@@ -142,13 +142,7 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
   lower: (value) => str(value).toLowerCase(),
   title: (value) => titled(str(value)),
   capitalize: (value) => capitalized(str(value)),
-  trim: (value, [chars]) => {
-    if (typeof chars !== 'string') return str(value).trim();
-    const all = Array.from(str(value));
-    while (all.length > 0 && chars.includes(all[0])) all.shift();
-    while (all.length > 0 && chars.includes(all[all.length - 1])) all.pop();
-    return all.join('');
-  },
+  trim: (value, args, named, run) => OF_TEXT['strip'](str(value), run)(args, named),
   string: str,
   safe: (value) => value,
   e: escaped,

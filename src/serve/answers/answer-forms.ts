@@ -7,8 +7,8 @@ import type { CallForm, ToolSchemas } from './forms/call-form.js';
 import { HARMONY_MARKERS, HarmonyReader } from './harmony-reader.js';
 import { MarkedVocabulary } from './marked-vocabulary.js';
 import { HARMONY, REASONING_PARSERS, TOOL_CALL_PARSERS } from './parsers.js';
-import { PlainReader } from './plain-reader.js';
 import { type ReasoningForm, ReasoningReader } from './reasoning-reader.js';
+import { TrimmedText } from './trimmed-text.js';
 
 /** How the answers of one request are read. */
 export interface AnswerReading {
@@ -31,22 +31,20 @@ const MOST_BEGIN_TOKENS = 32;
 
 /** The forms in which a model thinks and calls tools. */
 export class AnswerForms {
-  /** The names of the forms; null: none. */
-  readonly toolCallParser: string | null;
-  readonly reasoningParser: string | null;
   readonly #calls: CallForm | typeof HARMONY | null;
   readonly #reasoning: ReasoningForm | typeof HARMONY | null;
+  readonly #newId: () => string;
   readonly #vocabulary: Vocabulary;
   /** With the markers of all forms. Made when it is needed: it takes some work. */
   #marked: MarkedVocabulary | null = null;
 
   /** @param toolCallParser, reasoningParser names of forms; null: none */
   constructor(vocabulary: Vocabulary, toolCallParser: string | null, reasoningParser: string | null) {
-    this.toolCallParser = toolCallParser;
-    this.reasoningParser = reasoningParser;
     this.#vocabulary = vocabulary;
     this.#calls = toolCallParser === null ? null : TOOL_CALL_PARSERS[toolCallParser];
     this.#reasoning = reasoningParser === null ? null : REASONING_PARSERS[reasoningParser];
+    const calls = this.#calls;
+    this.#newId = calls !== null && calls !== HARMONY && calls.hasShortIds ? shortId : longId;
   }
 
   /** How the answers to a chat are read; null: they are text. */
@@ -55,12 +53,13 @@ export class AnswerForms {
     const reasoning = this.#reasoning;
     if (calls === null && reasoning === null) return null;
     const vocabulary = this.#markedVocabulary();
-    const newId = (): string =>
-      calls !== null && calls !== HARMONY && calls.hasShortIds ? shortId() : longId();
+    const newId = this.#newId;
     if (calls === HARMONY || reasoning === HARMONY)
       return { vocabulary, newId, open: (sink) => new HarmonyReader(sink, calls === HARMONY) };
     const openRest = (sink: AnswerSink, isBehind: boolean): AnswerReader =>
-      calls === null ? new PlainReader(sink, isBehind) : new CallReader(calls, tools!, sink, isBehind);
+      calls === null
+        ? new TrimmedText((text) => sink.content(text), isBehind)
+        : new CallReader(calls, tools!, sink, isBehind);
     if (reasoning === null) return { vocabulary, newId, open: (sink) => openRest(sink, false) };
     const isInside = reasoning.isInside ?? this.#endsWith(prompt, reasoning.begin);
     return {
@@ -72,10 +71,7 @@ export class AnswerForms {
 
   /** How answers are read that a grammar holds to calls. @param name of the tool that must be called; null: any */
   forced(name: string | null): AnswerReading {
-    const calls = this.#calls;
-    const newId = (): string =>
-      calls !== null && calls !== HARMONY && calls.hasShortIds ? shortId() : longId();
-    return { vocabulary: this.#vocabulary, newId, open: (sink) => new ForcedReader(sink, name) };
+    return { vocabulary: this.#vocabulary, newId: this.#newId, open: (sink) => new ForcedReader(sink, name) };
   }
 
   /** Whether a prompt ends with a marker, behind which there may be white space. */

@@ -1,8 +1,9 @@
 import { type AnswerReader, type AnswerSink, LONGEST_CALL } from './answer-reader.js';
 import type { CallForm, ReadCall, ToolSchemas } from './forms/call-form.js';
-import { heldFrom, MarkerSearch } from './marker-search.js';
+import { MarkerCutter } from './marker-search.js';
 import { TrimmedContent } from './trimmed-content.js';
 
+const JSON_BEGIN = /^\s*[{[]/;
 /** What a call in JSON without a marker begins with: one of the names that calls have. */
 const BARE_BEGIN = /^\s*\[?\s*\{\s*"(?:name|type|id|function|tool_calls|tool_name|arguments|parameters)"/;
 /** Characters in which such a beginning stands. */
@@ -14,12 +15,14 @@ export class CallReader implements AnswerReader {
   readonly #tools: ToolSchemas;
   readonly #sink: TrimmedContent;
   readonly #begins: readonly string[];
-  /** Text that may be the begin of a marker. */
-  #held = '';
+  readonly #cutter = new MarkerCutter({
+    wanted: () => this.#wanted(),
+    pass: (text) => this.#pass(text),
+    mark: (marker) => this.#mark(marker),
+  });
   /** The marker behind which `#body` stands; empty: JSON without a marker; null: outside of calls. */
   #begin: string | null = null;
-  #body: string[] = [];
-  #bodyLength = 0;
+  #body = '';
   /** Whether no text came yet: calls without a marker stand there alone. */
   #atStart = true;
   /** Whether the body may still turn out to be no call without a marker. */
@@ -34,39 +37,14 @@ export class CallReader implements AnswerReader {
   }
 
   push(piece: string): void {
-    const text = this.#held + piece;
-    const search = new MarkerSearch(text);
-    this.#startBare(text);
-    for (let from = 0; ; ) {
-      const wanted = this.#wanted();
-      const found = search.next(wanted, from);
-      if (found === null) {
-        const held = heldFrom(text, wanted, from);
-        this.#pass(text.slice(from, held));
-        this.#held = text.slice(held);
-        return;
-      }
-      this.#pass(text.slice(from, found.start));
-      this.#mark(found.marker);
-      from = found.end;
-    }
+    this.#cutter.push(piece);
   }
 
   end(): void {
-    this.#pass(this.#held);
-    this.#held = '';
+    this.#cutter.end();
     // A model that ends its answer behind a whole call often leaves its last marker out.
     if (this.#begin !== null) this.#close('');
     this.#sink.end();
-  }
-
-  /** Begins a call without a marker, if the answer begins with JSON. */
-  #startBare(text: string): void {
-    if (!this.#form.isBare || !this.#atStart || this.#begin !== null) return;
-    const first = text.trimStart()[0];
-    if (first !== '{' && first !== '[') return;
-    this.#open('');
-    this.#isUnsure = true;
   }
 
   #mark(marker: string): void {
@@ -91,21 +69,20 @@ export class CallReader implements AnswerReader {
 
   #open(begin: string): void {
     this.#begin = begin;
-    this.#body = [];
-    this.#bodyLength = 0;
+    this.#body = '';
     this.#isUnsure = false;
     this.#atStart = false;
   }
 
   /** The call is whole, or the answer has ended. @param end the marker that ends it; empty: none does */
   #close(end: string): void {
-    const body = this.#body.join('');
+    const body = this.#body;
     const mayCall = !this.#isUnsure || BARE_BEGIN.test(body);
     const calls = mayCall ? this.#read(body, end !== '') : null;
     if (calls === null) this.#giveUp(end);
     else for (const call of calls) this.#sink.call(call);
     this.#begin = null;
-    this.#body = [];
+    this.#body = '';
   }
 
   #read(body: string, hasEnded: boolean): readonly ReadCall[] | null {
@@ -119,23 +96,26 @@ export class CallReader implements AnswerReader {
 
   /** What was taken for a call is text. */
   #giveUp(end: string): void {
-    this.#sink.content(this.#begin + this.#body.join('') + end);
+    this.#sink.content(this.#begin + this.#body + end);
     this.#begin = null;
-    this.#body = [];
+    this.#body = '';
   }
 
   #pass(text: string): void {
     if (text === '') return;
+    if (this.#form.isBare && this.#atStart && this.#begin === null && JSON_BEGIN.test(text)) {
+      this.#open('');
+      this.#isUnsure = true;
+    }
     if (this.#begin === null) {
       this.#atStart &&= text.trimStart() === '';
       this.#sink.content(text);
       return;
     }
-    this.#body.push(text);
-    this.#bodyLength += text.length;
-    if (this.#isUnsure && this.#bodyLength >= BARE_LENGTH) {
+    this.#body += text;
+    if (this.#isUnsure && this.#body.length >= BARE_LENGTH) {
       this.#isUnsure = false;
-      if (!BARE_BEGIN.test(this.#body.join('').slice(0, BARE_LENGTH))) this.#giveUp('');
-    } else if (this.#bodyLength > LONGEST_CALL) this.#giveUp('');
+      if (!BARE_BEGIN.test(this.#body.slice(0, BARE_LENGTH))) this.#giveUp('');
+    } else if (this.#body.length > LONGEST_CALL) this.#giveUp('');
   }
 }

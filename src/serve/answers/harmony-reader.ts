@@ -1,6 +1,6 @@
 import { type AnswerReader, type AnswerSink, LONGEST_CALL } from './answer-reader.js';
 import { argumentsOf } from './forms/json-values.js';
-import { heldFrom, MarkerSearch } from './marker-search.js';
+import { MarkerCutter } from './marker-search.js';
 import { TrimmedContent } from './trimmed-content.js';
 
 const MESSAGE = '<|message|>';
@@ -18,6 +18,8 @@ export const HARMONY_MARKERS: readonly string[] = [
 ];
 /** What ends a message. */
 const ENDS = [START, '<|end|>', '<|call|>', '<|return|>'];
+/** What ends its head. */
+const HEAD_ENDS = [MESSAGE, ...ENDS];
 /** Most characters of the head of a message. */
 const LONGEST_HEAD = 1000;
 const RECIPIENT = /\bto=(?:functions\.)?([\w.:-]+)/;
@@ -29,14 +31,20 @@ const RECIPIENT = /\bto=(?:functions\.)?([\w.:-]+)/;
 export class HarmonyReader implements AnswerReader {
   readonly #sink: TrimmedContent;
   readonly #takesCalls: boolean;
-  #held = '';
+  readonly #cutter = new MarkerCutter({
+    wanted: () => (this.#head === null ? ENDS : HEAD_ENDS),
+    pass: (text) => this.#pass(text),
+    mark: (marker) => {
+      if (marker === MESSAGE && this.#head !== null) this.#open(this.#head);
+      else this.#close();
+    },
+  });
   /** The head that is being read; null: a message is. */
   #head: string | null = '';
   /** Where the message goes. */
   #goal: 'reasoning' | 'content' | 'call' = 'content';
   #name = '';
-  #body: string[] = [];
-  #bodyLength = 0;
+  #body = '';
 
   /** @param takesCalls whether the model was told of tools */
   constructor(sink: AnswerSink, takesCalls: boolean) {
@@ -45,27 +53,11 @@ export class HarmonyReader implements AnswerReader {
   }
 
   push(piece: string): void {
-    const text = this.#held + piece;
-    const search = new MarkerSearch(text);
-    for (let from = 0; ; ) {
-      const wanted = this.#head === null ? ENDS : [MESSAGE, ...ENDS];
-      const found = search.next(wanted, from);
-      if (found === null) {
-        const held = heldFrom(text, wanted, from);
-        this.#pass(text.slice(from, held));
-        this.#held = text.slice(held);
-        return;
-      }
-      this.#pass(text.slice(from, found.start));
-      if (found.marker === MESSAGE && this.#head !== null) this.#open(this.#head);
-      else this.#close();
-      from = found.end;
-    }
+    this.#cutter.push(piece);
   }
 
   end(): void {
-    this.#pass(this.#held);
-    this.#held = '';
+    this.#cutter.end();
     this.#close();
     this.#sink.end();
   }
@@ -78,9 +70,8 @@ export class HarmonyReader implements AnswerReader {
     } else if (this.#goal === 'content') this.#sink.content(text);
     else if (this.#goal === 'reasoning') this.#sink.reasoning(text);
     else {
-      this.#body.push(text);
-      this.#bodyLength += text.length;
-      if (this.#bodyLength > LONGEST_CALL) this.#giveUp();
+      this.#body += text;
+      if (this.#body.length > LONGEST_CALL) this.#giveUp();
     }
   }
 
@@ -97,8 +88,7 @@ export class HarmonyReader implements AnswerReader {
     if (recipient !== null && this.#takesCalls) {
       this.#goal = 'call';
       this.#name = recipient[1];
-      this.#body = [];
-      this.#bodyLength = 0;
+      this.#body = '';
     } else this.#goal = head.includes(`${CHANNEL}analysis`) ? 'reasoning' : 'content';
   }
 
@@ -112,14 +102,14 @@ export class HarmonyReader implements AnswerReader {
   }
 
   #call(): void {
-    const args = argumentsOf(this.#body.join(''));
+    const args = argumentsOf(this.#body);
     if (args === null) this.#giveUp();
     else this.#sink.call({ name: this.#name, arguments: args });
   }
 
   #giveUp(): void {
     this.#goal = 'content';
-    this.#sink.content(this.#body.join(''));
-    this.#body = [];
+    this.#sink.content(this.#body);
+    this.#body = '';
   }
 }

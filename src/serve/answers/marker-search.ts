@@ -1,5 +1,49 @@
+/** Who is told of the parts of an answer. */
+interface PartsReader {
+  /** The markers that matter now. */
+  wanted(): readonly string[];
+  /** Takes text that is no marker, perhaps an empty one. */
+  pass(text: string): void;
+  /** Takes one of the markers that matter. */
+  mark(marker: string): void;
+}
+
+/** Cuts a text that comes in pieces at markers. What may be the begin of a marker is held back until more comes. */
+export class MarkerCutter {
+  readonly #reader: PartsReader;
+  #held = '';
+
+  constructor(reader: PartsReader) {
+    this.#reader = reader;
+  }
+
+  push(piece: string): void {
+    const text = this.#held + piece;
+    const search = new MarkerSearch(text);
+    for (let from = 0; ; ) {
+      const wanted = this.#reader.wanted();
+      const found = search.next(wanted, from);
+      if (found === null) {
+        const held = heldFrom(text, wanted, from);
+        this.#reader.pass(text.slice(from, held));
+        this.#held = text.slice(held);
+        return;
+      }
+      this.#reader.pass(text.slice(from, found.start));
+      this.#reader.mark(found.marker);
+      from = found.end;
+    }
+  }
+
+  /** No piece comes any more. */
+  end(): void {
+    this.#reader.pass(this.#held);
+    this.#held = '';
+  }
+}
+
 /** Where a marker stands in a text. */
-export interface MarkerPlace {
+interface MarkerPlace {
   readonly marker: string;
   readonly start: number;
   readonly end: number;
@@ -9,7 +53,7 @@ export interface MarkerPlace {
  * Finds markers in one text, from its begin to its end. Each marker is looked for once in each part of the text, so that all calls of `next`
  * together take time linear in the text.
  */
-export class MarkerSearch {
+class MarkerSearch {
   readonly #text: string;
   /** By marker: where it stands next; infinite if it does not come any more; -1 if nobody has looked. */
   readonly #next = new Map<string, number>();

@@ -1,5 +1,6 @@
 import type { AnswerReader, AnswerSink } from './answer-reader.js';
-import { heldFrom, MarkerSearch } from './marker-search.js';
+import { heldFrom } from './marker-search.js';
+import { TrimmedText } from './trimmed-text.js';
 
 /** The markers between which a family of models thinks. */
 export interface ReasoningForm {
@@ -12,12 +13,13 @@ export interface ReasoningForm {
 }
 
 /** Makes the reader of what stands behind the thoughts. @param isBehind whether there were any */
-export type RestReader = (isBehind: boolean) => AnswerReader;
+type RestReader = (isBehind: boolean) => AnswerReader;
 
 /** Takes what the model thought out of an answer: it stands in front of all else. */
 export class ReasoningReader implements AnswerReader {
   readonly #form: ReasoningForm;
-  readonly #sink: AnswerSink;
+  /** What it thinks, without the white space around it. */
+  readonly #thoughts: TrimmedText;
   readonly #openRest: RestReader;
   /** The reader of what is behind the thoughts; null: they go on, or may begin yet. */
   #rest: AnswerReader | null = null;
@@ -25,17 +27,13 @@ export class ReasoningReader implements AnswerReader {
   #isInside: boolean;
   /** Text that may be the begin of a marker. */
   #held = '';
-  /** White space behind what was thought, which belongs to it if more follows. */
-  #spaces: string[] = [];
   /** Whether it is known how the answer begins. */
   #hasBegun = false;
-  /** Whether something of the thoughts was told. */
-  #wasSaid = false;
 
   /** @param isInside whether the prompt ends with the begin of the thoughts */
   constructor(form: ReasoningForm, sink: AnswerSink, isInside: boolean, openRest: RestReader) {
     this.#form = form;
-    this.#sink = sink;
+    this.#thoughts = new TrimmedText((text) => sink.reasoning(text), true);
     this.#isInside = isInside;
     this.#openRest = openRest;
   }
@@ -54,7 +52,7 @@ export class ReasoningReader implements AnswerReader {
   end(): void {
     const held = this.#held;
     this.#held = '';
-    if (this.#rest === null && this.#isInside) this.#pass(held);
+    if (this.#rest === null && this.#isInside) this.#thoughts.push(held);
     else if (this.#rest === null) this.#leave(held, false);
     this.#rest?.end();
   }
@@ -76,33 +74,19 @@ export class ReasoningReader implements AnswerReader {
 
   #think(text: string): void {
     const { end } = this.#form;
-    const found = new MarkerSearch(text).next([end], 0);
-    if (found === null) {
+    const place = text.indexOf(end);
+    if (place < 0) {
       const held = heldFrom(text, [end], 0);
-      this.#pass(text.slice(0, held));
+      this.#thoughts.push(text.slice(0, held));
       this.#held = text.slice(held);
       return;
     }
-    this.#pass(text.slice(0, found.start));
-    this.#isInside = false;
-    this.#leave(text.slice(found.end), true);
+    this.#thoughts.push(text.slice(0, place));
+    this.#leave(text.slice(place + end.length), true);
   }
 
   #leave(rest: string, isBehind: boolean): void {
     this.#rest = this.#openRest(isBehind);
     if (rest !== '') this.#rest.push(rest);
-  }
-
-  /** Thoughts, without the white space around them. */
-  #pass(text: string): void {
-    const trimmed = text.trimEnd();
-    if (trimmed === '') {
-      if (text !== '') this.#spaces.push(text);
-      return;
-    }
-    const said = this.#spaces.join('') + trimmed;
-    this.#sink.reasoning(this.#wasSaid ? said : said.trimStart());
-    this.#wasSaid = true;
-    this.#spaces = trimmed.length < text.length ? [text.slice(trimmed.length)] : [];
   }
 }

@@ -1,6 +1,6 @@
 import { isObject } from '../../base/checks.js';
 import { BlockstepError, show } from '../../base/errors.js';
-import type { KnownNames } from '../../base/known-names.js';
+import { knownNames } from '../../base/known-names.js';
 import { AsideLimitError } from '../../base/scripts/aside.js';
 import type { Grammar } from '../../scheduler/request/grammar.js';
 import { ApiError, badField, unsupported } from './api-error.js';
@@ -37,16 +37,17 @@ export function readTextFormat(fields: Fields, isHeeded: boolean): TextFormat | 
   return { type: 'gbnf', grammar: checkText('grammar', grammar, LONGEST_GRAMMAR) };
 }
 
-const FORMAT_KEYS: KnownNames = {
-  what: 'response_format',
-  names: new Set(['type', 'json_schema', 'schema']),
-  words: new Map(),
-};
-const SCHEMA_KEYS: KnownNames = {
-  what: 'response_format.json_schema',
-  names: new Set(['name', 'description', 'schema', 'strict']),
-  words: new Map(),
-};
+const FORMAT_KEYS = knownNames<Record<string, unknown>>('response_format', {
+  type: true,
+  json_schema: true,
+  schema: true,
+});
+const SCHEMA_KEYS = knownNames<Record<string, unknown>>('response_format.json_schema', {
+  name: true,
+  description: true,
+  schema: true,
+  strict: true,
+});
 const LONGEST_NOTE = 2 ** 16;
 
 function readResponseFormat(fields: Fields): TextFormat | null {

@@ -17,7 +17,7 @@ export class Expressions extends Operands {
       if (tokens.peek().type === 'end' || tokens.is(')') || tokens.is('=')) break;
       all.push(this.read(tokens));
     }
-    return (scope) => Tuple.of2(...all.map((each) => each(scope)));
+    return (scope) => Tuple.of(...all.map((each) => each(scope)));
   }
 
   read(tokens: Tokens): Expression {

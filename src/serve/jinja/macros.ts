@@ -17,39 +17,47 @@ export function captured(body: Statement, scope: Scope): string {
   return output.text();
 }
 
-/**
- * Reads the parameters of a macro. Its body is read behind that.
- * @returns what makes the macro of its name, its body and the scope in which it stands
- */
-export function readParameters(
-  tokens: Tokens,
-  expressions: Expressions,
-): (name: string, body: Statement, scope: Scope) => Callable {
-  const parameters: { readonly name: string; readonly otherwise: Expression | null }[] = [];
+/** A parameter of a macro, and its value where none is given. */
+export interface Parameter {
+  readonly name: string;
+  readonly otherwise: Expression | null;
+}
+
+/** Reads the parameters of a macro, in parentheses. */
+export function readParameters(tokens: Tokens, expressions: Expressions): readonly Parameter[] {
+  const parameters: Parameter[] = [];
   tokens.expect('(');
   while (!tokens.skip(')')) {
     if (parameters.length > 0) tokens.expect(',');
     const name = tokens.name();
     parameters.push({ name, otherwise: tokens.skip('=') ? expressions.read(tokens) : null });
   }
-  tokens.end();
-  return (macro, body, around) =>
-    new Callable(macro, (args, named) =>
-      around.run.nested(() => {
-        const scope = around.inner();
-        for (const [i, { name, otherwise }] of parameters.entries())
-          scope.set(name, [args[i], named.get(name), otherwise?.(scope), missing(name)].find(isThere));
-        const rest = new Map<Value, Value>(
-          [...named].filter(([name]) => parameters.every((each) => each.name !== name)),
-        );
-        const caller = rest.get('caller');
-        rest.delete('caller');
-        if (rest.size > 0 && parameters.every(({ name }) => name !== 'kwargs')) scope.set('kwargs', rest);
-        scope.set('varargs', Tuple.of2(...args.slice(parameters.length)));
-        if (caller !== undefined) scope.set('caller', caller);
-        return captured(body, scope);
-      }),
-    );
+  return parameters;
+}
+
+/** A macro of a body. @param around the scope in which it stands */
+export function macroOf(
+  macro: string,
+  parameters: readonly Parameter[],
+  body: Statement,
+  around: Scope,
+): Callable {
+  return new Callable(macro, (args, named) =>
+    around.run.nested(() => {
+      const scope = around.inner();
+      for (const [i, { name, otherwise }] of parameters.entries())
+        scope.set(name, [args[i], named.get(name), otherwise?.(scope), missing(name)].find(isThere));
+      const rest = new Map<Value, Value>(
+        [...named].filter(([name]) => parameters.every((each) => each.name !== name)),
+      );
+      const caller = rest.get('caller');
+      rest.delete('caller');
+      if (rest.size > 0 && parameters.every(({ name }) => name !== 'kwargs')) scope.set('kwargs', rest);
+      scope.set('varargs', Tuple.of(...args.slice(parameters.length)));
+      if (caller !== undefined) scope.set('caller', caller);
+      return captured(body, scope);
+    }),
+  );
 }
 
 /** Whether an argument was given. None is one. */

@@ -181,16 +181,15 @@ export abstract class Operands {
   protected filtered(tokens: Tokens, begin: Expression): Expression {
     let of = begin;
     for (;;) {
-      if (tokens.is('|')) of = this.filter(tokens, of);
+      if (tokens.skip('|')) of = this.filter(tokens, of);
       else if (tokens.skip('is', 'name')) of = this.#test(tokens, of);
       else if (tokens.is('(') || tokens.is('.') || tokens.is('[')) of = this.#postfix(tokens, of);
       else return of;
     }
   }
 
-  /** Reads a filter, with its `|`. */
+  /** Reads a filter, behind its `|`. */
   filter(tokens: Tokens, of: Expression): Expression {
-    tokens.expect('|');
     const name = tokens.name();
     const read = tokens.is('(') ? this.arguments(tokens) : null;
     const filter = Object.hasOwn(FILTERS, name) ? FILTERS[name] : undefined;

@@ -1,6 +1,6 @@
 import type { Run } from './values/run.js';
 import { TemplateError } from './values/template-error.js';
-import { itemsOf, type Namespace, Undefined, type Value } from './values/values.js';
+import { itemsOf, Namespace, Undefined, type Value } from './values/values.js';
 
 /** What a template writes. */
 export class Output {
@@ -69,7 +69,6 @@ export function assign(scope: Scope, target: Target, value: Value): void {
 export type Target = string | readonly Target[];
 
 function fieldsOf(value: Value, name: string): Map<Value, Value> {
-  const { fields } = (value ?? {}) as Partial<Namespace>;
-  if (fields instanceof Map) return fields;
+  if (value instanceof Namespace) return value.fields;
   throw new TemplateError(`cannot assign an attribute of ${name}: it is no namespace`);
 }

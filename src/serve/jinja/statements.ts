@@ -1,6 +1,6 @@
 import { Expressions } from './expressions.js';
 import type { Segment } from './lexer.js';
-import { captured, readParameters, type Statement } from './macros.js';
+import { captured, macroOf, readParameters, type Statement } from './macros.js';
 import type { Expression } from './operands.js';
 import { assign, type Scope, type Target } from './scope.js';
 import { inRow, located, targetOf, upTo } from './tags.js';
@@ -14,7 +14,7 @@ const MOST_NESTING = 100;
 
 /** Reads the segments of a template. */
 export class Statements {
-  readonly expressions: Expressions;
+  readonly #expressions: Expressions;
   readonly #segments: readonly Segment[];
   #at = 0;
   #depth = 0;
@@ -23,25 +23,23 @@ export class Statements {
   /** @param missing is given the names of what there is not */
   constructor(segments: readonly Segment[], missing: Set<string>) {
     this.#segments = segments;
-    this.expressions = new Expressions(missing);
+    this.#expressions = new Expressions(missing);
   }
 
   /** The whole template. @throws TemplateError */
   all(): Statement {
-    const { body, end } = this.body([]);
-    if (end !== null) throw end.error(`unexpected ${end.peek().value}`);
-    return body;
+    return this.#body([]).body;
   }
 
   /** Statements up to a tag of one of these names. @returns the tokens behind that name; null at the end of the template */
-  body(ends: readonly string[]): {
+  #body(ends: readonly string[]): {
     readonly body: Statement;
     readonly end: Tokens | null;
     readonly name: string;
   } {
     if (++this.#depth > MOST_NESTING) throw new TemplateError('statements are nested too deep');
     const statements: Statement[] = [];
-    for (; this.#at < this.#segments.length; ) {
+    while (this.#at < this.#segments.length) {
       const segment = this.#segments[this.#at++];
       if (segment.kind === 'text') {
         statements.push((_, output) => {
@@ -69,7 +67,7 @@ export class Statements {
   }
 
   #write(tokens: Tokens): Statement {
-    const value = this.expressions.tuple(tokens);
+    const value = this.#expressions.tuple(tokens);
     tokens.end();
     const { line } = tokens;
     return (scope, output) => {
@@ -101,25 +99,21 @@ export class Statements {
     continue: (tokens) => this.#leave(tokens, 'continue'),
     macro: (tokens) => {
       const name = tokens.name();
-      const macro = readParameters(tokens, this.expressions);
+      const parameters = readParameters(tokens, this.#expressions);
+      tokens.end();
       const body = this.#macroBody('endmacro');
       return (scope) => {
-        scope.set(name, macro(name, body, scope));
+        scope.set(name, macroOf(name, parameters, body, scope));
         return undefined;
       };
     },
     call: (tokens) => this.#call(tokens),
     filter: (tokens) => {
       let inner: Value = '';
-      // The first filter has no bar of its own.
-      const bar = { type: 'op', value: '|', line: tokens.line } as const;
-      const rest = [bar];
-      while (tokens.peek().type !== 'end') rest.push(tokens.next() as typeof bar);
-      const row = new Tokens([...rest, tokens.peek()]);
-      let filtered: Expression = () => inner;
-      while (row.is('|')) filtered = this.expressions.filter(row, filtered);
-      row.end();
-      const { body } = this.#block('endfilter');
+      let filtered = this.#expressions.filter(tokens, () => inner);
+      while (tokens.skip('|')) filtered = this.#expressions.filter(tokens, filtered);
+      tokens.end();
+      const body = this.#block('endfilter');
       return (scope, output) => {
         inner = captured(body, scope.inner());
         output.write(str(filtered(scope)));
@@ -132,9 +126,9 @@ export class Statements {
         if (values.length > 0) tokens.expect(',');
         const name = tokens.name();
         tokens.expect('=');
-        values.push([name, this.expressions.read(tokens)]);
+        values.push([name, this.#expressions.read(tokens)]);
       }
-      const { body } = this.#block('endwith');
+      const body = this.#block('endwith');
       return (scope, output) => {
         const inner = scope.inner();
         for (const [name, value] of values) inner.set(name, value(scope));
@@ -144,21 +138,21 @@ export class Statements {
     // It marks what an assistant says, for training.
     generation: (tokens) => {
       tokens.end();
-      return this.#block('endgeneration').body;
+      return this.#block('endgeneration');
     },
   };
 
-  #block(end: string): { readonly body: Statement } {
-    const { body, end: tokens } = this.body([end]);
-    tokens?.end();
-    return { body };
+  #block(name: string): Statement {
+    const { body, end } = this.#body([name]);
+    end?.end();
+    return body;
   }
 
   /** The body of a macro, in which loops around it are none. */
   #macroBody(end: string): Statement {
     const loops = this.#loops;
     this.#loops = 0;
-    const { body } = this.#block(end);
+    const body = this.#block(end);
     this.#loops = loops;
     return body;
   }
@@ -166,7 +160,7 @@ export class Statements {
   /** The rest of a tag, as an expression. */
   #last(tokens: Tokens): Expression {
     const { line } = tokens;
-    const value = this.expressions.tuple(tokens);
+    const value = this.#expressions.tuple(tokens);
     tokens.end();
     return (scope) => located(line, () => value(scope));
   }
@@ -181,7 +175,7 @@ export class Statements {
     const branches: (readonly [Expression, Statement])[] = [];
     let test: Expression = this.#last(tokens);
     for (;;) {
-      const { body, end, name } = this.body(['elif', 'else', 'endif']);
+      const { body, end, name } = this.#body(['elif', 'else', 'endif']);
       branches.push([test, body]);
       if (name === 'endif') break;
       test = name === 'elif' ? this.#last(end as Tokens) : () => true;
@@ -197,13 +191,13 @@ export class Statements {
     const { line } = tokens;
     const target = targetOf(tokens);
     tokens.expect('in', 'name');
-    const list = this.expressions.tuple(new Tokens(upTo(tokens, 'if')));
-    const filter = tokens.skip('if', 'name') ? this.expressions.read(tokens) : null;
+    const list = this.#expressions.tuple(new Tokens(upTo(tokens, 'if')));
+    const filter = tokens.skip('if', 'name') ? this.#expressions.read(tokens) : null;
     tokens.end();
     this.#loops++;
-    const { body, name } = this.body(['else', 'endfor']);
+    const { body, name } = this.#body(['else', 'endfor']);
     this.#loops--;
-    const otherwise = name === 'else' ? this.#block('endfor').body : null;
+    const otherwise = name === 'else' ? this.#block('endfor') : null;
     return (scope, output) => {
       const all = located(line, () => itemsOf(list(scope)));
       const items =
@@ -239,9 +233,9 @@ export class Statements {
     }
     let text: Value = '';
     let made: Expression = () => text;
-    while (tokens.is('|')) made = this.expressions.filter(tokens, made);
+    while (tokens.skip('|')) made = this.#expressions.filter(tokens, made);
     tokens.end();
-    const { body } = this.#block('endset');
+    const body = this.#block('endset');
     return (scope) => {
       text = captured(body, scope.inner());
       assign(scope, target, made(scope));
@@ -251,30 +245,18 @@ export class Statements {
 
   #call(tokens: Tokens): Statement {
     const { line } = tokens;
-    const takes = tokens.is('(');
-    const head = takes
-      ? upTo(tokens, null)
-      : [{ type: 'op', value: '(', line } as const, { type: 'op', value: ')', line } as const];
-    const called = this.#calledOf(tokens);
-    const caller = readParameters(
-      new Tokens([...head, { type: 'end', value: '%}', line }]),
-      this.expressions,
-    );
+    const parameters = tokens.is('(') ? readParameters(tokens, this.#expressions) : [];
+    const name = tokens.name();
+    const read = this.#expressions.arguments(tokens);
+    tokens.end();
     const body = this.#macroBody('endcall');
     return (scope, output) => {
-      const { of, read } = called;
-      const macro = of(scope);
+      const macro = scope.get(name);
       if (!(macro instanceof Callable)) throw new TemplateError('what is called is no macro', line);
       const { args, named } = read(scope);
-      output.write(str(macro.call(args, new Map([...named, ['caller', caller('caller', body, scope)]]))));
+      const caller = macroOf('caller', parameters, body, scope);
+      output.write(str(macro.call(args, new Map([...named, ['caller', caller]]))));
       return undefined;
     };
-  }
-
-  #calledOf(tokens: Tokens) {
-    const name = tokens.name();
-    const read = this.expressions.arguments(tokens);
-    tokens.end();
-    return { of: (scope: Scope) => scope.get(name), read };
   }
 }

@@ -1,3 +1,4 @@
+import type { Token } from './lexer.js';
 import type { Statement } from './macros.js';
 import type { Target } from './scope.js';
 import type { Tokens } from './tokens.js';
@@ -32,17 +33,17 @@ export function targetOf(tokens: Tokens): Target {
   return all;
 }
 
-/** The tokens up to a name that is in no parentheses, or, if that is null, up to the end of the parentheses that begin here. */
-export function upTo(tokens: Tokens, name: string | null) {
-  const taken = [];
+/** The tokens up to a name that is in no parentheses. */
+export function upTo(tokens: Tokens, name: string): readonly Token[] {
+  const taken: Token[] = [];
   let depth = 0;
   for (;;) {
     const { type, value, line } = tokens.peek();
     if (type === 'end' || (depth === 0 && type === 'name' && value === name))
-      return [...taken, { type: 'end', value: '%}', line } as const];
+      return [...taken, { type: 'end', value: '%}', line }];
     taken.push(tokens.next());
     if (type === 'op' && '([{'.includes(value)) depth++;
-    if (type === 'op' && ')]}'.includes(value) && --depth === 0 && name === null) return taken;
+    if (type === 'op' && ')]}'.includes(value)) depth--;
   }
 }
 

@@ -52,20 +52,17 @@ export class Template {
 function globalsOf(run: Run): readonly Callable[] {
   return [
     new Callable('range', (args) => rangeOf(args, run)),
-    new Callable('namespace', ([first], named) => {
-      const fields = new Map<Value, Value>(first instanceof Map ? first : []);
-      for (const [name, value] of named) fields.set(name, value);
-      return new Namespace(fields);
-    }),
-    new Callable('dict', ([first], named) => {
-      const pairs: Iterable<readonly [Value, Value]> = first instanceof Map ? first : [];
-      return new Map<Value, Value>([...pairs, ...named]);
-    }),
+    new Callable('namespace', (args, named) => new Namespace(dictOf(args, named))),
+    new Callable('dict', dictOf),
     new Callable('raise_exception', ([message]) => {
       throw new TemplateError(str(message ?? 'the template refuses the chat'));
     }),
     new Callable('strftime_now', ([format]) => timeText(new Date(), str(format))),
   ];
+}
+
+function dictOf([first]: readonly Value[], named: ReadonlyMap<string, Value>): Map<Value, Value> {
+  return new Map<Value, Value>([...(first instanceof Map ? first : []), ...named]);
 }
 
 function rangeOf(args: readonly Value[], run: Run): Value {

@@ -1,3 +1,6 @@
+/** What may be the name of a tool. */
+export const TOOL_NAME = /^[\w.:-]+$/;
+
 /** A call of a tool that a model made. */
 export interface ReadCall {
   readonly name: string;

@@ -23,7 +23,7 @@ function parsed(text: string): unknown {
 }
 
 /** A call in JSON, under the names that families of models have for its parts; null: it is none. */
-export function callOf(value: unknown): ReadCall | null {
+function callOf(value: unknown): ReadCall | null {
   if (!isObject(value)) return null;
   const inner = value['function'];
   if (isObject(inner)) return callOf(inner);
@@ -34,7 +34,7 @@ export function callOf(value: unknown): ReadCall | null {
 }
 
 /** The calls that one value of JSON is: a call, a list of calls, or an object that has such a list; null: none. */
-export function callsOf(value: unknown): readonly ReadCall[] | null {
+function callsOf(value: unknown): readonly ReadCall[] | null {
   const list: unknown = isObject(value) && Array.isArray(value['tool_calls']) ? value['tool_calls'] : value;
   const calls = (Array.isArray(list) ? list : [list]).map(callOf);
   return calls.length === 0 || calls.includes(null) ? null : (calls as ReadCall[]);
@@ -60,7 +60,7 @@ export function jsonEnd(text: string, from: number): number {
 }
 
 /** Objects and lists that stand one behind another, between which white space, commas and semicolons may be; null: something else is there. */
-export function jsonValues(text: string): readonly unknown[] | null {
+function jsonValues(text: string): readonly unknown[] | null {
   const values: unknown[] = [];
   for (let from = 0; ; ) {
     while (from < text.length && ' \n\r\t,;'.includes(text[from])) from++;

@@ -1,4 +1,4 @@
-import type { CallForm, ReadCall } from './call-form.js';
+import { type CallForm, type ReadCall, TOOL_NAME } from './call-form.js';
 import { argumentsOf, jsonCalls, jsonEnd } from './json-values.js';
 
 const ARGS = '[ARGS]';
@@ -80,5 +80,5 @@ function eachCall(
 
 function named(name: string, json: string): readonly ReadCall[] | null {
   const args = argumentsOf(json);
-  return args === null || !/^[\w.:-]+$/.test(name) ? null : [{ name, arguments: args }];
+  return args === null || !TOOL_NAME.test(name) ? null : [{ name, arguments: args }];
 }

@@ -1,5 +1,5 @@
 import { isObject } from '../../../base/checks.js';
-import type { CallForm, ReadCall } from './call-form.js';
+import { type CallForm, type ReadCall, TOOL_NAME } from './call-form.js';
 import { argumentsOf } from './json-values.js';
 
 const FUNCTION = '<function=';
@@ -38,7 +38,7 @@ export const GLM45: CallForm = {
     const [head, ...texts] = body.split('<arg_key>');
     const name = head.trim();
     // Its name or its arguments may have been cut off.
-    if (!hasEnded || !/^[\w.:-]+$/.test(name)) return null;
+    if (!hasEnded || !TOOL_NAME.test(name)) return null;
     const pairs: [string, string][] = [];
     for (const text of texts) {
       const [key, rest] = cut(text, '</arg_key>');
@@ -72,14 +72,16 @@ function parameters(text: string): readonly [string, string][] | null {
 
 /** What stands in front of a marker, and behind it; null: it is not there. */
 function cut(text: string, at: string): [string, string | null] {
-  const place = text.indexOf(at);
-  return place < 0 ? [text, null] : [text.slice(0, place), text.slice(place + at.length)];
+  return cutAt(text, text.indexOf(at), at.length);
 }
 
 /** The same at the last such place. */
 function cutLast(text: string, at: string): [string, string | null] {
-  const place = text.lastIndexOf(at);
-  return place < 0 ? [text, null] : [text.slice(0, place), text.slice(place + at.length)];
+  return cutAt(text, text.lastIndexOf(at), at.length);
+}
+
+function cutAt(text: string, place: number, length: number): [string, string | null] {
+  return place < 0 ? [text, null] : [text.slice(0, place), text.slice(place + length)];
 }
 
 /** Arguments that came as text, as JSON: each is what the schema of the tool says. */

@@ -31,8 +31,6 @@ export type Filter = (
   run: Run,
 ) => Value;
 
-const text = (value: Value): string => str(value);
-
 /** What filters take for texts: numbers too. */
 function textual(value: Value, place: number): Value {
   return place < 2 ? str(value) : value;
@@ -107,7 +105,7 @@ const LETTERS: Readonly<Record<string, string>> = {
   '"': '&#34;',
   "'": '&#39;',
 };
-const escaped: Filter = (value) => text(value).replace(/[&<>"']/g, (letter) => LETTERS[letter]);
+const escaped: Filter = (value) => str(value).replace(/[&<>"']/g, (letter) => LETTERS[letter]);
 const length: Filter = (value) => {
   if (value instanceof Map) return value.size;
   return typeof value === 'string' ? characters(value).length : itemsOf(value).length;
@@ -133,25 +131,19 @@ function indented(value: Value, args: readonly Value[], named: ReadonlyMap<strin
   const space = typeof width === 'string' ? width : padded('', numeric(width), '>', ' ');
   const first = truth(args[1] ?? named.get('first') ?? false);
   const blank = truth(args[2] ?? named.get('blank') ?? false);
-  const lines = text(value).split('\n');
-  run.fits(text(value).length + lines.length * space.length);
+  const lines = str(value).split('\n');
+  run.fits(str(value).length + lines.length * space.length);
   return lines.map((line, i) => ((i === 0 ? first : blank || line !== '') ? space + line : line)).join('\n');
 }
 
 /** The filters by their names. */
 export const FILTERS: Readonly<Record<string, Filter>> = {
-  upper: (value) => text(value).toUpperCase(),
-  lower: (value) => text(value).toLowerCase(),
-  title: (value) => titled(text(value)),
-  capitalize: (value) => capitalized(text(value)),
-  trim: (value, [chars]) => {
-    if (typeof chars !== 'string') return text(value).trim();
-    const all = Array.from(text(value));
-    while (all.length > 0 && chars.includes(all[0])) all.shift();
-    while (all.length > 0 && chars.includes(all[all.length - 1])) all.pop();
-    return all.join('');
-  },
-  string: (value) => text(value),
+  upper: (value) => str(value).toUpperCase(),
+  lower: (value) => str(value).toLowerCase(),
+  title: (value) => titled(str(value)),
+  capitalize: (value) => capitalized(str(value)),
+  trim: (value, args, named, run) => OF_TEXT['strip'](str(value), run)(args, named),
+  string: str,
   safe: (value) => value,
   e: escaped,
   escape: escaped,
@@ -168,8 +160,8 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
     typeof value === 'string' ? Array.from(value).reverse().join('') : [...itemsOf(value)].reverse(),
   join: (value, args, named, run) => {
     const path = args[1] ?? named.get('attribute');
-    const parts = listOf(value, run).map((each) => text(path === undefined ? each : byPath(each, path, run)));
-    const between = text(args[0] ?? named.get('d') ?? '');
+    const parts = listOf(value, run).map((each) => str(path === undefined ? each : byPath(each, path, run)));
+    const between = str(args[0] ?? named.get('d') ?? '');
     run.fits(parts.reduce((sum, part) => sum + part.length + between.length, 0));
     return parts.join(between);
   },
@@ -227,7 +219,7 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
       if (last !== undefined && equal(last[0], key)) last[1].push(each);
       else groups.push([key, [each]]);
     }
-    return groups.map((group) => Tuple.of2(...group));
+    return groups.map((group) => Tuple.of(...group));
   },
   batch: (value, [size, fill], _, run) => {
     const items = listOf(value, run);
@@ -263,22 +255,22 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
       ? (given ?? named.get('default') ?? float(0))
       : float(number);
   },
-  replace: (value, args, named, run) => OF_TEXT['replace'](text(value), run)(args.map(textual), named),
+  replace: (value, args, named, run) => OF_TEXT['replace'](str(value), run)(args.map(textual), named),
   indent: indented,
   format: (value, args, named) =>
-    percentFormat(text(value), named.size > 0 ? new Map(named) : Tuple.of2(...args)),
-  center: (value, [width]) => padded(text(value), numeric(width ?? 80), '^', ' '),
+    percentFormat(str(value), named.size > 0 ? new Map(named) : Tuple.of(...args)),
+  center: (value, [width]) => padded(str(value), numeric(width ?? 80), '^', ' '),
   truncate: (value, args, named) => {
     const most = numeric(args[0] ?? named.get('length') ?? 255);
-    const end = text(args[2] ?? named.get('end') ?? '...');
-    const of = text(value);
+    const end = str(args[2] ?? named.get('end') ?? '...');
+    const of = str(value);
     if (of.length <= most + numeric(args[3] ?? named.get('leeway') ?? 5)) return of;
     const cut = of.slice(0, Math.max(0, most - end.length));
     const word = truth(args[1] ?? named.get('killwords') ?? false) ? -1 : cut.lastIndexOf(' ');
     return (word < 0 ? cut : cut.slice(0, word)) + end;
   },
-  wordcount: (value) => text(value).match(/\w+/g)?.length ?? 0,
-  striptags: (value) => text(value).replace(/<[^<>]*>/g, ''),
+  wordcount: (value) => str(value).match(/\w+/g)?.length ?? 0,
+  striptags: (value) => str(value).replace(/<[^<>]*>/g, ''),
   pprint: (value) => repr(value),
   attr: (value, [name], _, run) => item(value, name, run),
 };

@@ -40,7 +40,7 @@ export class Loop {
       case 'depth0':
         return 0;
       case 'previtem':
-        return index === 0 ? item(-1) : item(index - 1);
+        return item(index - 1);
       case 'nextitem':
         return item(index + 1);
       case 'cycle':

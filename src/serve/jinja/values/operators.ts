@@ -156,5 +156,5 @@ export function slice(value: Value, [from, to, by]: readonly (number | null)[], 
   const items: Value[] = [];
   for (let i = start; step > 0 ? i < end : i > end; i += step) items.push(all[i]);
   if (typeof value === 'string') return items.join('');
-  return value instanceof Tuple ? Tuple.of2(...items) : items;
+  return value instanceof Tuple ? Tuple.of(...items) : items;
 }

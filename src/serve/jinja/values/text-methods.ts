@@ -12,15 +12,19 @@ const stripped = (chars: Value): ReadonlySet<string> | null =>
 function stripStart(text: string, set: ReadonlySet<string> | null): string {
   if (set === null) return text.trimStart();
   let from = 0;
-  while (from < text.length && set.has(text[from])) from++;
+  for (const letter of text) {
+    if (!set.has(letter)) break;
+    from += letter.length;
+  }
   return text.slice(from);
 }
 
 function stripEnd(text: string, set: ReadonlySet<string> | null): string {
   if (set === null) return text.trimEnd();
-  let to = text.length;
-  while (to > 0 && set.has(text[to - 1])) to--;
-  return text.slice(0, to);
+  const all = Array.from(text);
+  let to = all.length;
+  while (to > 0 && set.has(all[to - 1])) to--;
+  return all.slice(0, to).join('');
 }
 
 /** The argument at a place, or of a name; undefined: it is not there. */
@@ -119,15 +123,15 @@ export const OF_TEXT: Readonly<Record<string, (of: string, run: Run) => Method>>
     (of) =>
     ([at]) => {
       const place = of.indexOf(text(at));
-      if (place < 0) return Tuple.of2(of, '', '');
-      return Tuple.of2(of.slice(0, place), at, of.slice(place + text(at).length));
+      if (place < 0) return Tuple.of(of, '', '');
+      return Tuple.of(of.slice(0, place), at, of.slice(place + text(at).length));
     },
   rpartition:
     (of) =>
     ([at]) => {
       const place = of.lastIndexOf(text(at));
-      if (place < 0) return Tuple.of2('', '', of);
-      return Tuple.of2(of.slice(0, place), at, of.slice(place + text(at).length));
+      if (place < 0) return Tuple.of('', '', of);
+      return Tuple.of(of.slice(0, place), at, of.slice(place + text(at).length));
     },
   replace:
     (of, run) =>

@@ -16,11 +16,7 @@ export class Float {
 }
 
 /** A tuple. */
-export class Tuple extends Array<Value> {
-  static of2(...items: Value[]): Tuple {
-    return Tuple.from(items) as Tuple;
-  }
-}
+export class Tuple extends Array<Value> {}
 
 /** What a name or an attribute is that is not there. */
 export class Undefined {
@@ -194,12 +190,11 @@ export function fromJs(value: unknown, depth = 0): Value {
   if (depth > MOST_NESTING) throw new TemplateError('values are nested too deep');
   if (Array.isArray(value)) return value.map((each) => fromJs(each, depth + 1));
   if (value === undefined) return null;
-  if (typeof value === 'function' || typeof value !== 'object' || value === null) return value;
-  if (value instanceof Callable) return value;
+  if (typeof value !== 'object' || value === null || value instanceof Callable) return value;
   return new Map(Object.entries(value).map(([key, each]) => [key, fromJs(each, depth + 1)]));
 }
 
 /** The pairs of a dict, as tuples. */
 export function pairsOf(dict: ReadonlyMap<Value, Value>): Value[] {
-  return Array.from(dict, ([key, value]) => Tuple.of2(key, value));
+  return Array.from(dict, ([key, value]) => Tuple.of(key, value));
 }

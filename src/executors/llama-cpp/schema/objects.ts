@@ -5,9 +5,7 @@ import type { Language } from '../language/language.js';
 import { isNever, type Keywords, list, readCounts } from './keywords.js';
 import { refuse } from './refusal.js';
 import { quoted, textForm } from './scalars.js';
-import type { GrammarRules } from './values.js';
-
-const COMMA = 'space "," space';
+import { COMMA, type GrammarRules } from './values.js';
 
 /** What makes the rules of the values within. */
 export interface ValueRules {

@@ -37,7 +37,7 @@ const RAW = complement(
 interface State {
   readonly language: Language;
   /** The states that may follow, each with its characters. */
-  readonly next: readonly { readonly to: State; readonly set: CharSet }[];
+  next: readonly { readonly to: State; readonly set: CharSet }[];
   /** Whether a text can end here, or behind it. */
   isAlive: boolean;
 }
@@ -101,7 +101,7 @@ export class AutomatonRules {
     const first = stateOf(language);
     const before = new Map<State, State[]>();
     for (let state = open.pop(); state !== undefined; state = open.pop()) {
-      (state as { next: State['next'] }).next = this.#follow(state.language, isText).map(({ to, set }) => {
+      state.next = this.#follow(state.language, isText).map(({ to, set }) => {
         const next = stateOf(to);
         before.get(next)?.push(state!) ?? before.set(next, [state!]);
         return { to: next, set };

@@ -43,7 +43,7 @@ export function hasChar(set: CharSet, char: number): boolean {
   return false;
 }
 
-export function rangesOf(set: CharSet): [first: number, last: number][] {
+function rangesOf(set: CharSet): [first: number, last: number][] {
   const ranges: [number, number][] = [];
   for (let i = 0; i < set.length; i += 2) ranges.push([set[i], set[i + 1]]);
   return ranges;

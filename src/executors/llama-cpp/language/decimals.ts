@@ -7,6 +7,14 @@ export interface Bound {
   readonly value: number;
 }
 
+/** Whether a number keeps a bound, by the kind of the bound. */
+export const KEEPS: Readonly<Record<Bound['is'], (value: number, bound: number) => boolean>> = {
+  ge: (value, bound) => value >= bound,
+  gt: (value, bound) => value > bound,
+  le: (value, bound) => value <= bound,
+  lt: (value, bound) => value < bound,
+};
+
 /** What numbers are to be. */
 export interface NumberLimits {
   readonly isInteger: boolean;
@@ -82,8 +90,6 @@ function within(languages: Languages, { is, value }: Bound, isBelow: boolean): L
 
 /** Decimal numbers that compare so with a bound. */
 function compared(languages: Languages, is: Bound['is'], { whole, decimals }: Decimal): Language {
-  const accepts = (order: number): boolean =>
-    order === 0 ? is === 'ge' || is === 'le' : order > 0 === (is === 'ge' || is === 'gt');
   const state = (place: 'whole' | 'decimals', read: number, order: number): Language => {
     const rest = place === 'decimals' && order === 0 && /[1-9]/.test(decimals.slice(read)) ? -1 : order;
     const length = Math.sign(read - whole.length);
@@ -96,7 +102,7 @@ function compared(languages: Languages, is: Bound['is'], { whole, decimals }: De
             ? -1
             : order;
     const key = `${is}${whole}.${decimals},${place},${read},${order}`;
-    return languages.machine(key, read > 0 && accepts(end), NUMBER_EDGES, (char) => {
+    return languages.machine(key, read > 0 && KEEPS[is](end, 0), NUMBER_EDGES, (char) => {
       const digit = char - ZERO;
       if (char === DOT) {
         if (place === 'decimals') return languages.nothing;

@@ -85,16 +85,19 @@ export class Languages {
   /** @param work is told of every step, and may throw */
   constructor(work: (steps: number) => void) {
     this.#work = work;
-    this.nothing = this.#chars([]);
-    const nothing = this.nothing;
-    this.empty = this.machine('empty', true, [], () => nothing);
-    this.anyChar = this.#chars(ALL_CHARS);
+    this.nothing = this.chars([]);
+    this.empty = this.machine('empty', true, [], () => this.nothing);
+    this.anyChar = this.chars(ALL_CHARS);
     this.anything = this.repeat(this.anyChar, 0, Number.POSITIVE_INFINITY);
   }
 
   /** Texts of one character of a set. */
   chars(set: CharSet): Language {
-    return this.#chars(set);
+    return this.#node(`c${set}`, 'chars', false, {
+      set,
+      edges: () => edgesOf(set),
+      after: (char) => (hasChar(set, char) ? this.empty : this.nothing),
+    });
   }
 
   text(text: string): Language {
@@ -138,7 +141,7 @@ export class Languages {
       else parts.set(part.id, part);
     }
     if (set.length > 0) {
-      const chars = this.#chars(set);
+      const chars = this.chars(set) as Node;
       parts.set(chars.id, chars);
     }
     const list = [...parts.values()].sort((a, b) => a.id - b.id);
@@ -229,14 +232,6 @@ export class Languages {
     let rest = language;
     for (const char of text) rest = rest.after(char.codePointAt(0)!);
     return rest.hasEmpty;
-  }
-
-  #chars(set: CharSet): Node {
-    return this.#node(`c${set}`, 'chars', false, {
-      set,
-      edges: () => edgesOf(set),
-      after: (char) => (hasChar(set, char) ? this.empty : this.nothing),
-    });
   }
 
   #node(key: string, kind: Kind, hasEmpty: boolean, is: NodeParts): Node {

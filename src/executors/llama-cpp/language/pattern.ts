@@ -87,11 +87,12 @@ class PatternReader {
 
   read(pattern: AST.Pattern): Language {
     this.#bind(pattern);
-    const { sequence, either, anything, anyChar } = bound(this.#languages);
+    const languages = this.#languages;
+    const { anything, anyChar } = languages;
     const { alternatives } = pattern;
-    return either(
+    return languages.either(
       this.#choices(alternatives, anything, 'begin'),
-      sequence(anyChar, anything, this.#choices(alternatives, anything, 'behind')),
+      languages.sequence(anyChar, anything, this.#choices(alternatives, anything, 'behind')),
     );
   }
 
@@ -145,39 +146,39 @@ class PatternReader {
   }
 
   #assertion(assertion: AST.Assertion, rest: Language, place: Place): Language {
-    const { both, not, nothing, empty, anything } = bound(this.#languages);
-    if (assertion.kind === 'end') return both(rest, empty);
+    const languages = this.#languages;
+    if (assertion.kind === 'end') return languages.both(rest, languages.empty);
     if (assertion.kind === 'start') {
       if (place === 'either') throw new Error('a ^ behind what may be empty');
-      return place === 'begin' ? rest : nothing;
+      return place === 'begin' ? rest : languages.nothing;
     }
     if (assertion.kind !== 'lookahead') throw new Error(`the assertion ${assertion.raw}`);
-    const ahead = this.#choices(assertion.alternatives, anything, place);
-    return both(rest, assertion.negate ? not(ahead) : ahead);
+    const ahead = this.#choices(assertion.alternatives, languages.anything, place);
+    return languages.both(rest, assertion.negate ? languages.not(ahead) : ahead);
   }
 
   /** What an element stands for that has no assertion in it. */
   #plain(element: AST.Element | AST.QuantifiableElement): Language {
-    const { chars, sequence, either, repeat } = bound(this.#languages);
+    const languages = this.#languages;
     switch (element.type) {
       case 'Character':
-        return chars(oneChar(element));
+        return languages.chars(oneChar(element));
       case 'CharacterSet':
-        return chars(setOf(element));
+        return languages.chars(setOf(element));
       case 'CharacterClass': {
         const set = union(...element.elements.map(setOf));
-        return chars(element.negate ? complement(set) : set);
+        return languages.chars(element.negate ? complement(set) : set);
       }
       case 'Group':
       case 'CapturingGroup':
         refuseModifiers(element);
-        return either(
+        return languages.either(
           ...element.alternatives.map(({ elements }) =>
-            sequence(...elements.map((each) => this.#plain(each))),
+            languages.sequence(...elements.map((each) => this.#plain(each))),
           ),
         );
       case 'Quantifier':
-        return repeat(this.#plain(element.element), element.min, element.max);
+        return languages.repeat(this.#plain(element.element), element.min, element.max);
       default:
         throw new Error(`${element.raw}, which is more than a regular language`);
     }
@@ -202,20 +203,4 @@ function setOf(element: AST.CharacterClassElement | AST.CharacterSet): CharSet {
 
 function refuseModifiers(group: AST.Group | AST.CapturingGroup): void {
   if (group.type === 'Group' && group.modifiers !== null) throw new Error(`modifiers, ${group.raw}`);
-}
-
-/** The functions of some languages, each by itself. */
-function bound(languages: Languages) {
-  return {
-    nothing: languages.nothing,
-    empty: languages.empty,
-    anything: languages.anything,
-    anyChar: languages.anyChar,
-    chars: (set: CharSet) => languages.chars(set),
-    sequence: (...all: Language[]) => languages.sequence(...all),
-    either: (...all: Language[]) => languages.either(...all),
-    both: (...all: Language[]) => languages.both(...all),
-    not: (language: Language) => languages.not(language),
-    repeat: (language: Language, min: number, max: number) => languages.repeat(language, min, max),
-  };
 }

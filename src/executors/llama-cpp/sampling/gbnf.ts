@@ -6,11 +6,10 @@ const MOST_NESTING = 200;
 const MOST_DEPTH = 2200;
 /** Ways in which a rule may begin. llama.cpp goes all of them. */
 const MOST_WAYS = 1_000_000;
-const LARGEST_COUNT = 1_000_000;
-const HEX_DIGITS: Readonly<Record<string, RegExp>> = {
-  x: /[0-9a-fA-F]{2}/y,
-  u: /[0-9a-fA-F]{4}/y,
-  U: /[0-9a-fA-F]{8}/y,
+const HEX_DIGITS: Readonly<Record<string, [digits: RegExp, what: string]>> = {
+  x: [/[0-9a-fA-F]{2}/y, '2 hex digits'],
+  u: [/[0-9a-fA-F]{4}/y, '4 hex digits'],
+  U: [/[0-9a-fA-F]{8}/y, '8 hex digits'],
 };
 const ESCAPES: Readonly<Record<string, string>> = { t: '\t', r: '\r', n: '\n' };
 const SET = /(?:\\.|[^\]\\])*\]/suy;
@@ -180,7 +179,7 @@ class GbnfReader {
     if (this.#take(',')) {
       this.#space(isNested);
       const isOpen = this.#text[this.#at] === '}';
-      most = isOpen ? LARGEST_COUNT : Number(this.#match(/\d{1,9}/y, 'a number or }'));
+      most = isOpen ? Number.POSITIVE_INFINITY : Number(this.#match(/\d{1,9}/y, 'a number or }'));
       this.#space(isNested);
     }
     this.#match(/\}/y, '}');
@@ -245,8 +244,7 @@ class GbnfReader {
     if (letters[0] !== '\\') return letters.codePointAt(0)!;
     const digits = HEX_DIGITS[letters[1]];
     if (digits === undefined) return (ESCAPES[letters[1]] ?? letters[1]).codePointAt(0)!;
-    const count = { x: 2, u: 4, U: 8 }[letters[1]];
-    return Number.parseInt(this.#match(digits, `${count} hex digits`), 16);
+    return Number.parseInt(this.#match(...digits), 16);
   }
 
   #space(takesLines: boolean): void {

@@ -2,8 +2,8 @@ import { show } from '../../../base/errors.js';
 import { isNever, type Keywords, list, readCounts } from './keywords.js';
 import type { ValueRules } from './objects.js';
 import { refuse } from './refusal.js';
+import { COMMA } from './values.js';
 
-const COMMA = 'space "," space';
 /** Most values of which each may stand once. */
 const MOST_UNIQUE = 100;
 

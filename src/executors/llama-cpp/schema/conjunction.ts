@@ -1,12 +1,13 @@
+import { isDeepStrictEqual } from 'node:util';
 import { isObject } from '../../../base/checks.js';
 import { show } from '../../../base/errors.js';
-import { isEqual, isNever, isNote, type Keywords, list, Several } from './keywords.js';
+import { isNever, type Keywords, list, Several } from './keywords.js';
 import { type Budget, refuse } from './refusal.js';
 
 /** Most alternatives that are made of several lists of alternatives, each with each. */
 const MOST_ALTERNATIVES = 200;
 
-/** A value that all of several schemas allow, as one schema. */
+/** A value that all of several schemas allow, as one schema. None of them has notes. */
 export function conjunction(schemas: readonly Keywords[], at: string, budget: Budget): Keywords {
   let whole: Record<string, unknown> = Object.create(null);
   for (const schema of schemas) {
@@ -22,10 +23,9 @@ function both(a: Keywords, b: Keywords, at: string): Record<string, unknown> {
   if (OBJECT.some((name) => a[name] !== undefined) && OBJECT.some((name) => b[name] !== undefined))
     Object.assign(whole, properties(a, b, at));
   for (const [name, value] of Object.entries(b)) {
-    if (value === undefined || OBJECT.includes(name)) {
-      if (whole[name] === undefined) whole[name] = value;
-    } else if (a[name] === undefined) whole[name] = value;
-    else if (!isNote(name) && !isEqual(a[name], value)) whole[name] = joined(name, a[name], value, at);
+    if (whole[name] === undefined) whole[name] = value;
+    else if (value !== undefined && !OBJECT.includes(name) && !isDeepStrictEqual(a[name], value))
+      whole[name] = joined(name, a[name], value, at);
   }
   return whole;
 }
@@ -67,7 +67,7 @@ function joined(name: string, a: unknown, b: unknown, at: string): unknown {
       throw refuse(`${at}.const`, `${show(a)} and ${show(b)}`, 'the same in all that is said of the value');
     case 'enum': {
       const common = list(a, `${at}.enum`).filter((each) =>
-        list(b, `${at}.enum`).some((other) => isEqual(each, other)),
+        list(b, `${at}.enum`).some((other) => isDeepStrictEqual(each, other)),
       );
       if (common.length === 0)
         throw refuse(`${at}.enum`, 'lists without a common value', 'of some common value');

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { isObject } from '../../../base/checks.js';
 import { show } from '../../../base/errors.js';
 import { refuse } from './refusal.js';
@@ -7,7 +6,7 @@ import { refuse } from './refusal.js';
 export type Keywords = Readonly<Record<string, unknown>>;
 
 /** Keywords that describe, and constrain nothing. `discriminator` says which of several schemas is meant, which these say themselves. */
-export const NOTES: ReadonlySet<string> = new Set([
+const NOTES: ReadonlySet<string> = new Set([
   ...['title', 'description', 'default', 'example', 'examples', 'deprecated', 'readOnly', 'writeOnly'],
   ...['$schema', '$id', '$comment', '$defs', 'definitions', 'discriminator', 'strict'],
 ]);
@@ -27,14 +26,12 @@ const HEEDED: Readonly<Record<string, readonly string[]>> = {
 };
 export const TYPES = Object.keys(HEEDED);
 
-/** Whether a keyword says nothing of which texts are allowed. */
-export function isNote(name: string): boolean {
-  return NOTES.has(name) || name.startsWith('x-');
-}
-
-/** A schema without its notes. */
-export function withoutNotes(schema: Keywords): Keywords {
-  return Object.fromEntries(Object.entries(schema).filter(([name]) => !isNote(name)));
+/** What a schema says, without its notes. @throws ERR_BLOCKSTEP_BAD_ARG for what is no schema, or allows nothing */
+export function keywordsOf(schema: unknown, at: string): Keywords {
+  if (isNever(schema) || !isObject(schema)) throw refuse(at, show(schema), 'a schema that allows something');
+  return Object.fromEntries(
+    Object.entries(schema).filter(([name]) => !NOTES.has(name) && !name.startsWith('x-')),
+  );
 }
 
 /** Whether a schema allows nothing, in so many words. */
@@ -46,12 +43,12 @@ export function isNever(schema: unknown): boolean {
 }
 
 /**
- * The types that a schema has, or those that its keywords are of: other values would be allowed too, and nobody means them.
+ * The types that a schema without notes has, or those that its keywords are of: other values would be allowed too, and nobody means them.
  * @throws ERR_BLOCKSTEP_BAD_ARG for what is no type, and for a keyword that none of the types heeds
  */
 export function typesOf(schema: Keywords, at: string): readonly string[] {
   const { type, nullable } = schema;
-  const names = Object.keys(schema).filter((name) => name !== 'type' && name !== 'nullable' && !isNote(name));
+  const names = Object.keys(schema).filter((name) => name !== 'type' && name !== 'nullable');
   const implied = TYPES.filter(
     (each) => each !== 'integer' && names.some((name) => HEEDED[each].includes(name)),
   );
@@ -87,10 +84,6 @@ export class Several {
   }
 }
 
-export function isEqual(a: unknown, b: unknown): boolean {
-  return isDeepStrictEqual(a, b);
-}
-
 /** A list. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function list(value: unknown, at: string, least = 1): readonly unknown[] {
   if (!Array.isArray(value) || value.length < least)
@@ -99,7 +92,7 @@ export function list(value: unknown, at: string, least = 1): readonly unknown[] 
 }
 
 /** A count; undefined: none is said. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function readCount(schema: Keywords, name: string, at: string): number | undefined {
+function readCount(schema: Keywords, name: string, at: string): number | undefined {
   const value = schema[name];
   if (value === undefined) return undefined;
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 0)

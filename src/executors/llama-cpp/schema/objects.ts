@@ -5,9 +5,7 @@ import type { Language } from '../language/language.js';
 import { isNever, type Keywords, list, readCounts } from './keywords.js';
 import { refuse } from './refusal.js';
 import { quoted, textForm } from './scalars.js';
-import type { GrammarRules } from './values.js';
-
-const COMMA = 'space "," space';
+import { COMMA, type GrammarRules } from './values.js';
 
 /** What makes the rules of the values within. */
 export interface ValueRules {
@@ -91,8 +89,8 @@ interface Members {
   readonly taken: readonly string[];
   /** The schema of other properties; false: there are none. */
   readonly others: unknown;
-  /** The names that properties may have; null: all. */
-  readonly names: Language | null;
+  /** The names that properties may have. */
+  readonly names: Language;
 }
 
 function readMembers(values: ValueRules, schema: Keywords, at: string): Members {
@@ -108,7 +106,7 @@ function readMembers(values: ValueRules, schema: Keywords, at: string): Members 
   const named = new Map<string, Member>();
   const add = (name: string, value: unknown, place: string): void => {
     const isRequired = needed.has(name);
-    const isAllowed = !isNever(value) && (names === null || values.rules.languages.has(names, name));
+    const isAllowed = !isNever(value) && values.rules.languages.has(names, name);
     values.rules.budget.at = place;
     values.rules.budget.work(1);
     if (isAllowed) named.set(name, { schema: value, at: place, isRequired });
@@ -132,10 +130,10 @@ function readNames(
   values: ValueRules,
   schema: unknown,
   at: string,
-): { readonly names: Language | null; readonly listed: readonly string[] | null } {
-  if (schema === undefined || schema === true) return { names: null, listed: null };
+): { readonly names: Language; readonly listed: readonly string[] | null } {
   const { rules } = values;
   const { languages } = rules;
+  if (schema === undefined || schema === true) return { names: languages.anything, listed: null };
   const resolved = values.resolve(schema, at);
   const { type, const: only, enum: several, ...rest } = resolved;
   if (type !== undefined && type !== 'string') throw refuse(`${at}.type`, show(type), 'string');
@@ -144,11 +142,10 @@ function readNames(
       throw refuse(`${at}.${name}`, 'there', 'absent: it is not heeded for names');
   const { min, max } = readCounts(rest, 'Length', at);
   const form = textForm(rules, rest, at)?.language ?? languages.anything;
-  const isLimited = min > 0 || max < Number.POSITIVE_INFINITY;
-  const names = isLimited ? languages.both(form, languages.repeat(languages.anyChar, min, max)) : form;
+  const names = languages.both(form, languages.repeat(languages.anyChar, min, max));
   const given = only !== undefined ? [only] : several === undefined ? null : list(several, `${at}.enum`);
   const listed = given?.filter((name): name is string => typeof name === 'string') ?? null;
-  return { names: names === languages.anything ? null : names, listed };
+  return { names, listed };
 }
 
 /** The rule of a property that is not named; null: there is none. */
@@ -164,10 +161,8 @@ function otherPair(
   if (!isObject(patternProperties))
     throw refuse(`${at}.patternProperties`, show(patternProperties), 'an object');
   const free = languages.both(
-    names ?? languages.anything,
-    ...(taken.length === 0
-      ? []
-      : [languages.not(languages.either(...taken.map((name) => languages.text(name))))]),
+    names,
+    languages.not(languages.either(...taken.map((name) => languages.text(name)))),
   );
   const patterns = Object.entries(patternProperties).map(([pattern, value]) => {
     const place = `${at}.patternProperties[${show(pattern)}]`;

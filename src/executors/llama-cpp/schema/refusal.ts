@@ -1,4 +1,4 @@
-import { BlockstepError } from '../../../base/errors.js';
+import { type BlockstepError, badArgument } from '../../../base/errors.js';
 
 /** What a schema may cost, so that none takes long to convert, or makes a grammar that takes long to read. */
 const MOST_WORK = 100_000;
@@ -8,7 +8,7 @@ const MOST_COUNTED = 50_000;
 /** The error that refuses a schema. @param at the keyword, by its path in the schema */
 export function refuse(at: string, got: string, expected: string): BlockstepError {
   const place = at.length > 200 ? `${at.slice(0, 100)}...${at.slice(-100)}` : at;
-  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${place} must be ${expected}, got ${got}`);
+  return badArgument(place, got, expected);
 }
 
 /** Counts what the conversion of one schema costs. */

@@ -1,6 +1,6 @@
 import { describeError, show } from '../../../base/errors.js';
 import { MOST_STATES, TooManyStates } from '../language/automaton.js';
-import { type Bound, decimal, isFar, LARGEST_MULTIPLE, numberLanguage } from '../language/decimals.js';
+import { type Bound, decimal, isFar, KEEPS, LARGEST_MULTIPLE, numberLanguage } from '../language/decimals.js';
 import { FORMATS, NOTED_FORMATS } from '../language/formats.js';
 import type { Language } from '../language/language.js';
 import { patternLanguage } from '../language/pattern.js';
@@ -142,7 +142,7 @@ export function numberRule(rules: GrammarRules, schema: Keywords, isInteger: boo
 const BOUND_NAMES = { ge: 'minimum', gt: 'exclusiveMinimum', le: 'maximum', lt: 'exclusiveMaximum' } as const;
 
 /** What a schema says of the size of numbers. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function readNumber(
+function readNumber(
   schema: Keywords,
   at: string,
 ): { readonly bounds: readonly Bound[]; readonly multiples: readonly number[] } {
@@ -195,17 +195,9 @@ export function fitting(rules: GrammarRules, schema: Keywords, at: string): (val
     }
     if (typeof value !== 'number') return true;
     number ??= readNumber(schema, at);
-    const isWithin = number.bounds.every(({ is, value: limit }) =>
-      is === 'ge'
-        ? value >= limit
-        : is === 'gt'
-          ? value > limit
-          : is === 'le'
-            ? value <= limit
-            : value < limit,
-    );
     return (
-      isWithin && number.multiples.every((each) => Math.abs(value / each - Math.round(value / each)) < 1e-9)
+      number.bounds.every(({ is, value: bound }) => KEEPS[is](value, bound)) &&
+      number.multiples.every((each) => Math.abs(value / each - Math.round(value / each)) < 1e-9)
     );
   };
 }

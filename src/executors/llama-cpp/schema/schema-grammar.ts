@@ -1,8 +1,9 @@
-import { isObject, isRecord } from '../../../base/checks.js';
+import { isDeepStrictEqual } from 'node:util';
+import { isRecord } from '../../../base/checks.js';
 import { show } from '../../../base/errors.js';
 import { arrayRule } from './arrays.js';
 import { conjunction } from './conjunction.js';
-import { isEqual, isNever, type Keywords, list, TYPES, typesOf, withoutNotes } from './keywords.js';
+import { isNever, type Keywords, keywordsOf, list, TYPES, typesOf } from './keywords.js';
 import { literal, objectRule, type ValueRules } from './objects.js';
 import { refuse } from './refusal.js';
 import { fitting as fittingFor, numberRule, textRule } from './scalars.js';
@@ -46,9 +47,7 @@ export class SchemaGrammar implements ValueRules {
 
   #within(schema: unknown, at: string): string {
     if (schema === true) return 'value';
-    if (isNever(schema) || !isObject(schema))
-      throw refuse(at, show(schema), 'a schema that allows something');
-    const said = withoutNotes(schema);
+    const said = keywordsOf(schema, at);
     const names = Object.keys(said);
     // What a definition says is a rule of its own, so that it may refer to itself.
     if (names.length === 1 && names[0] === '$ref') return this.#refer(said['$ref'], at);
@@ -81,9 +80,7 @@ export class SchemaGrammar implements ValueRules {
     this.rules.budget.at = at;
     this.rules.budget.work(5);
     if (schema === true) return;
-    if (isNever(schema) || !isObject(schema))
-      throw refuse(at, show(schema), 'a schema that allows something');
-    const { $ref, allOf, ...rest } = withoutNotes(schema);
+    const { $ref, allOf, ...rest } = keywordsOf(schema, at);
     parts.push(rest);
     if ($ref !== undefined) {
       const { path, target } = this.#target($ref, at);
@@ -115,7 +112,8 @@ export class SchemaGrammar implements ValueRules {
     const { const: only, enum: several, ...rest } = schema;
     const name = several === undefined ? 'const' : 'enum';
     let values = several === undefined ? [only] : list(several, `${at}.enum`);
-    if (several !== undefined && 'const' in schema) values = values.filter((each) => isEqual(each, only));
+    if (several !== undefined && 'const' in schema)
+      values = values.filter((each) => isDeepStrictEqual(each, only));
     const types = rest['type'] === undefined && rest['nullable'] === undefined ? TYPES : typesOf(rest, at);
     const others = Object.keys(rest).filter((each) => each !== 'type' && each !== 'nullable');
     if (others.length > 0) typesOf({ ...rest, type: types }, at);

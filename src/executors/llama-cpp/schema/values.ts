@@ -1,11 +1,13 @@
 import { AutomatonRules } from '../language/automaton.js';
-import type { Language } from '../language/language.js';
-import { Languages } from '../language/language.js';
+import { type Language, Languages } from '../language/language.js';
 import { Budget, refuse } from './refusal.js';
 
 /** Most that is counted of one kind, and what llama.cpp counts by itself. */
 const MOST_COUNTED = 1_000_000;
 const BLOCK = 1000;
+
+/** What stands between two items or properties. */
+export const COMMA = 'space "," space';
 
 /** The rules that every grammar of JSON has. Between two tokens there is one space at most, so that a text cannot go on with nothing but space. */
 export const RULES: Readonly<Record<string, string>> = {
@@ -117,11 +119,6 @@ export class GrammarRules {
     const rule = `${part}${times}`;
     if (!this.#names.has(rule)) this.budget.count(count);
     return count === 0 ? '' : this.add(rule);
-  }
-
-  /** Whether a rule is one that was made, by its name. */
-  has(name: string): boolean {
-    return this.#rules.has(name);
   }
 
   /** The grammar. @param root the name of the rule with which it begins */

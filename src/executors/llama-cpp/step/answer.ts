@@ -27,8 +27,8 @@ export function readAnswer(
   let at = 0;
   let logprobsAt = 0;
   const { sampling, scored } = program;
-  for (const [i, entry] of sampling.entries()) {
-    if (at >= tokens.length) break;
+  for (let i = 0; i < sampling.length && at < tokens.length; i++) {
+    const entry = sampling[i];
     const count = tokens[at++];
     if (scored[i] >= 0) {
       const read: TokenLogprobs[] = [];

@@ -1,5 +1,6 @@
 // Part of npm run build:ts: puts packages into the modules that use them. So an install fetches none of Fastify's forty, of which one or another may
-// ask for a newer Node than blockstep does, nor the trees that prom-client has for what is not used here; and a command reads two files in their place.
+// ask for a newer Node than blockstep does, nor the trees that prom-client has for what is not used here, nor the many vocabularies of gpt-tokenizer;
+// and a command reads three files in their place.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,7 +8,7 @@ import { rolldown } from 'rolldown';
 
 const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
 
-for (const path of ['cli/serve/app', 'serve/metrics/metrics']) {
+for (const path of ['cli/serve/app', 'serve/metrics/metrics', 'serve/text/o200k']) {
   const file = join(dist, `${path}.js`);
   // Our own modules stay where they are: others import them too.
   const external = (id, importer) => importer === file && id.startsWith('.');

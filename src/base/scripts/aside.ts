@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { Deferred } from '../deferred.js';
 import { BlockstepError, ERROR_CODES, type ErrorCode } from '../errors.js';
 import { type Answer, LOADED, type Order } from './aside-order.js';
 import { scriptArguments, scriptUrl } from './script-file.js';
@@ -36,7 +37,7 @@ export class AsideLimitError extends Error {
 interface Waiting {
   readonly order: Order;
   readonly timeMs: number;
-  readonly settle: { resolve(answer: unknown): void; reject(error: unknown): void };
+  readonly answer: Deferred<unknown>;
 }
 
 /** MiB of JavaScript's objects in such a process. A task that wants more is broken off. */
@@ -69,31 +70,29 @@ export class Aside {
    * @param signal takes it out of the line, while it waits
    * @throws by rejection AsideLimitError; what the task threw; the reason of the signal; ERR_BLOCKSTEP_OVERLOADED while too many wait
    */
-  run<Input, Output>(
+  async run<Input, Output>(
     task: AsideTask,
     input: Input,
     { timeMs, maxOutput = Number.POSITIVE_INFINITY }: AsideLimits,
     signal: AbortSignal | null = null,
   ): Promise<Output> {
-    return new Promise<Output>((resolve, reject) => {
-      signal?.throwIfAborted();
-      if (this.#waiting.length >= MOST_WAITING)
-        throw new BlockstepError('ERR_BLOCKSTEP_OVERLOADED', `${MOST_WAITING} texts wait to be read`, {
-          retryAfterMs: 1000,
-        });
-      const order = { module: urlOf(task), name: task.name, input, maxOutput };
-      const settle = { resolve: resolve as (answer: unknown) => void, reject };
-      const waiting = { order, timeMs, settle };
-      this.#waiting.push(waiting);
-      signal?.addEventListener('abort', () => this.#leave(waiting, signal), { once: true });
-      this.#next();
-    });
+    signal?.throwIfAborted();
+    if (this.#waiting.length >= MOST_WAITING)
+      throw new BlockstepError('ERR_BLOCKSTEP_OVERLOADED', `${MOST_WAITING} texts wait to be read`, {
+        retryAfterMs: 1000,
+      });
+    const order = { module: urlOf(task), name: task.name, input, maxOutput };
+    const waiting = { order, timeMs, answer: new Deferred<unknown>() };
+    this.#waiting.push(waiting);
+    signal?.addEventListener('abort', () => this.#leave(waiting, signal), { once: true });
+    this.#next();
+    return (await waiting.answer.promise) as Output;
   }
 
   /** Ends the process. Tasks that have not ended are rejected; a later task has a new process. */
   close(): void {
     const error = new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the process that was to do this was ended');
-    for (const { settle } of this.#waiting.splice(0)) settle.reject(error);
+    for (const { answer } of this.#waiting.splice(0)) answer.reject(error);
     this.#end(error);
   }
 
@@ -101,7 +100,7 @@ export class Aside {
     const index = this.#waiting.indexOf(waiting);
     if (index < 0) return;
     this.#waiting.splice(index, 1);
-    waiting.settle.reject(reason);
+    waiting.answer.reject(reason);
   }
 
   #next(): void {
@@ -173,12 +172,12 @@ export class Aside {
   }
 
   /** Takes the task that runs out, to be settled. */
-  #settle(): Waiting['settle'] {
+  #settle(): Deferred<unknown> {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    const { settle } = this.#running as Waiting;
+    const { answer } = this.#running as Waiting;
     this.#running = null;
-    return settle;
+    return answer;
   }
 
   #end(error: unknown): void {

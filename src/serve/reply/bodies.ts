@@ -18,10 +18,12 @@ export interface ReplyHead {
 export interface Bodies {
   /** The body of a reply that is not streamed. */
   whole(head: ReplyHead, choices: readonly Choice[], usage: Usage): object;
-  /** What a chunk has before its piece of text, which follows as the inside of a JSON string. @param index of the choice */
-  chunkStart(head: ReplyHead, index: number): string;
-  /** What a chunk has behind its piece. */
-  chunkEnd(head: ReplyHead): string;
+  /**
+   * What a chunk has before its piece of text, which follows as the inside of a JSON string, and what it has behind that, which is the
+   * same for all choices.
+   * @param index of the choice
+   */
+  around(head: ReplyHead, index: number): [start: string, end: string];
   /** A chunk of a choice that says how likely its tokens were, or has more than text. @param piece of its text */
   chunk(head: ReplyHead, choice: Choice, piece: string, parts: AnswerParts | null): string;
   /** The first chunk of a choice; empty if it has none. */
@@ -44,27 +46,22 @@ export const DONE = 'data: [DONE]\n\n';
 const HERE = '\u0000';
 const HERE_IN_JSON = JSON.stringify(HERE);
 
-/** What a chunk has before its piece of text. @param chunk a chunk whose text is `HERE` */
-function startOf(chunk: object): string {
-  const text = event(chunk);
-  return text.slice(0, text.indexOf(HERE_IN_JSON) + 1);
+/** What a chunk has around its piece of text. @param chunk whose text is `HERE` */
+function partsAround(chunk: string): [start: string, end: string] {
+  const at = chunk.indexOf(HERE_IN_JSON);
+  return [chunk.slice(0, at + 1), chunk.slice(at + HERE_IN_JSON.length - 1)];
 }
 
-/** What a chunk has behind its piece of text. */
-function endOf(chunk: object): string {
-  const text = event(chunk);
-  return text.slice(text.indexOf(HERE_IN_JSON) + HERE_IN_JSON.length - 1);
+/** A chunk. @param choices the one that it is of, or none @param usage null in all chunks but the last */
+type Chunk = (head: ReplyHead, choices: readonly object[], usage?: Usage | null) => string;
+
+function chunksOf(object: string): Chunk {
+  return ({ id, created, model, includesUsage }, choices, usage = null) =>
+    event({ id, object, created, model, choices, ...(includesUsage && { usage }) });
 }
 
-function textChunk({ id, created, model, includesUsage }: ReplyHead, choice: object): object {
-  const usage = includesUsage && { usage: null };
-  return { id, object: 'text_completion', created, model, choices: [choice], ...usage };
-}
-
-function chatChunk({ id, created, model, includesUsage }: ReplyHead, choice: object): object {
-  const usage = includesUsage && { usage: null };
-  return { id, object: 'chat.completion.chunk', created, model, choices: [choice], ...usage };
-}
+const textChunk = chunksOf('text_completion');
+const chatChunk = chunksOf('chat.completion.chunk');
 
 const GOES_ON = { logprobs: null, finish_reason: null };
 
@@ -82,19 +79,17 @@ export const COMPLETION_BODIES: Bodies = {
     })),
     usage,
   }),
-  chunkStart: (head, index) => startOf(textChunk(head, { index, text: HERE, ...GOES_ON })),
-  chunkEnd: (head) => endOf(textChunk(head, { index: 0, text: HERE, ...GOES_ON })),
+  around: (head, index) => partsAround(textChunk(head, [{ index, text: HERE, ...GOES_ON }])),
   chunk: (head, choice, piece) => {
     const logprobs = completionLogprobs(choice);
-    return event(textChunk(head, { index: choice.index, text: piece, ...GOES_ON, logprobs }));
+    return textChunk(head, [{ index: choice.index, text: piece, ...GOES_ON, logprobs }]);
   },
   first: () => '',
   last: (head, choice, piece) => {
     const end = endFields(choice, completionLogprobs(choice));
-    return event(textChunk(head, { index: choice.index, text: piece, ...end }));
+    return textChunk(head, [{ index: choice.index, text: piece, ...end }]);
   },
-  usage: ({ id, created, model }, usage) =>
-    event({ id, object: 'text_completion', created, model, choices: [], usage }),
+  usage: (head, usage) => textChunk(head, [], usage),
 };
 
 /** Bodies of `/v1/chat/completions`. */
@@ -111,23 +106,21 @@ export const CHAT_BODIES: Bodies = {
     })),
     usage,
   }),
-  chunkStart: (head, index) => startOf(chatChunk(head, { index, delta: { content: HERE }, ...GOES_ON })),
-  chunkEnd: (head) => endOf(chatChunk(head, { index: 0, delta: { content: HERE }, ...GOES_ON })),
+  around: (head, index) => partsAround(chatChunk(head, [{ index, delta: { content: HERE }, ...GOES_ON }])),
   chunk: (head, choice, piece, parts) => {
     const delta = deltaOf(piece, parts);
     const logprobs = chatLogprobs(choice);
-    return event(chatChunk(head, { index: choice.index, delta, ...GOES_ON, logprobs }));
+    return chatChunk(head, [{ index: choice.index, delta, ...GOES_ON, logprobs }]);
   },
   first: (head, index) => {
-    return event(chatChunk(head, { index, delta: { role: 'assistant', content: '' }, ...GOES_ON }));
+    return chatChunk(head, [{ index, delta: { role: 'assistant', content: '' }, ...GOES_ON }]);
   },
   last: (head, choice, piece, parts) => {
     const delta = deltaOf(piece, parts);
     const end = endFields(choice, chatLogprobs(choice));
-    return event(chatChunk(head, { index: choice.index, delta, ...end }));
+    return chatChunk(head, [{ index: choice.index, delta, ...end }]);
   },
-  usage: ({ id, created, model }, usage) =>
-    event({ id, object: 'chat.completion.chunk', created, model, choices: [], usage }),
+  usage: (head, usage) => chatChunk(head, [], usage),
 };
 
 /** The message of an assistant. One that calls tools need not say anything. */

@@ -20,7 +20,7 @@ export class StreamedReply implements GenerationReader {
   /** By index: what the chunks of a choice begin with. */
   readonly #starts: string[] = [];
   /** What all chunks end with. */
-  readonly #chunkEnd: string;
+  #chunkEnd = '';
   readonly #interval: number;
   /** By index: tokens that the choice had when something of it was sent last; 0 before that. */
   readonly #sentTokens: number[] = [];
@@ -35,7 +35,6 @@ export class StreamedReply implements GenerationReader {
     this.#head = head;
     this.#bodies = bodies;
     this.#interval = interval;
-    this.#chunkEnd = bodies.chunkEnd(head);
     this.#isAscii = PLAIN.test(head.id + head.model);
   }
 
@@ -45,7 +44,7 @@ export class StreamedReply implements GenerationReader {
     const events = new EventStream(response, headers, () => this.#sendAll());
     this.#events = events;
     for (const { index } of generation.choices) {
-      this.#starts[index] = this.#bodies.chunkStart(this.#head, index);
+      [this.#starts[index], this.#chunkEnd] = this.#bodies.around(this.#head, index);
       const first = this.#bodies.first(this.#head, index);
       if (first !== '') events.write(first);
     }

@@ -19,5 +19,5 @@ export function addHealthRoutes(app: FastifyInstance, { engine, wedgedMs }: Serv
   app.get('/health', open, answer);
   app.get('/ping', open, answer);
   app.post('/ping', open, answer);
-  app.get('/load', () => ({ server_load: load.numRequests }));
+  app.get('/load', () => ({ server_load: load.responses.size }));
 }

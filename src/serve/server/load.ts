@@ -1,20 +1,20 @@
+import type { ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 
-/** How many requests for text are under way. */
+/** The requests for text that are under way. */
 export class Load {
-  #numRequests = 0;
+  readonly #responses = new Set<ServerResponse>();
 
-  get numRequests(): number {
-    return this.#numRequests;
+  /** Their responses. */
+  get responses(): ReadonlySet<ServerResponse> {
+    return this.#responses;
   }
 
-  /** Counts the requests of the routes that are added to `app`. */
+  /** Keeps the requests of the routes that are added to `app`. */
   watch(app: FastifyInstance): void {
-    app.addHook('onRequest', (_request, reply, done) => {
-      this.#numRequests++;
-      reply.raw.once('close', () => {
-        this.#numRequests--;
-      });
+    app.addHook('onRequest', (_request, { raw }, done) => {
+      this.#responses.add(raw);
+      raw.once('close', () => this.#responses.delete(raw));
       done();
     });
   }

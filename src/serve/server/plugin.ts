@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import type { ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { packageRoot } from '../../core/package-root.js';
@@ -88,19 +87,13 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
   if (settings.page) addPageRoutes(app, { engine, model: model.id, version, control, health });
   const metrics = settings.metrics ? addMetrics(app, settings) : null;
   const choices = new Choices(engine);
-  const streaming = new Set<ServerResponse>();
-  const isEnding = endWith(app, () => end(settings, streaming));
+  const isEnding = endWith(app, () => end(settings, load));
   app.register((inner, _options, done) => {
     inner.addHook('onRequest', (_request, reply, next) => {
       if (isEnding()) refuseLate(reply);
       next();
     });
     load.watch(inner);
-    inner.addHook('onRequest', (_request, { raw }, next) => {
-      streaming.add(raw);
-      raw.once('close', () => streaming.delete(raw));
-      next();
-    });
     addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live, choices, log });
     done();
   });
@@ -158,11 +151,8 @@ function refuseLate(reply: FastifyReply): void {
 }
 
 /** Ends the engine, and waits until the clients have had what is left for them. Called before connections are closed. */
-async function end(
-  { engine, endsEngine, drainMs }: ServeSettings,
-  streaming: Set<ServerResponse>,
-): Promise<void> {
+async function end({ engine, endsEngine, drainMs }: ServeSettings, { responses }: Load): Promise<void> {
   if (endsEngine) await engine.shutdown({ drainMs });
   const signal = AbortSignal.timeout(endsEngine ? FLUSH_MS : Math.max(drainMs, FLUSH_MS));
-  await Promise.allSettled([...streaming].map((response) => once(response, 'close', { signal })));
+  await Promise.allSettled([...responses].map((response) => once(response, 'close', { signal })));
 }

@@ -93,7 +93,8 @@ export class BytePairs {
     const nexts = new Int32Array(size + 1);
     const befores = new Int32Array(size + 1);
     const ranks = new Int32Array(size + 1).fill(NONE);
-    const heap = new PairHeap(size);
+    // Joins are fewer than bytes, and each takes one pair off the heap and puts at most two there.
+    const heap = new PairHeap(2 * size);
     const look = (part: number): void => {
       const next = nexts[part];
       const rank = next < size ? this.#rankOf(bytes, part, nexts[next]) : NONE;
@@ -128,21 +129,16 @@ function bytesOf(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/** The least of numbers. */
+/** The least of numbers, of which there are never more than it has room for. */
 class PairHeap {
-  #items: Float64Array;
+  readonly #items: Float64Array;
   size = 0;
 
   constructor(capacity: number) {
-    this.#items = new Float64Array(Math.max(16, capacity));
+    this.#items = new Float64Array(capacity);
   }
 
   push(item: number): void {
-    if (this.size === this.#items.length) {
-      const more = new Float64Array(2 * this.size);
-      more.set(this.#items);
-      this.#items = more;
-    }
     const items = this.#items;
     let at = this.size++;
     while (at > 0) {

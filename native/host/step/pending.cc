@@ -32,8 +32,8 @@ void Pending::drain_sampled() {
   RequestTable& table = table_;
   for (; num_appended_ < count; ++num_appended_) {
     const auto slot = static_cast<u32>(slots[num_appended_]);
-    if (tokens[num_appended_] == kNoToken) continue;
     if (table.try_append(slot, tokens[num_appended_])) [[likely]] continue;
+    if (tokens[num_appended_] == kNoToken) continue;
     apply(static_cast<u32>(PendingOp::kAppend) << 24 | slot, tokens[num_appended_]);
   }
   exchange_.control(kNumSampled) = 0;
@@ -42,7 +42,7 @@ void Pending::drain_sampled() {
 
 void Pending::compute_last(u32 frame_index, u32 from, u32 to) {
   const auto count = static_cast<u32>(exchange_.control(kNumSteady));
-  const std::int32_t ahead = exchange_.control(kNumAhead);
+  const std::int32_t ahead = exchange_.control(kNumAhead) - 1;
   exchange_.control(kNumSteady) = 0;
   if (from != 0 || count > to) throw Error{kBadArg, "numSteady must count entries of run(), got " + std::to_string(count)};
   const std::int32_t* const slots = exchange_.frame(frame_index).slots;
@@ -50,7 +50,7 @@ void Pending::compute_last(u32 frame_index, u32 from, u32 to) {
   for (u32 e = 0; e < count; ++e) {
     const auto slot = static_cast<u32>(slots[e]);
     if (slot >= table_.size()) continue;  // check_frame() refuses it
-    computed[e] = static_cast<std::int32_t>(table_[slot].num_tokens) - 1 + ahead;
+    computed[e] = static_cast<std::int32_t>(table_[slot].num_tokens) + ahead;
   }
 }
 

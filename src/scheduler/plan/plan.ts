@@ -61,8 +61,7 @@ export class Plan {
   readonly maxOutputTokens: Uint8Array;
   /** Drafts of each entry that its grammar refused after they were scheduled (`Scheduler.replaceDraftTokens`). */
   readonly numInvalidDraftTokens: Uint8Array;
-  /** @internal The sum of `numInvalidDraftTokens`. */
-  numInvalidDrafts = 0;
+  /** @internal The sum of `numInvalidDraftTokens`. */ numInvalidDrafts = 0;
   /**
    * True: with pipelined steps, the tokens that an entry with a grammar may sample depend on a step in flight. Such a plan may be computed at
    * once, but must be sampled only when every plan before it was updated.
@@ -124,12 +123,12 @@ export class Plan {
   readonly sentBack: Request[] = [];
   /** @internal The first so many entries are a steady decode's, of that epoch (`Steady`). */ numSteady = 0;
   /** @internal */ steadyEpoch = 0;
+  /** @internal Of a steady entry: the token that ends its text. */ readonly ends: Int32Array;
   /** @internal The list of requests whose columns stand in these; 0 = none. */ steadyLayout = 0;
   /** @internal The repeated steps for which every field is right; 0 = none. */ repeats = 0;
   /** @internal The repeated steps in which its result may be taken. */ plainIn = 0;
   /** @internal */ inFlight = false;
-  /** @internal True: handed out, and neither updated nor given up since: see `Scheduler.schedule`. */
-  awaitsUpdate = false;
+  /** @internal True: handed out, and neither updated nor given up since: see `Scheduler.schedule`. */ awaitsUpdate = false;
   /**
    * @internal For a plan that is executed later: the tokens that its requests had when they ended, or when another
    * chunk of their session began. Null for any other plan.
@@ -159,6 +158,7 @@ export class Plan {
     this.maxNextDrafts = new Uint8Array(capacity).fill(maxDrafts);
     this.dropped = new Uint8Array(capacity);
     this.spoiled = new Uint8Array(capacity);
+    this.ends = new Int32Array(capacity);
     this.numInvalidDraftTokens = new Uint8Array(capacity);
   }
 

@@ -42,6 +42,7 @@ export function joinInFlight(inFlight: readonly Plan[], epoch: number, request: 
   for (const plan of inFlight) {
     plan.numSteady = plan.steadyEpoch === epoch ? plan.numSteady + 1 : 1;
     plan.steadyEpoch = epoch;
+    plan.ends[plan.numSteady - 1] = request.eosTokenId;
   }
   return true;
 }

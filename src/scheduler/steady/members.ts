@@ -9,8 +9,7 @@ export class Members {
   /** The slot of each, and the token that ends its text. */
   readonly slots: Int32Array;
   readonly ends: Int32Array;
-  /** By slot: the same token, and the tick in whose update a rule has to look at it. */
-  endsBySlot: Int32Array;
+  /** By slot: the tick in whose update a rule has to look at it. */
   dueAt: Int32Array;
   /** Names the present list; a plan that has its columns remembers it. */
   layout = 1;
@@ -19,7 +18,6 @@ export class Members {
   constructor(capacity: number) {
     this.slots = new Int32Array(capacity);
     this.ends = new Int32Array(capacity);
-    this.endsBySlot = new Int32Array(capacity);
     this.dueAt = new Int32Array(capacity);
   }
 
@@ -30,7 +28,6 @@ export class Members {
     this.requests[this.size] = request;
     this.slots[this.size] = slot;
     this.ends[this.size++] = request.eosTokenId;
-    this.endsBySlot[slot] = request.eosTokenId;
     this.dueAt[slot] = dueAt;
     this.layout++;
   }
@@ -67,6 +64,7 @@ export class Members {
     const { requests } = plan;
     for (let i = 0; i < count; i++) if (requests[i] !== this.requests[i]) requests[i] = this.requests[i];
     plan.slots.set(this.slots.subarray(0, count));
+    plan.ends.set(this.ends.subarray(0, count));
     plan.kinds.fill(EntryKind.running, 0, count);
     plan.numScheduledTokens.fill(1, 0, count);
     plan.maxOutputTokens.fill(1, 0, count);
@@ -93,11 +91,8 @@ export class Members {
   }
 
   #grow(length: number): void {
-    const { endsBySlot, dueAt } = this;
-    const size = Math.max(length, 2 * dueAt.length);
-    this.endsBySlot = new Int32Array(size);
-    this.dueAt = new Int32Array(size);
-    this.endsBySlot.set(endsBySlot);
+    const { dueAt } = this;
+    this.dueAt = new Int32Array(Math.max(length, 2 * dueAt.length));
     this.dueAt.set(dueAt);
   }
 }

@@ -159,8 +159,8 @@ export class Repeat {
 
   /** Takes one token of each entry. @returns false if a rule has to look at one, with nothing changed */
   #takeTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
-    const { clock, members } = this.#steady;
-    const { size: count, ends } = members;
+    const { clock } = this.#steady;
+    const { ends, numSteady: count } = plan;
     if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;
     const { sampled } = this.#s.core;
     // Not 0: an entry brings another number of tokens, what is no token, or the end of its text.

@@ -29,18 +29,17 @@ export class Rows {
    * @param tick the tick of the members' clock that this update is
    * @returns false if an entry brings another number of tokens
    */
-  copyTokens({ slots, numSteady }: Plan, result: TakenResult, members: Members, tick: number): boolean {
+  copyTokens({ slots, ends, numSteady }: Plan, result: TakenResult, members: Members, tick: number): boolean {
     const { tokens, counts } = result;
     const sampled = this.#sampled;
-    const { endsBySlot, dueAt } = members;
+    const { dueAt } = members;
     let others = 0;
     let numLooks = 0;
     for (let i = 0; i < numSteady; i++) {
       const token = tokens[i];
-      const slot = slots[i];
       others |= counts[i] ^ 1;
       sampled[i] = token;
-      if (token === endsBySlot[slot] || dueAt[slot] <= tick) this.entries[numLooks++] = i;
+      if (token === ends[i] || dueAt[slots[i]] <= tick) this.entries[numLooks++] = i;
     }
     this.numLooks = numLooks;
     return others === 0;

@@ -204,7 +204,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/rows.ts',
-    find: ' || dueAt[slot] <= tick',
+    find: ' || dueAt[slots[i]] <= tick',
     replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'no rule looks at a request that is due',
@@ -212,7 +212,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/rows.ts',
-    find: 'if (token === endsBySlot[slot] || dueAt',
+    find: 'if (token === ends[i] || dueAt',
     replace: 'if (dueAt',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'a text does not end with its last token',

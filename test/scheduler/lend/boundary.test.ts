@@ -164,6 +164,19 @@ describe('an end', () => {
     expect(driver.ends.get(handle)).toEqual(['error']);
     expect(borrower.timesCleaned('a')).toBe(1);
   });
+
+  it('with error, because the adapter says so, is one even in the plan in which the request outgrows the pool', () => {
+    const { borrower, driver } = bench({ numBlocks: 4, maxNumBatchedTokens: 12, maxModelLen: 64 });
+    const handle = driver.add({ id: 'a', maxTokens: 40 });
+    const request = driver.request(handle);
+    borrower.onProcess = (queues) => {
+      if (request.numTokens > 12) queues.fail(request, 'chunk 3 is overdue');
+    };
+    while (!request.isFinished) driver.step();
+    driver.step();
+    expect(request.numTokens).toBe(13);
+    expect(driver.ends.get(handle)).toEqual(['error']);
+  });
 });
 
 describe('a borrower', () => {

@@ -147,9 +147,7 @@ export async function plan(input: PlanInput): Promise<Plan> {
       };
       return { ttftMs: range((each) => each.ttft.p95), tpotMs: range((each) => each.tpot.p95) };
     });
-    const best = [...points.keys()]
-      .sort((a, b) => runs[a].strain - runs[b].strain || a - b)
-      .slice(0, finalists);
+    const best = bestOf(runs).slice(0, finalists);
     onStage?.('the load at which the agreement breaks');
     const found = await inOrder(best, async (i): Promise<Finalist> => {
       const capacityAt = (member: number) => findCapacity(pool, workload, fleetOf(points[i], member), slo);
@@ -218,6 +216,19 @@ function inOrder<T, R>(items: readonly T[], act: (item: T, i: number) => Promise
 
 function membersOf<R>(count: number, act: (member: number) => Promise<R>): Promise<R[]> {
   return Promise.all(Array.from({ length: count }, (_, member) => act(member)));
+}
+
+/** The points by their strain. Of those with the same steps and latencies the first alone stands for all. */
+function bestOf(runs: readonly PointRun[]): number[] {
+  const seen = new Set<string>();
+  const order = [...runs.keys()].sort((a, b) => runs[a].strain - runs[b].strain || a - b);
+  return order.filter((i) => {
+    const { latencies, steps } = runs[i];
+    const key = JSON.stringify([steps, latencies]);
+    const isNew = !seen.has(key);
+    seen.add(key);
+    return isNew;
+  });
 }
 
 function checkPoint(workload: Workload, options: Omit<SchedulerOptions, 'now'>, point: Point): void {

@@ -172,6 +172,13 @@ describe('a plan', () => {
     expect(resumed).toEqual(found);
   });
 
+  it('has no two finalists that were decided alike', async () => {
+    const sweep = parseSweep('max-num-seqs=200|300|400|2');
+    const { points, finalists } = await plan({ ...input, sweep, finalists: 3, maxEngines: 0 });
+    expect(new Set(points.map(({ run }) => run.latencies.e2e.mean)).size).toBe(2);
+    expect(finalists.map(({ point }) => point['max-num-seqs'])).toEqual([200, 2]);
+  });
+
   it('has bands where the profile has an ensemble', async () => {
     const { coefficients } = PRIOR;
     const errors = { heldOut: 9, stepMs: null, ttft: 0.1, tpot: 0.1, e2e: 0.1, p90: 0.2 };

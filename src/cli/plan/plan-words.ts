@@ -31,7 +31,7 @@ export function vllmCommand({ model, profile, input }: Told, point: Point): stri
   if (gpus > 1) words.push('--tensor-parallel-size', String(gpus));
   for (const name of ['max-num-seqs', 'max-num-batched-tokens', 'block-size'] as const) {
     const { option, vllm } = KNOBS[name];
-    const value = options[option];
+    const value = (options as Record<string, unknown>)[option];
     if (value !== undefined) words.push(vllm!, String(value));
   }
   if (point['num-blocks'] !== undefined) words.push('--num-gpu-blocks-override', String(point['num-blocks']));

@@ -6,6 +6,7 @@ import {
   baseOption,
   type Chart,
   colorOf,
+  logTicks,
   pointerTooltip,
   SECOND_COLOR,
   xAxis,
@@ -14,11 +15,30 @@ import {
 import { coarse, figure } from '../../../report/markup/figures.js';
 import { pointInWords, type Told, vllmCommand } from '../plan-words.js';
 
+type Series = NonNullable<EChartsOption['series']>;
+
 const SOURCE = 'virtual';
 const GRID = { left: 58, right: 24, top: 40, bottom: 52 };
 const NARROW_GRID = { grid: { ...GRID, left: 46, right: 12 } };
 /** A strain above this is drawn at it: the queue grows without bounds there. */
 const MOST_STRAIN = 100;
+
+/** A logarithmic axis that has room around its values. */
+function logAxis(values: readonly (number | null | undefined)[]): object {
+  const known = values.filter((value): value is number => typeof value === 'number' && value > 0);
+  if (known.length === 0) return { type: 'log' };
+  const min = Math.min(...known) * 0.8;
+  const max = Math.max(...known) * 1.25;
+  const customValues = logTicks(min, max, 6);
+  const axisLabel = {
+    color: 'var(--muted)',
+    fontSize: 12,
+    hideOverlap: true,
+    formatter: 'fn:figure',
+    customValues,
+  };
+  return { type: 'log', min, max, axisLabel, axisTick: { customValues } };
+}
 
 /** An upright or level line at a bound. */
 interface Mark {
@@ -77,8 +97,14 @@ export function paretoChart(told: Told): Chart {
   const option: EChartsOption = {
     grid: GRID,
     tooltip: { ...pointerTooltip(), trigger: 'item', extraCssText: 'max-width: 340px; white-space: normal;' },
-    xAxis: xAxis('time to first token, p95, ms', { type: 'log' }),
-    yAxis: yAxis('time per output token, p95, ms', { type: 'value', scale: true }),
+    xAxis: xAxis(
+      'time to first token, p95, ms',
+      logAxis([...drawn.map(({ run }) => run.latencies.ttft.p95), ttft]),
+    ),
+    yAxis: yAxis(
+      'time per output token, p95, ms',
+      logAxis([...drawn.map(({ run }) => run.latencies.tpot.p95), tpot]),
+    ),
     series: [
       {
         type: 'scatter',
@@ -102,7 +128,7 @@ export function paretoChart(told: Told): Chart {
         lineStyle: { color, width: 1.2, type: [4, 3] },
         itemStyle: { color },
       },
-    ] as EChartsOption['series'],
+    ] as Series,
   };
   const lines = [
     { label: 'TTFT p95', color, text: '{0} ms' },
@@ -144,14 +170,14 @@ export function knobChart({ knob, values }: Sensitivity): Chart {
     grid: GRID,
     tooltip: pointerTooltip(),
     xAxis: xAxis(knob, { type: 'category' }),
-    yAxis: yAxis('% of the nearest bound', { type: 'log' }),
+    yAxis: yAxis('% of the nearest bound', logAxis([100, ...source.map((row) => row[1])])),
     series: [
       line(1, { lineStyle: { color, width: 1.6 }, itemStyle: { color }, markLine: bounds([{ yAxis: 100 }]) }),
       line(2, {
         lineStyle: { color: SECOND_COLOR, width: 1.2, type: [4, 3] },
         itemStyle: { color: SECOND_COLOR },
       }),
-    ] as EChartsOption['series'],
+    ] as Series,
   };
   const lines = [
     { label: 'best', color, text: '{1} %' },
@@ -190,8 +216,8 @@ export function loadChart({ point, capacity, band }: Finalist, i: number): Chart
     dataset: { source },
     grid: GRID,
     tooltip: pointerTooltip(),
-    xAxis: xAxis('requests per second', { type: 'log', min: 'dataMin', max: 'dataMax' }),
-    yAxis: yAxis('% of the nearest bound', { type: 'log' }),
+    xAxis: xAxis('requests per second', logAxis(source.map(([load]) => load))),
+    yAxis: yAxis('% of the nearest bound', logAxis([100, ...source.map((row) => row[1])])),
     series: {
       type: 'line',
       encode: { x: 0, y: 1 },
@@ -201,7 +227,7 @@ export function loadChart({ point, capacity, band }: Finalist, i: number): Chart
       itemStyle: { color },
       markLine: bounds([{ yAxis: 100 }]),
       ...area,
-    } as EChartsOption['series'] & object,
+    } as Series,
   };
   const lines = [{ label: 'of the nearest bound', color, text: '{1} %' }];
   return {
@@ -246,7 +272,7 @@ export function fleetChart(windows: readonly EngineWindow[]): Chart {
       lineStyle: { color, width: 1.6 },
       areaStyle: { color, opacity: 0.15 },
       itemStyle: { color },
-    } as EChartsOption['series'] & object,
+    } as Series,
   };
   const lines = [
     { label: 'engines', color, text: '{2}' },

@@ -49,9 +49,12 @@ export function planPage(told: PlanPageInput, library: PlotLibrary): string {
     { title: 'How far to trust this', content: trust },
     {
       title: 'The best options, for vLLM',
-      content: html`<pre><code>${vllmCommand(told, winner.point)}</code></pre>`,
+      content: html`<p><code>${vllmCommand(told, winner.point)}</code></p>`,
     },
-    { title: 'All figures', content: html`${pointTable(told)}${finalistTable(told)}${fleetTable(told)}` },
+    {
+      title: 'All figures',
+      content: html`<h3>Options at the trace’s own load</h3>${pointTable(told)}<h3>Loads</h3>${finalistTable(told)}${fleetTable(told)}`,
+    },
     {
       title: 'How it was made',
       content: factTable([
@@ -112,10 +115,10 @@ function tiles({ found }: Told): Tile[] {
       source,
     },
     {
-      label: 'Best options',
-      value: html`<small>${pointInWords(point)}</small>`,
-      unit: '',
-      detail: `TTFT p95 ${ms(ttft.p95)}, TPOT p95 ${ms(tpot.p95)} at that load`,
+      label: 'Time to first token there',
+      value: ttft.p95 === null ? null : datum(ttft.p95),
+      unit: 'ms, p95',
+      detail: `per output token ${ms(tpot.p95)}; ${pointInWords(point)}`,
       source,
     },
   ];
@@ -174,5 +177,5 @@ function fleetTable({ found }: Told): Html | null {
     datum(requests),
     engines === null ? 'more' : datum(engines),
   ]);
-  return dataTable(['from', 'requests', 'engines'], rows);
+  return html`<h3>Engines over time</h3>${dataTable(['from', 'requests', 'engines'], rows)}`;
 }

@@ -3,7 +3,7 @@ import { share } from '../../support/share.js';
 import { ConnectedTwins } from './connected-twins.js';
 import { type TwinOptions, Twins } from './twins.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(40, 300, 3000));
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(10, 300, 3000));
 const EVENTS = 400;
 
 /** Where there is room for long answers, and little happens but decodes. */

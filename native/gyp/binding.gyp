@@ -79,6 +79,12 @@
       "sources": [
         "../llama/api/library.cc",
         "../llama/api/log.cc",
+        "../llama/attention/attention.cc",
+        "../llama/attention/call.cc",
+        "../llama/attention/portable.cc",
+        "../llama/attention/reads.cc",
+        "../llama/attention/trial.cc",
+        "../llama/attention/x64.cc",
         "../llama/runner.cc",
         "../llama/sampler.cc",
         "../llama/deep_thread.cc",

@@ -87,6 +87,7 @@
         "../llama/attention/x64.cc",
         "../llama/runner.cc",
         "../llama/sampler.cc",
+        "../llama/threads.cc",
         "../llama/deep_thread.cc",
         "../llama/weights.cc",
         "../llama/objects/addon.cc",

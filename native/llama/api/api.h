@@ -73,6 +73,15 @@ struct ggml_init_params {
   bool no_alloc;
 };
 
+struct ggml_threadpool_params {
+  bool cpumask[512];
+  int n_threads;
+  int32_t prio;
+  uint32_t poll;
+  bool strict_cpu;
+  bool paused;
+};
+
 // Of headers that llama.cpp does not publish.
 struct ggml_backend_buffer_type_i {
   void* get_name;
@@ -192,6 +201,7 @@ llama_model* llama_model_load_from_file(const char* path_model, llama_model_para
 void llama_model_free(llama_model* model);
 llama_context* llama_init_from_model(llama_model* model, llama_context_params params);
 void llama_free(llama_context* ctx);
+void llama_attach_threadpool(llama_context* ctx, ggml_threadpool* threadpool, ggml_threadpool* threadpool_batch);
 uint32_t llama_n_ctx(const llama_context* ctx);
 llama_memory_t llama_get_memory(const llama_context* ctx);
 const llama_vocab* llama_model_get_vocab(const llama_model* model);
@@ -258,3 +268,4 @@ void ggml_flash_attn_ext_add_sinks(ggml_tensor* a, ggml_tensor* sinks);
 size_t ggml_quantize_chunk(enum ggml_type type, const float* src, void* dst, int64_t start, int64_t nrows, int64_t n_per_row, const float* imatrix);
 ggml_cgraph* ggml_new_graph(ggml_context* ctx);
 void ggml_build_forward_expand(ggml_cgraph* cgraph, ggml_tensor* tensor);
+ggml_threadpool_params ggml_threadpool_params_default(int n_threads);

@@ -12,6 +12,7 @@
   X(llama_model_free) \
   X(llama_init_from_model) \
   X(llama_free) \
+  X(llama_attach_threadpool) \
   X(llama_n_ctx) \
   X(llama_get_memory) \
   X(llama_model_get_vocab) \
@@ -77,4 +78,5 @@
   X(ggml_flash_attn_ext_add_sinks) \
   X(ggml_quantize_chunk) \
   X(ggml_new_graph) \
-  X(ggml_build_forward_expand)
+  X(ggml_build_forward_expand) \
+  X(ggml_threadpool_params_default)

@@ -151,6 +151,7 @@ export const NATIVE_ROOMS: readonly string[] = [
   'cuda/reference',
   'cuda',
   'llama/api',
+  'llama/attention',
   'llama',
   'llama/objects',
   'addon/base',

@@ -8,7 +8,7 @@ namespace blockstep::llama {
 namespace {
 
 /// Version of the interface between TypeScript and this addon; src/executors/llama-cpp/native/addon.ts expects the same number.
-constexpr double kAbi = 2;
+constexpr double kAbi = 3;
 
 Napi::Object define_module(Napi::Env env, Napi::Object exports) {
   auto* classes = new Classes;
@@ -17,6 +17,7 @@ Napi::Object define_module(Napi::Env env, Napi::Object exports) {
   classes->context = Napi::Persistent(ContextObject::define_class(env));
   exports.Set("abi", Napi::Number::New(env, kAbi));
   exports.Set("load", Napi::Function::New(env, load_library, "load"));
+  exports.Set("tryAttention", Napi::Function::New(env, run_trial, "tryAttention"));
   exports.Set("loadModel", Napi::Function::New(env, ModelObject::load, "loadModel"));
   return exports;
 }

@@ -45,14 +45,15 @@ export class LlamaModel {
 
   /** See `openLlamaModel`. */
   static async open(options: LlamaModelOptions): Promise<LlamaModel> {
-    const { path, variant, libraryFolder, gpuLayers, memoryMap, checkTensors, onProgress, signal } =
-      resolveModelOptions(options);
+    const resolved = resolveModelOptions(options);
+    const { path, variant, libraryFolder, attention, gpuLayers, memoryMap, checkTensors } = resolved;
+    const { onProgress, signal } = resolved;
     signal?.throwIfAborted();
     const card = readModelCard(readGguf(path));
     const isOnHost =
       variant === 'cpu' || gpuLayers === 0 || (variant === 'auto' && process.platform !== 'darwin');
     if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory());
-    const library = await loadLibrary(variant, libraryFolder);
+    const library = await loadLibrary(variant, libraryFolder, attention);
     checkDevices(library.devices, variant, gpuLayers);
     const cancelled = new Int32Array(1);
     const cancel = (): void => {

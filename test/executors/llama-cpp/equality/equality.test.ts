@@ -6,7 +6,7 @@ import { isQuick, share } from '../../../support/share.js';
 import { useTempFiles } from '../../../support/temp-file.js';
 import { Alone } from './alone.js';
 import type { Fault } from './faulty-context.js';
-import { EXACT, type NumberType, USUAL } from './numbers.js';
+import { EXACT, FLASH, type NumberType, USUAL } from './numbers.js';
 import { type RunFigures, type RunOptions, randomRun, sumOf } from './random-run.js';
 
 const { folder } = llamaForTests();
@@ -64,6 +64,13 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.hitsInStep).toBeGreaterThan(0);
     expect(figures.recomputed).toBeGreaterThan(0);
     expect(figures.sequencesGivenUp).toBeGreaterThan(0);
+  });
+
+  it('are so with flash attention, which rounds keys and values to 16 bits', async () => {
+    const figures = await run({ ...(await setUp({}, FLASH)), numbers: FLASH }, [1, 2]);
+    expect(figures.reports).toEqual([]);
+    expect(figures).toMatchObject({ wrong: 0, errors: 0 });
+    expect(figures.hits).toBeGreaterThan(0);
   });
 
   it('are so with drafts', async () => {

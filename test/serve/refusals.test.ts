@@ -131,7 +131,10 @@ describe('a body', () => {
     expect((read(list('1', 262_145)) as unknown[]).length).toBe(262_145);
     expect(() => read(list('1', 262_146))).toThrow('more than 262144 values');
     expect(() => read(list('[]', 65_536))).toThrow('more than 65536 objects, lists and fields');
-    expect(() => read('['.repeat(1_000_000))).toThrow('more than 65536 objects');
+    expect(() => read('['.repeat(1_000_000))).toThrow('more than 1000 objects and lists within each other');
+    expect(() => read('['.repeat(1025) + ']'.repeat(1025))).toThrow('more than 1000 objects and lists');
+    expect(read(`${'[{"a":'.repeat(500)}1${'}]'.repeat(500)}`)).toBeDefined();
+    expect(read(list('[[]]', 20_000))).toHaveLength(20_000);
     // What stands in strings counts for nothing.
     expect(read(JSON.stringify('[,:{"\\'.repeat(100_000)))).toHaveLength(600_000);
     expect(() => read(`"${'a'.repeat(100_000)}`)).toThrow(/^the body is no JSON/);

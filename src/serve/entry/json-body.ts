@@ -2,10 +2,12 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import { ApiError } from '../api/api-error.js';
 
 /** Bodies up to so many bytes are read as they are. */
-const SMALL = 2 ** 16;
+const SMALL = 2 ** 11;
 /** Most values in lists, and most objects, lists and fields: what takes longer to read than so many holds up everybody. */
 const MOST_VALUES = 2 ** 18;
 const MOST_FIELDS = 2 ** 16;
+/** Most objects and lists within each other: what is nested deeper ends the stack of whoever goes through it. */
+const MOST_NESTING = 1000;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -13,6 +15,8 @@ const COMMA = 0x2c;
 const COLON = 0x3a;
 const BRACKET = 0x5b;
 const BRACE = 0x7b;
+const BRACKET_END = 0x5d;
+const BRACE_END = 0x7d;
 
 /**
  * Reads the body of a request. Fields named `__proto__` are fields as any other here, so that they are refused by name where names are known:
@@ -34,15 +38,22 @@ export function readJson(bytes: Buffer): unknown {
 function checkSize(bytes: Buffer): void {
   let values = 0;
   let fields = 0;
+  let nesting = 0;
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i];
     if (byte === QUOTE) {
       i = endOfString(bytes, i);
       if (i < 0) return;
     } else if (byte === COMMA) values++;
-    else if (byte === COLON || byte === BRACKET || byte === BRACE) fields++;
+    else if (byte === COLON) fields++;
+    else if (byte === BRACKET || byte === BRACE) {
+      fields++;
+      nesting++;
+    } else if (byte === BRACKET_END || byte === BRACE_END) nesting--;
     if (values > MOST_VALUES) throw bad(`the body has more than ${MOST_VALUES} values`);
     if (fields > MOST_FIELDS) throw bad(`the body has more than ${MOST_FIELDS} objects, lists and fields`);
+    if (nesting > MOST_NESTING)
+      throw bad(`the body has more than ${MOST_NESTING} objects and lists within each other`);
   }
 }
 

@@ -11,6 +11,7 @@
         "../addon/core/device_tables.cc",
         "../addon/core/group_methods.cc",
         "../addon/core/methods.cc",
+        "../addon/fatal_signals.cc",
         "../addon/objects/arena_object.cc",
         "../addon/objects/device_reference_object.cc",
         "../addon/objects/reference_object.cc",

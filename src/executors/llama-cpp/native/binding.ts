@@ -114,6 +114,8 @@ export interface NativeModel {
   piece(token: number, special: boolean): Uint8Array;
   /** @throws Error if a grammar in GBNF cannot be parsed */
   checkGrammar(gbnf: string): void;
+  /** The same in a thread of its own. */
+  checkGrammarAsync(gbnf: string): Promise<void>;
   createContext(options: NativeContextOptions): Promise<NativeContext>;
   /** The weights are freed when the last context of the model has been disposed too. */
   dispose(): void;

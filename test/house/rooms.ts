@@ -48,6 +48,7 @@ export const ROOMS: readonly string[] = [
   'executors/cost-model',
   'executors/reference',
   'executors/llama-cpp/gguf',
+  'executors/llama-cpp/hub',
   'executors/llama-cpp/native',
   'executors/llama-cpp/cells',
   'executors/llama-cpp/language',

@@ -52,8 +52,17 @@ type Model = Required<RandomModel>;
 
 /** Writes a model of random weights as a GGUF file. Equal models have equal bytes. */
 export function writeRandomModel(path: string, model: RandomModel = {}): void {
+  randomModelFile(whole(model)).write(path);
+}
+
+/** Writes such a model in several parts. @returns their paths, NAME-00001-of-0000N.gguf and so on */
+export function writeModelParts(prefix: string, count: number, model: RandomModel = {}): readonly string[] {
+  return randomModelFile(whole(model)).writeParts(prefix, count);
+}
+
+function whole(model: RandomModel): Model {
   const width = model.width ?? 64;
-  const whole: Model = {
+  return {
     architecture: 'llama',
     weights: 'F32',
     vocabulary: 'gpt2',
@@ -70,7 +79,6 @@ export function writeRandomModel(path: string, model: RandomModel = {}): void {
     chatTemplate: CHAT_TEMPLATE,
     ...model,
   };
-  randomModelFile(whole).write(path);
 }
 
 /** The ids of the tokens that end a generation of such a model, ascending. */

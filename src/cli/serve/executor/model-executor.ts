@@ -82,7 +82,7 @@ export async function modelExecutor(
     const { enablePrefixCaching = canRollBack } = given;
     const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, ...card.sampling };
     const served = await modelOptions(model, {
-      id: basename(file).replace(/\.gguf$/i, ''),
+      id: basename(file).replace(/(-00001-of-\d{5})?\.gguf$/i, ''),
       samplingDefaults: sampling,
       toolCallParser: flags.toolCallParser,
       reasoningParser: flags.reasoningParser,

@@ -222,7 +222,7 @@ function readForm(form: LlamaGrammarForm): string {
 }
 
 /**
- * Loads a model from a GGUF file, which takes from less than a second to minutes. A model in several files wants to be merged first.
+ * Loads a model from a GGUF file, which takes from less than a second to minutes. Of a model in several files the first one is named.
  * Needs the package `@node-llama-cpp/<platform>` in the version that `LLAMA_VERSIONS` names.
  * @returns a promise of the model. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off
  * or no model; ERR_BLOCKSTEP_NO_MEMORY for weights that are not mapped and do not fit; ERR_BLOCKSTEP_NO_PACKAGE without llama.cpp, or with another version of it; ERR_BLOCKSTEP_NO_NATIVE; and with the reason of

@@ -6,6 +6,7 @@ export {
   downloadLlamaModel,
   type LlamaDownloadOptions,
 } from './hub/download-model.js';
+export { LlamaEmbedder, type LlamaEmbedderOptions } from './llama-embedder.js';
 export { LlamaExecutor, type LlamaExecutorStats } from './llama-executor.js';
 export type { LlamaExecutorOptions } from './llama-options.js';
 export {

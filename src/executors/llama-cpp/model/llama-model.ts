@@ -12,6 +12,7 @@ import { jsonObjectGrammar, schemaGrammar } from '../sampling/json-grammar.js';
 import { LlamaGrammar } from '../sampling/llama-grammar.js';
 import { type LlamaModelInfo, readInfo } from './model-info.js';
 import { type LlamaModelOptions, resolveModelOptions } from './model-options.js';
+import { rankPrompt } from './rank-prompt.js';
 
 /** How a text becomes tokens. */
 export interface TokenizeOptions {
@@ -130,6 +131,16 @@ export class LlamaModel {
   piece(token: number, special = true): Uint8Array {
     const native = this.#alive();
     return native.piece(checkInteger('token', token, 0, this.info.vocabSize - 1), special);
+  }
+
+  /** The tokens by which a model that scores is told of a query and a document. @throws ERR_BLOCKSTEP_DISPOSED; ERR_BLOCKSTEP_BAD_MODEL as `tokenize` */
+  rankPrompt(query: string, document: string): Int32Array {
+    const native = this.#alive();
+    try {
+      return rankPrompt(native, query, document);
+    } catch (cause) {
+      return this.#noTokens(cause);
+    }
   }
 
   /**

@@ -253,6 +253,8 @@ describe('a hub that means harm', () => {
     hub.misbehaves = misbehaves;
     await expect(get()).rejects.toThrow(message);
     expect(existsSync(join(own, 'model-Q4_K_M.gguf'))).toBe(false);
+    // What is wrong is not kept.
+    if (message.source.includes('hash')) expect(readdirSync(own)).toEqual([]);
     hub.misbehaves = (_question, _response, next) => next();
     expect(await get()).toMatchObject({ fetched: A.length });
   });
@@ -373,14 +375,19 @@ describe('a token', () => {
     await note(get('', { HF_ENDPOINT: 'http://hub.example' }));
     await note(get('', { HF_ENDPOINT: `http://user:${TOKEN}@127.0.0.1` }));
     await note(get('', { HF_ENDPOINT: 'http://127.0.0.1:1' }));
-    expect(messages.join('\n')).toContain('HF_TOKEN does not let in (401)');
+    for (const said of [
+      'HF_TOKEN does not let in (401)',
+      'must be https where HF_TOKEN is given',
+      'without a password',
+    ])
+      expect(messages.join('\n')).toContain(said);
     expect(messages.join('\n')).not.toMatch(/secretSECRET|signature=secret/);
   });
 });
 
 describe('without a hub', () => {
   it('what was fetched is taken, if all of it is here', async () => {
-    const { hub, own, get } = await scene({ 'a-Q4_K_M.gguf': A, 'a-Q8_0.gguf': B });
+    const { hub, folder, own, get } = await scene({ 'a-Q4_K_M.gguf': A, 'a-Q8_0.gguf': B });
     const { path } = await get();
     const { length } = hub.asked;
     for (const HF_HUB_OFFLINE of ['1', 'true', 'YES'])
@@ -401,7 +408,8 @@ describe('without a hub', () => {
     writeFileSync(path, 'cut off');
     await expect(get('', { HF_HUB_OFFLINE: '1' })).rejects.toThrow(/does not have it/);
     // A record that somebody changed leads nowhere else.
-    const record = { files: [{ path: '../../../etc/passwd.gguf', size: 7, hash: '' }] };
+    writeFileSync(join(folder, 'outside.gguf'), 'outside');
+    const record = { files: [{ path: '../../outside.gguf', size: 7, hash: '' }] };
     writeFileSync(join(own, 'fetched.json'), JSON.stringify(record));
     await expect(get('', { HF_HUB_OFFLINE: '1' })).rejects.toThrow(/no GGUF file at all/);
   });

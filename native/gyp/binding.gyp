@@ -91,6 +91,7 @@
         "../llama/threads.cc",
         "../llama/deep_thread.cc",
         "../llama/weights.cc",
+        "../llama/embed/embedder.cc",
         "../llama/objects/addon.cc",
         "../llama/objects/context_object.cc",
         "../llama/objects/library_object.cc",

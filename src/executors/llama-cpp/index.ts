@@ -1,6 +1,12 @@
 /** `blockstep/llama-cpp`: models in GGUF files, run by llama.cpp. */
 
 export type { ModelCard } from './gguf/model-card.js';
+export {
+  type DownloadedLlamaModel,
+  downloadLlamaModel,
+  type LlamaDownloadOptions,
+} from './hub/download-model.js';
+export { LlamaEmbedder, type LlamaEmbedderOptions } from './llama-embedder.js';
 export { LlamaExecutor, type LlamaExecutorStats } from './llama-executor.js';
 export type { LlamaExecutorOptions } from './llama-options.js';
 export { LlamaModel, openLlamaModel, type TokenizeOptions } from './model/llama-model.js';

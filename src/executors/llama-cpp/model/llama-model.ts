@@ -17,6 +17,7 @@ import {
 import { LlamaGrammar } from '../sampling/llama-grammar.js';
 import { type LlamaModelInfo, readInfo } from './model-info.js';
 import { type LlamaModelOptions, resolveModelOptions } from './model-options.js';
+import { rankPrompt } from './rank-prompt.js';
 
 /** Reads grammars aside, and milliseconds in which that is done on a busy machine. */
 const READ = { from: import.meta.url, module: '../sampling/grammar-form', name: 'readGrammar' };
@@ -142,6 +143,16 @@ export class LlamaModel {
     return native.piece(checkInteger('token', token, 0, this.info.vocabSize - 1), special);
   }
 
+  /** The tokens by which a model that scores is told of a query and a document. @throws ERR_BLOCKSTEP_DISPOSED; ERR_BLOCKSTEP_BAD_MODEL as `tokenize` */
+  rankPrompt(query: string, document: string): Int32Array {
+    const native = this.#alive();
+    try {
+      return rankPrompt(native, query, document);
+    } catch (cause) {
+      return this.#noTokens(cause);
+    }
+  }
+
   /**
    * Makes a grammar, which holds the tokens of a request to it: `engine.submit({ grammar: model.grammar({ jsonSchema }) })`.
    * @param form `gbnf`: llama.cpp's own language, whose rule `root` is the begin. `jsonSchema`: JSON as a schema has it. `json`: any object
@@ -244,7 +255,7 @@ function checkMemory({ path, weightBytes }: ModelCard, free: number): void {
 }
 
 /**
- * Loads a model from a GGUF file, which takes from less than a second to minutes. A model in several files wants to be merged first.
+ * Loads a model from a GGUF file, which takes from less than a second to minutes. Of a model in several files the first one is named.
  * Needs the package `@node-llama-cpp/<platform>` in the version that `LLAMA_VERSIONS` names.
  * @returns a promise of the model. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off
  * or no model; ERR_BLOCKSTEP_NO_MEMORY for weights that are not mapped and do not fit; ERR_BLOCKSTEP_NO_PACKAGE without llama.cpp, or with another version of it; ERR_BLOCKSTEP_NO_NATIVE; and with the reason of

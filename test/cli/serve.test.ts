@@ -1,9 +1,11 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import { GPUS } from '../../src/planner/model/gpus.js';
 import { rooflineProfile } from '../../src/planner/model/profile.js';
 import { Follower } from '../kv-events/follower.js';
@@ -14,6 +16,28 @@ import { run } from './run-program.js';
 import { serveProgram as serve } from './serve-program.js';
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/served-executor.mjs', import.meta.url));
+
+const MAIN = scriptArguments(import.meta.url, '../../src/cli/main');
+
+describe.skipIf(process.platform === 'win32')('the process of blockstep serve', () => {
+  it.each([
+    ['SIGSEGV', 'memory that is not there'],
+    ['SIGBUS', 'memory that is not there any more'],
+    ['SIGABRT', 'a library, or Node'],
+  ] as const)('says that %s ends it, and ends by that', async (signal, words) => {
+    const child = spawn(process.execPath, [...MAIN, 'serve', '--port', '0']);
+    const said = { stdout: '', stderr: '' };
+    for (const stream of ['stdout', 'stderr'] as const)
+      child[stream].on('data', (bytes) => {
+        said[stream] += bytes;
+      });
+    const ended = once(child, 'close');
+    await until(() => said.stdout.includes('Try:') || child.exitCode !== null, 'an address');
+    child.kill(signal);
+    expect(await ended).toEqual([null, signal]);
+    expect(said.stderr).toMatch(new RegExp(`^blockstep ends: ${signal}: ${words}.*\n$`, 'm'));
+  });
+});
 
 describe('blockstep serve', () => {
   it('serves the reference executor, and says plainly what it is and what to try', async () => {

@@ -35,8 +35,9 @@ export async function makeExecutor(
 ): Promise<ServedExecutor> {
   if (flags.model !== undefined) {
     // Only who serves a model needs llama.cpp.
+    const { modelFile } = await import('./executor/model-file.js');
     const { modelExecutor } = await import('./executor/model-executor.js');
-    return modelExecutor(flags.model, flags, flags.givenOptions, io);
+    return modelExecutor(await modelFile(flags.model, io), flags, flags.givenOptions, io);
   }
   if (flags.executor === 'reference') return reference(flags, options);
   if (flags.executor === 'simulated') return simulated(flags, options);

@@ -28,6 +28,7 @@ be seen by others of this machine.
 
 Examples (in a checkout, npm start -- in place of npx blockstep serve):
   npx blockstep serve --model model.gguf            a model that you have
+  npx blockstep serve --model hf:OWNER/NAME:Q4_K_M  one from Hugging Face
   npx blockstep serve                               the reference executor
   npx blockstep serve --executor simulated --profile llama-3.1-70b-4xh100
   npx blockstep serve --executor ./my-executor.mjs`;

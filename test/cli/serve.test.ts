@@ -6,7 +6,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { scriptArguments } from '../../src/base/scripts/script-file.js';
+import { GPUS } from '../../src/planner/model/gpus.js';
+import { rooflineProfile } from '../../src/planner/model/profile.js';
 import { Follower } from '../kv-events/follower.js';
+import { LLAMA_8B } from '../planner/models.js';
 import { temporaryFolder } from '../support/temp-file.js';
 import { until } from '../support/waiting.js';
 import { run } from './run-program.js';
@@ -121,6 +124,16 @@ describe('blockstep serve', () => {
     expect(choices[0].text).toMatch(/^( [a-z]+){10,}/);
   });
 
+  it('serves a stand-in for what a profile in a file says, with the blocks that it has room for', async () => {
+    const profile = rooflineProfile(LLAMA_8B, 'Llama-3.1-8B', GPUS['h100']);
+    const path = join(temporaryFolder(), 'profile.json');
+    writeFileSync(path, JSON.stringify({ ...profile, kvTokens: 16 * 321 }));
+    const { said, url } = await serve('--executor', 'simulated', '--profile', path, '--block-size', '16');
+    expect(said.stdout).toMatch(/A stand-in for Llama-3.1-8B on NVIDIA H100 SXM: /);
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    expect(metrics).toMatch(/num_gpu_blocks="321"/);
+  });
+
   it('ends the texts of a stand-in at random lengths with the mean that it was given', async () => {
     const fast = ['--step-overhead-ms', '0', '--weight-bytes', '0', '--kv-bytes-per-token', '0'];
     const { complete } = await serve('--executor', 'simulated', '--mean-output-tokens', '10', ...fast);
@@ -192,7 +205,7 @@ describe('blockstep serve', () => {
 
   it.each<[string[], RegExp]>([
     [['--port', '70000'], /--port.*Expected an integer from 0 to 65535/],
-    [['--profile', 'gpt-9'], /--profile.*Allowed choices are llama-3.1-8b-h100/],
+    [['--executor', 'simulated', '--profile', 'gpt-9'], /--profile must be llama-3.1-8b-h100, .*got "gpt-9"/],
     [['--mean-output-tokens', '5'], /--mean-output-tokens goes with --executor simulated only/],
     [['--executor', 'simulated', '--latency-ms', '5'], /--latency-ms goes with --executor reference only/],
     [

@@ -29,6 +29,8 @@ export interface LoadedModel {
   ): Promise<Int32Array>;
   /** See `LlamaModel.piece`. */
   piece(token: number, special: boolean): Uint8Array;
+  /** See `LlamaModel.rankPrompt`. Absent: the model scores nothing. */
+  rankPrompt?(query: string, document: string): Int32Array;
   /** See `LlamaModel.grammar`: one is good for any number of requests. Absent: the texts of the model cannot be held to a format. */
   grammar?(form: GrammarForm): Grammar;
   /** See `LlamaModel.grammarAsync`. */
@@ -49,6 +51,8 @@ export interface LoadedModelOptions {
   readonly chatTemplate?: string;
   /** What parameters of sampling are where a client does not say them. Default `SAMPLING_DEFAULTS`. */
   readonly samplingDefaults?: SamplingParams;
+  /** What the model makes of texts where it generates none: see `ModelOptions`. */
+  readonly vectors?: 'embeddings' | 'scores';
   /** See `ModelOptions`. */
   readonly toolCallParser?: string;
   readonly reasoningParser?: string;
@@ -106,6 +110,11 @@ export async function modelOptions(model: LoadedModel, options: LoadedModelOptio
     if (made.size > MOST_GRAMMARS) made.delete(made.keys().next().value as string);
     return known;
   };
+  if (options.vectors !== undefined) {
+    const { vectors } = options;
+    const rankPrompt = (query: string, document: string) => model.rankPrompt!(query, document);
+    return { id, vocabulary, vectors, ...(vectors === 'scores' && { rankPrompt }) };
+  }
   const texts = {
     beginText: bosToken === null ? '' : vocabulary.specialText(bosToken),
     endText: eosToken === null ? '' : vocabulary.specialText(eosToken),

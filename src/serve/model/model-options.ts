@@ -43,6 +43,10 @@ export interface ModelOptions {
    * formats are refused.
    */
   grammar?: (format: TextFormat) => Grammar | Promise<Grammar>;
+  /** `embeddings`: the model makes vectors of texts, `scores`: it scores documents, and neither generates text (`Engine.embed`). Default: it does. */
+  vectors?: 'embeddings' | 'scores';
+  /** With `scores`: makes the tokens that are scored of a query and a document. */
+  rankPrompt?: (query: string, document: string) => Int32Array | Promise<Int32Array>;
   /**
    * The form in which the model calls tools, by vLLM's names (`hermes`, `mistral`, …). `auto`: the one that its template has. `none`: calls stay
    * text. Default `auto`.
@@ -62,6 +66,8 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
     sampling: true,
     samplingDefaults: true,
     grammar: true,
+    vectors: true,
+    rankPrompt: true,
     toolCallParser: true,
     reasoningParser: true,
   },
@@ -103,6 +109,15 @@ export async function takeModel(model: unknown, maxModelLen: number): Promise<Se
       'an object of parameters that are in model.sampling',
     );
   if (grammar !== null && typeof grammar !== 'function') throw badArg('model.grammar', grammar, 'a function');
+  const { vectors = null, rankPrompt = null } = model as unknown as ModelOptions;
+  if (vectors !== null && vectors !== 'embeddings' && vectors !== 'scores')
+    throw badArg('model.vectors', vectors, '"embeddings", "scores", or absent');
+  if ((typeof rankPrompt === 'function') !== (vectors === 'scores'))
+    throw badArg(
+      'model.rankPrompt',
+      rankPrompt,
+      'a function where model.vectors is "scores", and absent otherwise',
+    );
   const { toolCallParser = 'auto', reasoningParser = 'auto' } = model as unknown as ModelOptions;
   const source = chatTemplate?.source ?? null;
   const calls = parserNamed('toolCallParser', toolCallParser, TOOL_CALL_PARSERS, () =>
@@ -125,6 +140,8 @@ export async function takeModel(model: unknown, maxModelLen: number): Promise<Se
     sampling,
     samplingDefaults: { ...samplingDefaults },
     grammar,
+    vectors,
+    rankPrompt,
     answers: new AnswerForms(vocabulary, calls, thoughts),
     maxModelLen,
     created: Math.floor(Date.now() / 1000),

@@ -9,7 +9,8 @@ it(`texts of strangers are answered, and the server is well all the while: ${ANS
   const { url, engine } = await serve({ engine: { maxModelLen: 1024 } });
   let isOver = false;
   const watch = watchHealth(url, () => isOver);
-  const statuses = await besiege(url, 20, [1000, 30_000, 200_000, 1_000_000], (n) => n >= ANSWERS);
+  const sizes = share([1000, 30_000, 200_000], [1000, 30_000, 200_000, 1_000_000]);
+  const statuses = await besiege(url, 20, sizes, (n) => n >= ANSWERS);
   isOver = true;
   expect((await watch).length).toBeGreaterThan(0);
   // Each is answered, some with tokens, and none by a failure of the server.

@@ -17,6 +17,7 @@ import {
 import { LlamaGrammar } from '../sampling/llama-grammar.js';
 import { type LlamaModelInfo, readInfo } from './model-info.js';
 import { type LlamaModelOptions, resolveModelOptions } from './model-options.js';
+import { rankPrompt } from './rank-prompt.js';
 
 /** Reads grammars aside, and milliseconds in which that is done on a busy machine. */
 const READ = { from: import.meta.url, module: '../sampling/grammar-form', name: 'readGrammar' };
@@ -54,14 +55,15 @@ export class LlamaModel {
 
   /** See `openLlamaModel`. */
   static async open(options: LlamaModelOptions): Promise<LlamaModel> {
-    const { path, variant, libraryFolder, gpuLayers, memoryMap, checkTensors, onProgress, signal } =
-      resolveModelOptions(options);
+    const resolved = resolveModelOptions(options);
+    const { path, variant, libraryFolder, attention, gpuLayers, memoryMap, checkTensors } = resolved;
+    const { onProgress, signal } = resolved;
     signal?.throwIfAborted();
     const card = readModelCard(readGguf(path));
     const isOnHost =
       variant === 'cpu' || gpuLayers === 0 || (variant === 'auto' && process.platform !== 'darwin');
     if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory());
-    const library = await loadLibrary(variant, libraryFolder);
+    const library = await loadLibrary(variant, libraryFolder, attention);
     checkDevices(library.devices, variant, gpuLayers);
     const cancelled = new Int32Array(1);
     const cancel = (): void => {
@@ -139,6 +141,16 @@ export class LlamaModel {
   piece(token: number, special = true): Uint8Array {
     const native = this.#alive();
     return native.piece(checkInteger('token', token, 0, this.info.vocabSize - 1), special);
+  }
+
+  /** The tokens by which a model that scores is told of a query and a document. @throws ERR_BLOCKSTEP_DISPOSED; ERR_BLOCKSTEP_BAD_MODEL as `tokenize` */
+  rankPrompt(query: string, document: string): Int32Array {
+    const native = this.#alive();
+    try {
+      return rankPrompt(native, query, document);
+    } catch (cause) {
+      return this.#noTokens(cause);
+    }
   }
 
   /**
@@ -243,7 +255,7 @@ function checkMemory({ path, weightBytes }: ModelCard, free: number): void {
 }
 
 /**
- * Loads a model from a GGUF file, which takes from less than a second to minutes. A model in several files wants to be merged first.
+ * Loads a model from a GGUF file, which takes from less than a second to minutes. Of a model in several files the first one is named.
  * Needs the package `@node-llama-cpp/<platform>` in the version that `LLAMA_VERSIONS` names.
  * @returns a promise of the model. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off
  * or no model; ERR_BLOCKSTEP_NO_MEMORY for weights that are not mapped and do not fit; ERR_BLOCKSTEP_NO_PACKAGE without llama.cpp, or with another version of it; ERR_BLOCKSTEP_NO_NATIVE; and with the reason of

@@ -115,7 +115,7 @@ export type NativeErrorClass = new (code: never, message: string) => Error;
 
 /** What the binary exports. */
 export interface NativeAddon {
-  readonly abi: 9;
+  readonly abi: 10;
   /** The back ends that were compiled into this binary. */
   readonly backends: readonly string[];
   /** Tries every back end. CUDA is tried on the given GPU: a context is made there, and mapped memory is tested. */

@@ -13,7 +13,7 @@ namespace blockstep {
 namespace {
 
 /// Version of the interface between TypeScript and native code; src/core/loader.ts expects the same number.
-constexpr double kAbi = 9;
+constexpr double kAbi = 10;
 
 Napi::Value create(const Call& call) {
   const HostConfig config = read_configuration(call[0]);

@@ -37,6 +37,16 @@ bool ends_word(char here, char next) {
   return is_sign(here) && next == ' ';
 }
 
+/// Bytes of a text from which on one of SentencePiece is taken in parts.
+constexpr std::size_t kPart = 4096;
+
+/// Bytes of the character of UTF-8 that begins at `at`; 1 for a byte that begins none.
+std::size_t character_size(const std::string& text, std::size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  const std::size_t size = byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+  return std::min(size, text.size() - at);
+}
+
 /// Bytes of the longest stretch of a text that a pattern may take as one word.
 std::size_t longest_word(const std::string& text) {
   std::size_t longest = 0;
@@ -71,6 +81,15 @@ Weights::Weights(const Library& loaded, const WeightsConfig& config, const std::
   num_tokens_ = library.llama_vocab_n_tokens(vocab_);
   // SentencePiece has none.
   has_patterns_ = metadata("tokenizer.ggml.model") != "llama";
+  if (has_patterns_) return;
+  // Texts have another sign in its place.
+  known_characters_.insert(" ");
+  for (int token = 0; token < num_tokens_; token++) {
+    // That of a byte is its number in letters.
+    const std::string bytes = library.llama_vocab_get_text(vocab_, token);
+    for (std::size_t at = 0; at < bytes.size(); at += character_size(bytes, at))
+      known_characters_.insert(bytes.substr(at, character_size(bytes, at)));
+  }
 }
 
 Weights::~Weights() { library.llama_model_free(model_); }
@@ -92,7 +111,8 @@ std::string Weights::description() const {
 }
 
 std::vector<api::llama_token> Weights::tokenize(const std::string& text, bool add_special, bool parse_special) const {
-  const std::size_t word = has_patterns_ ? longest_word(text) : 0;
+  if (!has_patterns_) return tokenize_parts(text, add_special, parse_special);
+  const std::size_t word = longest_word(text);
   if (word <= kShortWord) return tokenize_here(text, add_special, parse_special);
   if (word > kLongestWord)
     throw std::runtime_error("it has " + std::to_string(word) + " bytes that may be one word, and at most " +
@@ -100,6 +120,32 @@ std::vector<api::llama_token> Weights::tokenize(const std::string& text, bool ad
   std::vector<api::llama_token> tokens;
   run_deep(kLeastStack + word * kStackPerByte,
            [&] { tokens = tokenize_here(text, add_special, parse_special); });
+  return tokens;
+}
+
+std::vector<api::llama_token> Weights::tokenize_parts(const std::string& text, bool add_special, bool parse_special) const {
+  if (text.size() <= kPart) return tokenize_here(text, add_special, parse_special);
+  std::vector<api::llama_token> tokens;
+  if (add_special && library.llama_vocab_get_add_bos(vocab_)) tokens.push_back(library.llama_vocab_bos(vocab_));
+  const auto add = [&](std::size_t begin, std::size_t end) {
+    const auto part = tokenize_here(text.substr(begin, end - begin), false, parse_special);
+    std::size_t before = 0;
+    if (begin > 0) {
+      // llama.cpp may put a space before every text. The character behind it has as many tokens each time.
+      const std::string one = text.substr(begin, character_size(text, begin));
+      before = 2 * tokenize_here(one, false, false).size() - tokenize_here(one + one, false, false).size();
+    }
+    tokens.insert(tokens.end(), part.begin() + static_cast<std::ptrdiff_t>(before), part.end());
+  };
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size(); at += character_size(text, at)) {
+    // A character that no token has is joined with none beside it, so that the tokens before it are none of its.
+    if (at - begin < kPart || known_characters_.count(text.substr(at, character_size(text, at))) > 0) continue;
+    add(begin, at);
+    begin = at;
+  }
+  add(begin, text.size());
+  if (add_special && library.llama_vocab_get_add_eos(vocab_)) tokens.push_back(library.llama_vocab_eos(vocab_));
   return tokens;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "api/library.h"
@@ -48,6 +49,8 @@ class Weights {
   std::string piece(api::llama_token token, bool special) const;
 
  private:
+  /// The same for SentencePiece, in parts: llama.cpp's time grows with the square of the characters that no token has.
+  std::vector<api::llama_token> tokenize_parts(const std::string& text, bool add_special, bool parse_special) const;
   std::vector<api::llama_token> tokenize_here(const std::string& text, bool add_special, bool parse_special) const;
 
   api::llama_model* model_ = nullptr;
@@ -55,6 +58,8 @@ class Weights {
   int num_tokens_ = 0;
   /// Whether patterns cut a text into words.
   bool has_patterns_ = true;
+  /// With SentencePiece: the characters that some token has, in UTF-8.
+  std::unordered_set<std::string> known_characters_;
 };
 
 }  // namespace blockstep::llama

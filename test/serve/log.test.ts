@@ -182,12 +182,18 @@ describe('the log', () => {
     const { post, line } = await logged({ serve: { logPrompts: true } });
     const { choices } = await answerOf(post('/v1/completions', { prompt: PROMPT, max_tokens: 4 }));
     await post('/v1/chat/completions', { messages: CHAT.messages, max_tokens: 'many' });
+    await post('/v1/responses', { input: PROMPT, instructions: 'Be brief.', max_output_tokens: 4 });
     expect(await line()).toMatchObject({ prompt: PROMPT, answers: [choices[0].text] });
+    expect(await line(2)).toMatchObject({
+      prompt: PROMPT,
+      instructions: 'Be brief.',
+      answers: [expect.any(String)],
+    });
     // The page of operators has every field.
     const page = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8');
     const named = [...page.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, names]) => names.match(/\w+/g) ?? []);
     const own = ['level', 'time', 'pid', 'hostname', 'reqId', 'msg'];
-    const fields = Object.keys({ ...(await line()), ...(await line(1)) });
+    const fields = Object.keys({ ...(await line()), ...(await line(1)), ...(await line(2)) });
     expect(fields.filter((name) => !own.includes(name) && !named.includes(name))).toEqual([]);
     expect(await line(1)).toMatchObject({
       prompt: CHAT.messages,

@@ -223,6 +223,7 @@ int32_t llama_model_meta_val_str(const llama_model* model, const char* key, char
 const char* llama_model_chat_template(const llama_model* model, const char* name);
 int32_t llama_vocab_n_tokens(const llama_vocab* vocab);
 bool llama_vocab_is_eog(const llama_vocab* vocab, llama_token token);
+const char* llama_vocab_get_text(const llama_vocab* vocab, llama_token token);
 llama_token llama_vocab_bos(const llama_vocab* vocab);
 llama_token llama_vocab_eos(const llama_vocab* vocab);
 llama_token llama_vocab_eot(const llama_vocab* vocab);

@@ -34,6 +34,7 @@
   X(llama_model_chat_template) \
   X(llama_vocab_n_tokens) \
   X(llama_vocab_is_eog) \
+  X(llama_vocab_get_text) \
   X(llama_vocab_bos) \
   X(llama_vocab_eos) \
   X(llama_vocab_eot) \

@@ -9,7 +9,7 @@ namespace blockstep::llama {
 namespace {
 
 /// Version of the interface between TypeScript and this addon; src/executors/llama-cpp/native/addon.ts expects the same number.
-constexpr double kAbi = 3;
+constexpr double kAbi = 4;
 
 Napi::Object define_module(Napi::Env env, Napi::Object exports) {
   auto* classes = new Classes;

@@ -1,5 +1,5 @@
 import { type FastifyInstance, fastify, LogController } from 'fastify';
-import { appOptions } from '../../serve/index.js';
+import { appOptions } from '../../serve/entry/app-options.js';
 import type { Io } from '../terminal/io.js';
 
 /**

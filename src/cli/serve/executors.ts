@@ -7,7 +7,8 @@ import type { CostModel } from '../../executors/cost-model/cost-model.js';
 import { PROFILES } from '../../executors/cost-model/profiles.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
-import { type ModelOptions, o200k, type Vocabulary } from '../../serve/index.js';
+import type { ModelOptions } from '../../serve/model/model-options.js';
+import type { Vocabulary } from '../../serve/text/vocabulary.js';
 import type { Io } from '../terminal/io.js';
 import { namedCost } from '../terminal/named-cost.js';
 import type { ServedExecutor } from './executor/served-executor.js';
@@ -44,6 +45,9 @@ export async function makeExecutor(
   return ownModule(flags.executor, options);
 }
 
+/** Who serves a model has its vocabulary, and does without this one. */
+const vocabularies = () => import('../../serve/text/vocabulary.js');
+
 /** What the server says once of parameters that it takes, since most clients send some, and that change nothing. */
 const IGNORES =
   'Temperature and other parameters of sampling change nothing; x-blockstep-ignored in an answer names them.';
@@ -52,6 +56,7 @@ async function reference(
   { latencyMs, seed }: ServeFlags,
   options: SchedulerOptions,
 ): Promise<ServedExecutor> {
+  const { o200k } = await vocabularies();
   const { ReferenceExecutor } = await import('../../executors/reference/reference-executor.js');
   const { hashSeed: _, ...sizes } = options;
   return {
@@ -62,6 +67,7 @@ async function reference(
 }
 
 async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<ServedExecutor> {
+  const { o200k } = await vocabularies();
   const { SimulatedExecutor } = await import('../../executors/cost-model/simulated-executor.js');
   const { profile, meanOutputTokens, acceptanceRate, seed } = flags;
   const { name, cost } = namedCost(profile);
@@ -116,6 +122,7 @@ async function ownModule(
   }
   if (typeof make !== 'function')
     throw bad(`must have a default export that is a function, got ${show(make)}`);
+  const { o200k } = await vocabularies();
   const made: unknown = await (make as (input: ModuleInput) => unknown)({ options, vocabulary: o200k });
   if (!isObject(made) || !isObject(made['executor']))
     throw bad(`must give { executor }, an object with an executor, got ${show(made)}`);

@@ -3,7 +3,7 @@ import { loadAddon } from '../../core/loader.js';
 import { Engine } from '../../engine/engine.js';
 import { KvEventPublisher } from '../../kv-events/index.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
-import { blockstepServer } from '../../serve/index.js';
+import { blockstepServer } from '../../serve/server/plugin.js';
 import { ExitCode, type Io, type Job } from '../terminal/io.js';
 import { schedulerOptions } from '../terminal/scheduler-flags.js';
 import { makeApp } from './app.js';

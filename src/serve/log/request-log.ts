@@ -128,10 +128,11 @@ function reasonOf({ status, message, body }: ApiError, withTexts: boolean): obje
 }
 
 function textsOf(body: unknown, results: readonly RequestResult[], vocabulary: Vocabulary): object {
-  const { prompt, messages } = (body ?? {}) as { prompt?: unknown; messages?: unknown };
-  const asked = messages ?? prompt;
+  const { prompt, messages, input, instructions } = (body ?? {}) as Record<string, unknown>;
+  const asked = messages ?? prompt ?? input;
   return {
     ...(asked !== undefined && { prompt: asked }),
+    ...(instructions !== undefined && { instructions }),
     ...(results.length > 0 && { answers: results.map(({ tokens }) => decode(vocabulary, tokens)) }),
   };
 }

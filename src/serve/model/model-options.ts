@@ -15,7 +15,7 @@ import { Encoder } from '../api/encoder.js';
 import { type HeededSampling, SAMPLING_NAMES } from '../api/sampling.js';
 import type { ServedModel } from '../api/served-model.js';
 import type { TextFormat } from '../api/text-format.js';
-import { o200k, type Vocabulary } from '../text/vocabulary.js';
+import type { Vocabulary } from '../text/vocabulary.js';
 import { templatePrompt } from './template-prompt.js';
 
 /** What clients see of the model behind an engine. */
@@ -74,11 +74,12 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
   { name: 'did you mean id?', tokenizer: 'did you mean vocabulary?' },
 );
 
-/** Checks what is said of the model. @param maxModelLen most tokens of prompt and output together @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeModel(model: unknown, maxModelLen: number): ServedModel {
+/** Checks what is said of the model. @param maxModelLen most tokens of prompt and output together @throws by rejection ERR_BLOCKSTEP_BAD_ARG */
+export async function takeModel(model: unknown, maxModelLen: number): Promise<ServedModel> {
   if (!isObject(model)) throw badArg('model', model, 'an object with the id of the model');
   checkNames(model, MODEL_OPTIONS);
-  const { id, vocabulary = o200k, chatPrompt, chatTemplate } = model as unknown as ModelOptions;
+  const { id, chatPrompt, chatTemplate } = model as unknown as ModelOptions;
+  const { vocabulary = await defaultVocabulary() } = model as unknown as ModelOptions;
   const { sampling = [], samplingDefaults = {}, grammar = null } = model as unknown as ModelOptions;
   if (typeof id !== 'string' || !/^[^\p{Cc}\p{Cs}]{1,200}$/u.test(id))
     throw badArg('model.id', id, 'a name of 1 to 200 characters without control characters');
@@ -145,6 +146,11 @@ export function takeModel(model: unknown, maxModelLen: number): ServedModel {
     maxModelLen,
     created: Math.floor(Date.now() / 1000),
   };
+}
+
+/** Its tables take long to load, and who brings a vocabulary needs none of them. */
+async function defaultVocabulary(): Promise<Vocabulary> {
+  return (await import('../text/vocabulary.js')).o200k;
 }
 
 /** The name of a form; null: none. @throws ERR_BLOCKSTEP_BAD_ARG */

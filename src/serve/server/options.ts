@@ -81,8 +81,8 @@ export interface ServeSettings extends RequestBounds {
   readonly wedgedMs: number;
 }
 
-/** Checks the options. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeServeOptions(options: unknown): ServeSettings {
+/** Checks the options. @throws by rejection ERR_BLOCKSTEP_BAD_ARG */
+export async function takeServeOptions(options: unknown): Promise<ServeSettings> {
   if (!isObject(options)) throw badArg('options', options, 'an object');
   checkNames(options, OPTIONS);
   const {
@@ -110,7 +110,7 @@ export function takeServeOptions(options: unknown): ServeSettings {
     throw badArg('allowedHosts', allowedHosts, 'a list of names as "llm.example.com", without a port');
   return {
     engine,
-    model: takeModel(model, engine.scheduler.config.maxModelLen),
+    model: await takeModel(model, engine.scheduler.config.maxModelLen),
     apiKeys: [...apiKeys] as string[],
     allowedHosts: allowedHosts.map((name) => name.toLowerCase()),
     maxBodyBytes: checkInteger('maxBodyBytes', maxBodyBytes, 1, 2 ** 30),

@@ -51,12 +51,9 @@ export const blockstepServer: ServerPlugin = (app, options, done) => {
     logSerializers: ___,
     ...own
   } = options as ServeOptions & Record<string, unknown>;
-  try {
-    addServer(app as FastifyInstance, takeServeOptions(own));
-    done();
-  } catch (error) {
-    done(error as Error);
-  }
+  takeServeOptions(own)
+    .then((settings) => addServer(app as FastifyInstance, settings))
+    .then(() => done(), done);
 };
 
 function addServer(app: FastifyInstance, settings: ServeSettings): void {

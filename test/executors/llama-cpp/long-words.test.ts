@@ -39,9 +39,24 @@ describe.skipIf(llamaForTests().folder === null)('a text of one long word', () =
     expect((await tokenizer.tokenizeAsync('漢字。\n'.repeat(60_000))).length).toBe(600_000);
     // Those that cut by no pattern take any.
     const pieces = await model({ vocabulary: 'llama', layers: 1 });
-    // Its time grows with the square.
-    const length = share(65_536, 524_289);
-    expect((await pieces.tokenizeAsync('.'.repeat(length))).length).toBe(length + 1);
+    expect((await pieces.tokenizeAsync('.'.repeat(524_289))).length).toBe(524_290);
+  });
+
+  it('of SentencePiece is taken in parts, with the tokens that the whole has', async () => {
+    const tokenizer = await model({ vocabulary: 'llama', layers: 1 });
+    const of = (text: string): number[] => [...tokenizer.tokenize(text)];
+    // llama.cpp puts a space before each text.
+    const before = 2 * of('漢').length - of('漢漢').length;
+    const words = Array.from({ length: 800 }, (_, i) => `${'漢\n.é'[i % 4]}${' word and'.slice(i % 9).repeat(i % 7)}`);
+    const parts = words.map((word) => of(word).slice(before));
+    const tokensOf = (count: number): number[] => [...of('漢').slice(0, before), ...parts.slice(0, count).flat()];
+    // So many are one part to llama.cpp itself.
+    expect(of(words.slice(0, 100).join(''))).toEqual(tokensOf(100));
+    expect(Buffer.byteLength(words.join(''))).toBeGreaterThan(8192);
+    expect(of(words.join(''))).toEqual(tokensOf(800));
+    const { bosToken } = tokenizer.info;
+    const whole = [...tokenizer.tokenize(words.join(''), { addSpecial: true, parseSpecial: true })];
+    expect(whole).toEqual([bosToken, ...tokensOf(800)]);
   });
 
   it('waits its turn, and is refused where it is none, or the model is gone', async () => {

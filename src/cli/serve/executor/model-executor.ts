@@ -10,7 +10,9 @@ import { LlamaExecutor, type LlamaModel, openLlamaModel } from '../../../executo
 import { counted, grouped } from '../../../report/markup/figures.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
 import { reasoningParserOf, toolCallParserOf } from '../../../serve/answers/parsers.js';
-import { type Chat, type ModelOptions, modelOptions, SAMPLING_DEFAULTS } from '../../../serve/index.js';
+import type { Chat } from '../../../serve/api/chat.js';
+import { modelOptions, SAMPLING_DEFAULTS } from '../../../serve/model/loaded-model.js';
+import type { ModelOptions } from '../../../serve/model/model-options.js';
 import type { Io } from '../../terminal/io.js';
 import { embeddingExecutor } from './embedding-executor.js';
 import { freeDeviceMemory, freeHostMemory } from './free-memory.js';

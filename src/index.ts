@@ -64,6 +64,7 @@ export type { SubmitPlaces } from './engine/streams/submit-place.js';
 export type { CostModel } from './executors/cost-model/cost-model.js';
 export type { CostModelExecutorOptions, TimedTokens } from './executors/cost-model/cost-model-executor.js';
 export { CostModelExecutor } from './executors/cost-model/cost-model-executor.js';
+export type { StepCost, StepFeatures } from './executors/cost-model/step-features.js';
 export type { TablesOnDevice } from './executors/reference/device-runner.js';
 export type { ReferenceFault } from './executors/reference/faults.js';
 export type { Defer } from './executors/reference/host-runner.js';

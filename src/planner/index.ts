@@ -3,7 +3,6 @@
  *
  * @module
  */
-export type { StepCost, StepFeatures } from '../executors/cost-model/step-features.js';
 export { readTrace, type Trace, type TraceOptions } from '../workload/trace.js';
 export type { Workload } from '../workload/workload.js';
 export { type CalibrateInput, type Calibration, calibrate } from './calibrate.js';

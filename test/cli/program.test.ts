@@ -91,6 +91,7 @@ describe('the command line', () => {
       'tpotMs',
       'e2eMs',
       'steps',
+      'extrapolated',
       'schedulerStepUs',
       'virtualSeconds',
       'wallSeconds',

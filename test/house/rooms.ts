@@ -116,6 +116,7 @@ export const ROOMS: readonly string[] = [
   'cli/replay/http/report',
   'cli/replay/http/page',
   'cli/replay',
+  'cli/plan/report',
   'cli/plan/page',
   'cli/plan',
   'cli/serve/executor',

@@ -11,6 +11,7 @@ import { StoreConnector } from 'blockstep/connectors/store';
 import { Pipeline, type PipelineStream, type StageOptions, type Transport } from 'blockstep/pipeline';
 import { RedisTransport } from 'blockstep/pipeline/redis';
 import { blockstepServer, o200k, type ServeOptions } from 'blockstep/serve';
+import { parseSlo, type PlanInput } from 'blockstep/sim';
 import { connectorCases, type MakeConnector } from 'blockstep/testing';
 
 const options = { numBlocks: 64, blockSize: 4, maxNumSeqs: 4, maxModelLen: 64 };
@@ -23,6 +24,7 @@ export const executor: Executor = {
 };
 export type Mine = { connector: SchedulerConnector; worker: WorkerConnector };
 export const several = (children: MultiConnectorOptions['children']) => new MultiConnector({ children, numRanks: 1 });
+export const slo: PlanInput['slo'] = parseSlo('ttft:p95<1s');
 export const classes = [LeaseConnector, MultiWorker, StoreConnector];
 export const stage: StageOptions = { name: 'a', engine: { ...options, executor }, input: ({ tokens }) => ({ prompt: tokens }) };
 export const pipeline = (transport: Transport): PipelineStream =>

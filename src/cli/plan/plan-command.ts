@@ -17,7 +17,7 @@ import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
 import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
 import { planPage } from './page/plan-page.js';
 import { PlanState } from './plan-state.js';
-import { planTable } from './plan-table.js';
+import { planTable } from './report/plan-table.js';
 
 interface PlanFlags {
   profile: string;

@@ -8,9 +8,6 @@ export interface HostTime {
   rowMs: number;
 }
 
-/** The same exponent for both: matrices hide the reading of their weights, and neither hides all of it where both take equally long. */
-const SMOOTH = 4;
-
 /**
  * The cost of a step by physics and coefficients.
  *
@@ -22,6 +19,10 @@ const SMOOTH = 4;
 export class PhysicsCost implements StepCost {
   readonly #physics: Physics;
   readonly #host: HostTime;
+  // A decode step has mostly the sizes of the one before.
+  #lastTokens = -1;
+  #lastRows = -1;
+  #linear = 0;
   readonly #coefficients: Coefficients;
 
   constructor(physics: Physics, coefficients: Coefficients, host: HostTime) {
@@ -38,17 +39,28 @@ export class PhysicsCost implements StepCost {
     const p = this.#physics;
     const c = this.#coefficients;
     const { paddedTokens, rows, decodes, decodeContextTokens, prefillPairs, largestDecodeContext } = features;
-    const read = (c.memory * this.#readBytes(paddedTokens)) / p.memoryBytesPerSecond;
-    const flops = paddedTokens * p.flopsPerToken + rows * p.flopsPerRow;
-    const compute = (c.compute * flops) / p.flopsPerSecond;
-    const linear = (read ** SMOOTH + compute ** SMOOTH) ** (1 / SMOOTH);
+    if (paddedTokens !== this.#lastTokens || rows !== this.#lastRows) this.#findLinear(paddedTokens, rows);
     const unequal = decodes * largestDecodeContext - decodeContextTokens;
     const kv = c.decodeAttention * decodeContextTokens + c.skew * unequal;
     const attention =
       (c.prefillAttention * prefillPairs * p.flopsPerPair) / p.flopsPerSecond +
       (kv * p.kvBytesPerToken) / p.memoryBytesPerSecond;
     const comm = (c.comm * paddedTokens * p.commBytesPerToken) / p.linkBytesPerSecond;
-    return 1000 * (linear + attention + comm) + rows * c.rowMs + c.stepMs;
+    return 1000 * (this.#linear + attention + comm) + rows * c.rowMs + c.stepMs;
+  }
+
+  /**
+   * Seconds for the matrices. They hide the reading of their weights; where both take equally long, neither hides all of the
+   * other.
+   */
+  #findLinear(tokens: number, rows: number): void {
+    const p = this.#physics;
+    const read = (this.#coefficients.memory * this.#readBytes(tokens)) / p.memoryBytesPerSecond;
+    const flops = tokens * p.flopsPerToken + rows * p.flopsPerRow;
+    const compute = (this.#coefficients.compute * flops) / p.flopsPerSecond;
+    this.#linear = Math.sqrt(Math.sqrt(read ** 4 + compute ** 4));
+    this.#lastTokens = tokens;
+    this.#lastRows = rows;
   }
 
   /** Bytes of weights that a step reads. Of experts it reads those that a token uses: the more tokens, the more of them. */

@@ -38,8 +38,8 @@ interface Step {
   first: Request[];
 }
 
-/** Plans in flight at most, and those whose update their caller still reads. */
-const STEPS = 8;
+/** More than there are plans in flight. */
+const STEPS = 4;
 /** Empty plans in a row, while requests wait, after which a run counts as stalled. */
 const MAX_EMPTY_STEPS = 16;
 const REFUSALS: readonly string[] = ['ERR_BLOCKSTEP_UNFIT', 'ERR_BLOCKSTEP_LIMIT'];
@@ -63,7 +63,8 @@ export class EngineRun {
   readonly #depth: number;
   readonly #features = new StepFeatures();
   readonly #tokens: Int32Array;
-  readonly #counts: Int32Array[];
+  readonly #ones: Int32Array;
+  readonly #counts: Int32Array;
   readonly #outline: Int32Array;
   readonly #steps: Step[];
   readonly #inFlight: Step[] = [];
@@ -93,7 +94,8 @@ export class EngineRun {
     this.#maxNumSeqs = scheduler.maxNumSeqs ?? 256;
     this.#depth = scheduler.pipelineDepth ?? 1;
     this.#tokens = new Int32Array(this.#maxNumSeqs).fill(TOKEN);
-    this.#counts = Array.from({ length: STEPS }, () => new Int32Array(this.#maxNumSeqs));
+    this.#ones = new Int32Array(this.#maxNumSeqs).fill(1);
+    this.#counts = new Int32Array(this.#maxNumSeqs);
     this.#outline = new Int32Array(workload.maxTotalTokens);
     this.#steps = Array.from({ length: STEPS }, () => ({
       plan: null as unknown as Plan,
@@ -145,7 +147,7 @@ export class EngineRun {
     const step = this.#steps[this.#nextStep];
     this.#nextStep = (this.#nextStep + 1) % STEPS;
     step.plan = plan;
-    step.first.length = 0;
+    if (step.first.length > 0) step.first.length = 0;
     this.#weigh(plan, step);
     if (plan.totalTokens === 0) step.finishMs = Math.max(this.#nowMs, this.#deviceFreeMs);
     else {
@@ -189,9 +191,7 @@ export class EngineRun {
     const step = this.#inFlight.shift()!;
     const { plan, first } = step;
     this.#nowMs = Math.max(this.#nowMs, step.finishMs);
-    const counts = this.#counts[plan.step & (STEPS - 1)];
-    counts.set(plan.maxOutputTokens.subarray(0, plan.numRequests));
-    const outputs = this.scheduler.update(plan, { tokens: this.#tokens, counts });
+    const outputs = this.scheduler.update(plan, { tokens: this.#tokens, counts: this.#countsOf(plan) });
     for (const request of first) {
       const index = Number(request.id);
       if (request.numOutputTokens > 0 && Number.isNaN(this.times.firstMs[index])) {
@@ -199,6 +199,13 @@ export class EngineRun {
       }
     }
     this.#noteEnds(outputs);
+  }
+
+  /** How many tokens each entry brings. In a repeated step each brings one. */
+  #countsOf(plan: Plan): Int32Array {
+    if (plan.repeats !== 0) return this.#ones;
+    this.#counts.set(plan.maxOutputTokens.subarray(0, plan.numRequests));
+    return this.#counts;
   }
 
   #noteEnds({ length, finishReasons, requests }: StepOutputs): void {

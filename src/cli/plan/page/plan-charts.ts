@@ -13,7 +13,7 @@ import {
   yAxis,
 } from '../../../report/charts/chart.js';
 import { coarse, figure } from '../../../report/markup/figures.js';
-import { pointInWords, type Told, vllmCommand } from '../plan-words.js';
+import { pointInWords, type Told, vllmCommand } from '../report/plan-words.js';
 
 type Series = NonNullable<EChartsOption['series']>;
 

@@ -14,7 +14,7 @@ import {
   trustInWords,
   vllmCommand,
   warningsOf,
-} from '../plan-words.js';
+} from '../report/plan-words.js';
 import { fleetChart, knobChart, loadChart, paretoChart } from './plan-charts.js';
 
 /** A plan, how it was asked for, and when. */

@@ -1,8 +1,8 @@
 import CliTable3 from 'cli-table3';
-import type { EngineWindow } from '../../planner/sweep/fleet-size.js';
-import { sloInWords } from '../../planner/sweep/slo.js';
-import { counted, duration, figure } from '../../report/markup/figures.js';
-import { wrapped } from '../replay/report/table-parts.js';
+import type { EngineWindow } from '../../../planner/sweep/fleet-size.js';
+import { sloInWords } from '../../../planner/sweep/slo.js';
+import { counted, duration, figure } from '../../../report/markup/figures.js';
+import { wrapped } from '../../replay/report/table-parts.js';
 import { loadInWords, pointInWords, type Told, trustInWords, vllmCommand, warningsOf } from './plan-words.js';
 
 /** Rows of the table of points. */

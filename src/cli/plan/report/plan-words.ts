@@ -1,9 +1,9 @@
-import type { Profile } from '../../planner/model/profile.js';
-import type { Finalist, Plan, PlanInput } from '../../planner/plan.js';
-import { KNOBS, optionsAt, type Point } from '../../planner/sweep/knobs.js';
-import type { Condition } from '../../planner/sweep/slo.js';
-import { decimal, figure, percent } from '../../report/markup/figures.js';
-import { commandLine } from '../terminal/command-line.js';
+import type { Profile } from '../../../planner/model/profile.js';
+import type { Finalist, Plan, PlanInput } from '../../../planner/plan.js';
+import { KNOBS, optionsAt, type Point } from '../../../planner/sweep/knobs.js';
+import type { Condition } from '../../../planner/sweep/slo.js';
+import { decimal, figure, percent } from '../../../report/markup/figures.js';
+import { commandLine } from '../../terminal/command-line.js';
 
 /** A plan, and what it was made of, to be told. */
 export interface Told {

@@ -7,7 +7,7 @@
 
 namespace blockstep::llama {
 
-/// load({ folder, ggmlBase, ggml, llama, commit }): { version, commit, maxSequences, devices }.
+/// load({ folder, fallback, ggmlBase, ggml, llama, commit }): { version, commit, maxSequences, devices }.
 Napi::Value load_library(const Napi::CallbackInfo& info);
 
 /// The library that `load_library` loaded in this environment. @throws Napi::Error

@@ -18,6 +18,6 @@ export {
 export type { LlamaModelInfo } from './model/model-info.js';
 export type { LlamaModelOptions } from './model/model-options.js';
 export type { LlamaDevice } from './native/binding.js';
-export type { LlamaVariant } from './native/library.js';
+export { findLlamaVariant, type LlamaVariant } from './native/library.js';
 export { LLAMA_VERSIONS, type LlamaVersion } from './native/versions.js';
 export { LlamaGrammar } from './sampling/llama-grammar.js';

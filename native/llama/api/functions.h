@@ -12,6 +12,7 @@
   X(llama_model_free) \
   X(llama_init_from_model) \
   X(llama_free) \
+  X(llama_attach_threadpool) \
   X(llama_n_ctx) \
   X(llama_pooling_type) \
   X(llama_get_memory) \
@@ -63,11 +64,26 @@
 #define BLOCKSTEP_GGML_FUNCTIONS(X) \
   X(ggml_backend_load_all_from_path) \
   X(ggml_backend_dev_count) \
-  X(ggml_backend_dev_get)
+  X(ggml_backend_dev_get) \
+  X(ggml_backend_dev_by_type)
 
 #define BLOCKSTEP_GGML_BASE_FUNCTIONS(X) \
   X(ggml_commit) \
   X(ggml_backend_dev_name) \
   X(ggml_backend_dev_description) \
   X(ggml_backend_dev_memory) \
-  X(ggml_backend_dev_type)
+  X(ggml_backend_dev_type) \
+  X(ggml_backend_dev_backend_reg) \
+  X(ggml_backend_reg_get_proc_address) \
+  X(ggml_backend_dev_init) \
+  X(ggml_backend_free) \
+  X(ggml_backend_graph_compute) \
+  X(ggml_init) \
+  X(ggml_free) \
+  X(ggml_new_tensor_4d) \
+  X(ggml_flash_attn_ext) \
+  X(ggml_flash_attn_ext_add_sinks) \
+  X(ggml_quantize_chunk) \
+  X(ggml_new_graph) \
+  X(ggml_build_forward_expand) \
+  X(ggml_threadpool_params_default)

@@ -9,7 +9,7 @@ namespace blockstep::llama {
 namespace {
 
 /// Version of the interface between TypeScript and this addon; src/executors/llama-cpp/native/addon.ts expects the same number.
-constexpr double kAbi = 3;
+constexpr double kAbi = 4;
 
 Napi::Object define_module(Napi::Env env, Napi::Object exports) {
   auto* classes = new Classes;
@@ -19,6 +19,7 @@ Napi::Object define_module(Napi::Env env, Napi::Object exports) {
   classes->embedder = Napi::Persistent(EmbedderObject::define_class(env));
   exports.Set("abi", Napi::Number::New(env, kAbi));
   exports.Set("load", Napi::Function::New(env, load_library, "load"));
+  exports.Set("tryAttention", Napi::Function::New(env, run_trial, "tryAttention"));
   exports.Set("loadModel", Napi::Function::New(env, ModelObject::load, "loadModel"));
   return exports;
 }

@@ -47,6 +47,7 @@ Napi::Function ModelObject::define_class(Napi::Env env) {
                       InstanceMethod("tokenizeAsync", &ModelObject::tokenize_async),
                       InstanceMethod("piece", &ModelObject::piece),
                       InstanceMethod("checkGrammar", &ModelObject::check_grammar),
+                      InstanceMethod("checkGrammarAsync", &ModelObject::check_grammar_async),
                       InstanceMethod("createContext", &ModelObject::create_context),
                       InstanceMethod("createEmbedder", &ModelObject::create_embedder),
                       InstanceMethod("dispose", &ModelObject::dispose)});
@@ -175,14 +176,20 @@ Napi::Value ModelObject::piece(const Napi::CallbackInfo& info) {
 Napi::Value ModelObject::check_grammar(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   weights(env);
-  SamplerConfig config;
-  config.grammar = std::string(info[0].As<Napi::String>());
   try {
-    const Sampler sampler(weights_, config);
+    make_grammar(*weights_, info[0].As<Napi::String>());
   } catch (const std::exception& error) {
     throw Napi::Error::New(env, error.what());
   }
   return env.Undefined();
+}
+
+Napi::Value ModelObject::check_grammar_async(const Napi::CallbackInfo& info) {
+  weights(info.Env());
+  const auto work = [weights = weights_, grammar = std::string(info[0].As<Napi::String>())] {
+    make_grammar(*weights, grammar);
+  };
+  return AsyncTask::start(info.Env(), work, [](Napi::Env own) { return own.Undefined(); });
 }
 
 Napi::Value ModelObject::create_context(const Napi::CallbackInfo& info) {

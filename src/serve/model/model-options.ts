@@ -38,8 +38,9 @@ export interface ModelOptions {
   /** What the executor finds where a client does not say it. Default: nothing. */
   samplingDefaults?: SamplingParams;
   /**
-   * Makes the grammar that holds a text to a format (`response_format`, `grammar`), a new one for each choice. What it throws is the client's
-   * answer. Default: none, and formats are refused.
+   * Makes the grammar that holds a text to a format (`response_format`, `grammar`); it is asked for each choice. Choices and requests may have
+   * one between them, if that one keeps nothing of a text. ERR_BLOCKSTEP_BAD_ARG that it throws is the client's answer. Default: none, and
+   * formats are refused.
    */
   grammar?: (format: TextFormat) => Grammar | Promise<Grammar>;
   /** `embeddings`: the model makes vectors of texts, `scores`: it scores documents, and neither generates text (`Engine.embed`). Default: it does. */

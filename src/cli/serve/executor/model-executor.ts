@@ -117,6 +117,7 @@ export async function modelExecutor(
           executor,
           gpus.map(({ description }) => description),
         ),
+        ...(isOnGpu ? [] : [describeAttention(model)]),
         describePool(card, flags, sizes, enablePrefixCaching),
         describeSampling(sampling),
         describeForms(served),
@@ -141,6 +142,7 @@ async function load(file: string, card: ModelCard, flags: ModelFlags, io: Io): P
     const model = await openLlamaModel({
       path: file,
       variant: flags.variant,
+      attention: flags.attention,
       ...(flags.gpuLayers !== undefined && { gpuLayers: flags.gpuLayers }),
       onProgress: (share) => loading.update(share),
       signal: io.signal,
@@ -194,6 +196,13 @@ function describeModel({ info }: LlamaModel, { threads }: LlamaExecutor, gpus: r
   const what = name === null ? description : `${name} (${description})`;
   const where = gpus.length > 0 ? gpus.join(', ') : `the CPU, in ${counted(threads, 'thread')}`;
   return `${what}, ${inWords(weightBytes)} of weights, by llama.cpp ${library.version} on ${where}.`;
+}
+
+/** Which kernel computes attention, and why it is not blockstep's. */
+function describeAttention({ info: { attention } }: LlamaModel): string {
+  const { kernel, reason } = attention;
+  if (kernel !== 'llama') return `Attention by blockstep (${kernel}); --attention llama has llama.cpp's own.`;
+  return `Attention by llama.cpp${reason === '' ? '' : `, since blockstep's kernel cannot be used: ${reason}`}.`;
 }
 
 /** What will not go as one hopes: chats that nothing writes, threads that wait for a processor. */

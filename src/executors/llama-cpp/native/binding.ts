@@ -4,6 +4,8 @@ export interface LlamaAddon {
   readonly abi: number;
   /** Loads llama.cpp, once in a process. @throws Error with what the system or the library said */
   load(files: NativeLibraryFiles): NativeLibrary;
+  /** Computes attention by our kernel and by llama.cpp's: native/llama/attention/attention.h. For tests. */
+  tryAttention(trial: AttentionTrial): AttentionTrialResult;
   /**
    * Loads a model's file in a thread of its own.
    * @param progress is told shares from 0 to 1
@@ -17,6 +19,32 @@ export interface LlamaAddon {
   ): Promise<NativeModel>;
 }
 
+/** A random attention; see native/llama/attention/attention.h. */
+export interface AttentionTrial {
+  readonly type: number;
+  readonly keySize: number;
+  readonly valueSize: number;
+  readonly kvHeads: number;
+  readonly group: number;
+  readonly rows: number;
+  readonly cells: number;
+  readonly cap: number;
+  readonly hasSinks: boolean;
+  readonly hasBiases: boolean;
+  readonly threads: number;
+  readonly seed: number;
+  readonly pattern: number;
+}
+
+/** What it brought. */
+export interface AttentionTrialResult {
+  readonly wasOurs: boolean;
+  /** The largest distance of a row's answer from llama.cpp's, in shares of its length. */
+  readonly distance: number;
+  /** Rows have the same bits when they are computed alone. */
+  readonly isSameAlone: boolean;
+}
+
 /** The files of llama.cpp's libraries, and the commit of llama.cpp that they must be made of; '': any. */
 export interface NativeLibraryFiles {
   readonly folder: string;
@@ -26,6 +54,8 @@ export interface NativeLibraryFiles {
   readonly ggml: string;
   readonly llama: string;
   readonly commit: string;
+  /** Which kernel computes attention on the CPU: '': the fastest of ours. `llama`: llama.cpp's. Else the name of one of ours. */
+  readonly attention: string;
 }
 
 /** A device that llama.cpp found. */
@@ -45,6 +75,10 @@ export interface NativeLibrary {
   /** Most sequences of a context. */
   readonly maxSequences: number;
   readonly devices: readonly LlamaDevice[];
+  /** The kernel that computes attention on the CPU: `avx512`, `avx2`, `neon` or `plain` of ours; `llama`: llama.cpp's. */
+  readonly attention: string;
+  /** Why it is llama.cpp's, in words; '': it is not, or that was asked for. */
+  readonly attentionReason: string;
 }
 
 /** What a model's file says, as llama.cpp understands it. -1: there is no such token. */
@@ -86,6 +120,8 @@ export interface NativeModel {
   piece(token: number, special: boolean): Uint8Array;
   /** @throws Error if a grammar in GBNF cannot be parsed */
   checkGrammar(gbnf: string): void;
+  /** The same in a thread of its own. */
+  checkGrammarAsync(gbnf: string): Promise<void>;
   createContext(options: NativeContextOptions): Promise<NativeContext>;
   createEmbedder(options: NativeEmbedderOptions): Promise<NativeEmbedder>;
   /** The weights are freed when the last context of the model has been disposed too. */

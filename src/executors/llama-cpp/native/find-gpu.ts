@@ -3,5 +3,5 @@ import { loadLlamaAddon } from './addon.js';
 import type { NativeLibraryFiles } from './binding.js';
 
 const files = JSON.parse(process.argv[2] ?? '{}') as NativeLibraryFiles;
-const { devices } = loadLlamaAddon().load(files);
+const { devices } = loadLlamaAddon().load({ ...files, attention: 'llama' });
 process.exitCode = devices.some(({ isGpu }) => isGpu) ? 0 : 3;

@@ -19,6 +19,9 @@ const GPUS = ['cuda', 'vulkan'] as const;
 /** Milliseconds that a driver is given to say whether there is a GPU. */
 const FIND_MS = 60_000;
 
+/** What computes attention on the CPU. `auto`: blockstep's own kernel where that can be; `llama`: llama.cpp's. */
+export type LlamaAttention = 'auto' | 'llama';
+
 /** llama.cpp in this process. */
 export interface LlamaLibrary extends NativeLibrary {
   readonly addon: LlamaAddon;
@@ -73,7 +76,11 @@ export async function findsGpu(folders: LibraryFolders): Promise<boolean> {
  * @param folder where its libraries lie; null: in the package of this platform
  * @throws ERR_BLOCKSTEP_NO_PACKAGE if it is missing, does not load, or is another version than those that work; ERR_BLOCKSTEP_NO_NATIVE
  */
-export async function loadLibrary(variant: LlamaVariant, folder: string | null): Promise<LlamaLibrary> {
+export async function loadLibrary(
+  variant: LlamaVariant,
+  folder: string | null,
+  attention: LlamaAttention,
+): Promise<LlamaLibrary> {
   const addon = loadLlamaAddon();
   const folders =
     folder === null
@@ -81,7 +88,11 @@ export async function loadLibrary(variant: LlamaVariant, folder: string | null):
       : { folder: resolve(folder), fallback: '' };
   const files = filesIn(folders);
   try {
-    return { ...addon.load(files), addon, folder: folders.folder };
+    return {
+      ...addon.load({ ...files, attention: attention === 'auto' ? '' : attention }),
+      addon,
+      folder: folders.folder,
+    };
   } catch (cause) {
     throw refused(`llama.cpp in ${folders.folder} cannot be used: ${describeError(cause)}`, cause);
   }

@@ -66,7 +66,7 @@ async function binsOf(name: string): Promise<string> {
 }
 
 /** The files of the libraries. Their names have the variant and the release in them, differently on each platform. */
-export function filesIn({ folder, fallback }: LibraryFolders): NativeLibraryFiles {
+export function filesIn({ folder, fallback }: LibraryFolders): Omit<NativeLibraryFiles, 'attention'> {
   let names: readonly string[];
   try {
     names = readdirSync(folder);

@@ -1,5 +1,5 @@
 import { equal, match } from 'node:assert/strict';
-import { libraryPackage } from '../../src/executors/llama-cpp/native/library.js';
+import { libraryPackage } from '../../src/executors/llama-cpp/native/packages.js';
 import { LLAMA_VERSIONS } from '../../src/executors/llama-cpp/native/versions.js';
 import { writeRandomModel } from '../support/gguf/random-model.js';
 import type { Project } from './project.js';

@@ -48,6 +48,12 @@ void look_up(void* library, const char* name, Function& function) {
   if (function == nullptr) throw std::runtime_error(std::string("it has no function ") + name);
 }
 
+bool has_gpu(const Library& library) {
+  for (std::size_t i = 0; i < library.ggml_backend_dev_count(); i++)
+    if (library.ggml_backend_dev_type(library.ggml_backend_dev_get(i)) != api::GGML_BACKEND_DEVICE_TYPE_CPU) return true;
+  return false;
+}
+
 }  // namespace
 
 const Library& Library::load(const LibraryFiles& files, const std::string& commit) {
@@ -74,6 +80,7 @@ const Library& Library::load(const LibraryFiles& files, const std::string& commi
 #undef BLOCKSTEP_LOOK_UP
   library.llama_log_set(Log::take, nullptr);
   library.ggml_backend_load_all_from_path(files.folder.c_str());
+  if (!files.fallback.empty() && !has_gpu(library)) library.ggml_backend_load_all_from_path(files.fallback.c_str());
   library.llama_backend_init();
   // Threads of the library may run as long as the process does.
   loaded = new Library(library);

@@ -17,6 +17,7 @@ namespace api {
 /// Where the libraries lie: paths of files.
 struct LibraryFiles {
   std::string folder;
+  std::string fallback;  // a folder with backends that are tried where those of `folder` find no GPU; empty: none
   std::string ggml_base;
   std::string ggml;
   std::string llama;

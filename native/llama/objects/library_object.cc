@@ -31,7 +31,7 @@ Napi::Value describe_devices(Napi::Env env, const Library& library) {
 Napi::Value load_library(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const auto options = info[0].As<Napi::Object>();
-  const LibraryFiles files{text(options, "folder"), text(options, "ggmlBase"), text(options, "ggml"), text(options, "llama")};
+  const LibraryFiles files{text(options, "folder"), text(options, "fallback"), text(options, "ggmlBase"), text(options, "ggml"), text(options, "llama")};
   try {
     const Library& library = Library::load(files, text(options, "commit"));
     Classes::of(env).library = &library;

@@ -7,7 +7,7 @@
 
 namespace blockstep::llama {
 
-/// load({ folder, ggmlBase, ggml, llama, commit, attention }): { version, commit, maxSequences, devices, attention, attentionReason }.
+/// load({ folder, fallback, ggmlBase, ggml, llama, commit, attention }): { version, commit, maxSequences, devices, attention, attentionReason }.
 Napi::Value load_library(const Napi::CallbackInfo& info);
 
 /// tryAttention(trial): { wasOurs, distance, isSameAlone }. `Trial` says what a trial is.

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../../src/core/package-root.js';
-import { libraryPackage } from '../../../src/executors/llama-cpp/native/library.js';
+import { libraryPackage } from '../../../src/executors/llama-cpp/native/packages.js';
 import { LLAMA_VERSIONS } from '../../../src/executors/llama-cpp/native/versions.js';
 
 /** llama.cpp for tests and benchmarks. */

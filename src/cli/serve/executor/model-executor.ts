@@ -6,7 +6,12 @@ import type { SamplingParams } from '../../../engine/executor/sampling-params.js
 import { readGguf } from '../../../executors/llama-cpp/gguf/gguf-file.js';
 import { fittingPool, inWords, memoryNeeds } from '../../../executors/llama-cpp/gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../../../executors/llama-cpp/gguf/model-card.js';
-import { LlamaExecutor, type LlamaModel, openLlamaModel } from '../../../executors/llama-cpp/index.js';
+import {
+  findLlamaVariant,
+  LlamaExecutor,
+  type LlamaModel,
+  openLlamaModel,
+} from '../../../executors/llama-cpp/index.js';
 import { counted, grouped } from '../../../report/markup/figures.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
 import { reasoningParserOf, toolCallParserOf } from '../../../serve/answers/parsers.js';
@@ -60,7 +65,10 @@ export async function modelExecutor(
   const chatTemplate = flags.chatTemplate === undefined ? null : readTemplate(flags.chatTemplate);
   checkForModel(card, flags, given);
   const wanted = { ...given, ...(flags.ctx !== undefined && { maxModelLen: flags.ctx }) };
-  const { variant, memory } = flags;
+  const { memory } = flags;
+  // A package of the environment's is what it is; of those that are installed one may have a GPU.
+  const looks = flags.variant === 'auto' && !process.env['BLOCKSTEP_LLAMA_LIBRARY'] && flags.gpuLayers !== 0;
+  const variant = looks ? await findLlamaVariant() : flags.variant;
   const id = basename(file).replace(/(-00001-of-\d{5})?\.gguf$/i, '');
   if (!card.generates || (card.pooling ?? 'none') !== 'none') {
     const embedding = await load(file, card, flags, io);

@@ -49,7 +49,7 @@ export function modelFlags(): readonly Option[] {
     ).argParser(parse.count),
     new Option(
       '--variant <name>',
-      'what llama.cpp computes on; auto is Metal on a Mac of Apple’s, else the CPU',
+      'what llama.cpp computes on; auto is CUDA or Vulkan where its package is installed and finds a GPU, Metal on a Mac of Apple’s, else the CPU',
     )
       .choices([...VARIANTS])
       .default('auto'),

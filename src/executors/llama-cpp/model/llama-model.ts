@@ -7,7 +7,7 @@ import { readGguf } from '../gguf/gguf-file.js';
 import { inWords } from '../gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../gguf/model-card.js';
 import type { LlamaDevice, NativeModel } from '../native/binding.js';
-import { type LlamaLibrary, type LlamaVariant, loadLibrary } from '../native/library.js';
+import { findLlamaVariant, type LlamaLibrary, type LlamaVariant, loadLibrary } from '../native/library.js';
 import {
   badGrammar,
   type LlamaGrammarForm,
@@ -56,10 +56,12 @@ export class LlamaModel {
   /** See `openLlamaModel`. */
   static async open(options: LlamaModelOptions): Promise<LlamaModel> {
     const resolved = resolveModelOptions(options);
-    const { path, variant, libraryFolder, attention, gpuLayers, memoryMap, checkTensors } = resolved;
+    const { path, libraryFolder, attention, gpuLayers, memoryMap, checkTensors } = resolved;
     const { onProgress, signal } = resolved;
     signal?.throwIfAborted();
     const card = readModelCard(readGguf(path));
+    const looks = resolved.variant === 'auto' && libraryFolder === null && gpuLayers !== 0;
+    const variant = looks ? await findLlamaVariant() : resolved.variant;
     const isOnHost =
       variant === 'cpu' || gpuLayers === 0 || (variant === 'auto' && process.platform !== 'darwin');
     if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory());

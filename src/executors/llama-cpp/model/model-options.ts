@@ -9,7 +9,8 @@ export interface LlamaModelOptions {
   readonly path: string;
   /**
    * What llama.cpp computes on, which is the package that is loaded: `@node-llama-cpp/linux-x64`, `@node-llama-cpp/linux-x64-cuda` and so on.
-   * A process can load one. Default `auto`: Metal on a Mac with Apple's processor, else the CPU.
+   * A process can load one. Default `auto`: CUDA or Vulkan, where its package is installed and its library finds a device; else Metal on a Mac with
+   * Apple's processor, else the CPU.
    */
   readonly variant?: LlamaVariant;
   /** Folder with llama.cpp's libraries, in place of a package. Default: the environment variable BLOCKSTEP_LLAMA_LIBRARY, else none. */

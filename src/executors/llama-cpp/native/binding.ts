@@ -48,6 +48,8 @@ export interface AttentionTrialResult {
 /** The files of llama.cpp's libraries, and the commit of llama.cpp that they must be made of; '': any. */
 export interface NativeLibraryFiles {
   readonly folder: string;
+  /** Folder with backends that are tried where those of `folder` find no GPU; '': none. */
+  readonly fallback: string;
   readonly ggmlBase: string;
   readonly ggml: string;
   readonly llama: string;

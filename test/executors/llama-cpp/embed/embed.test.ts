@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Random } from '../../../../src/base/random.js';
 import { Engine } from '../../../../src/engine/engine.js';
@@ -6,9 +7,9 @@ import {
   type LlamaEmbedderOptions,
 } from '../../../../src/executors/llama-cpp/llama-embedder.js';
 import { LlamaExecutor } from '../../../../src/executors/llama-cpp/llama-executor.js';
-import { LlamaModel } from '../../../../src/executors/llama-cpp/model/llama-model.js';
+import { LlamaModel, openLlamaModel } from '../../../../src/executors/llama-cpp/model/llama-model.js';
 import type { RandomModel } from '../../../support/gguf/random-model.js';
-import { hasLlama, useLlama } from '../use-llama.js';
+import { hasLlama, libraryFolder, useLlama } from '../use-llama.js';
 
 const MEAN = 1;
 const FIRST = 2;
@@ -211,15 +212,22 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
     expect(await engine.embed([[1]])).toHaveLength(1);
   });
 
-  it('that are no numbers are an error', async () => {
-    const damaged = new Engine({
-      numBlocks: 4,
-      executor: {
-        execute: () => ({ tokens: new Int32Array(0), counts: new Int32Array(0) }),
-        embed: () => [Float32Array.of(Number.NaN)],
-      },
+  it('of damaged weights are an error of the requests concerned', async () => {
+    const path = use.path({ ...SMALL, architecture: 'bert', pooling: MEAN });
+    const bytes = readFileSync(path);
+    // The norm of the last layer stands at the end of the file.
+    for (let at = bytes.length - 512; at < bytes.length; at += 4) bytes.writeFloatLE(Number.NaN, at);
+    writeFileSync(path, bytes);
+    const model = await openLlamaModel({ path, libraryFolder: libraryFolder() });
+    const engine = new Engine({ numBlocks: 4, executor: await LlamaEmbedder.create({ model, threads: 1 }) });
+    onTestFinished(() => {
+      engine.dispose();
+      model.dispose();
     });
-    onTestFinished(() => damaged.dispose());
-    await expect(damaged.embed([[1]])).rejects.toMatchObject({ code: 'ERR_BLOCKSTEP_EXECUTOR' });
+    for (let i = 0; i < 2; i++)
+      await expect(engine.embed([[1], [2]])).rejects.toMatchObject({
+        code: 'ERR_BLOCKSTEP_EXECUTOR',
+        message: 'the vector of a text has values that are no numbers',
+      });
   });
 });

@@ -68,27 +68,45 @@ function median(numbers: readonly number[]): number {
 }
 
 /** Prints a table in Markdown of all contenders. */
-function compare(workload: WorkloadName, setting: Setting, run: Omit<Run, 'contender' | 'workload' | 'setting'>): void {
+function compare(
+  workload: WorkloadName,
+  setting: Setting,
+  run: Omit<Run, 'contender' | 'workload' | 'setting'>,
+): void {
   const contenders = contendersOf(workload);
   const made = makeWorkload(workload, 4096, setting.numSequences);
   const tokens = made.jobs.reduce((sum, { out }) => sum + out, 0);
   const rounds = contenders.map((): Figures[] => []);
   // Round by round, so that a machine that slows down does so for all.
   for (let round = 0; round < Number(values.rounds); round++)
-    for (const [i, contender] of contenders.entries()) rounds[i].push(measure({ ...run, contender, workload, setting }));
+    for (const [i, contender] of contenders.entries())
+      rounds[i].push(measure({ ...run, contender, workload, setting }));
   const isRival = contenders.map((name) => !name.startsWith('blockstep') || name.endsWith('empty cache'));
   const cpuOf = (i: number): number => median(rounds[i].map(({ cpu }) => cpu));
   const rivals = rounds.filter((_, i) => isRival[i]);
   const best = Math.min(...rivals.map((own) => median(own.map(({ cpu }) => cpu))));
   const { numSequences, threads } = setting;
-  console.log(`\n${made.name}, ${numSequences} at once, ${made.jobs.length} requests, ${threads} threads; load ${loadavg()[0].toFixed(0)}\n`);
-  console.log('| | ms a token | x | least, most | first p50, ms | p99 |\n| --- | ---: | ---: | --- | ---: | ---: |');
+  console.log(
+    `\n${made.name}, ${numSequences} at once, ${made.jobs.length} requests, ${threads} threads; load ${loadavg()[0].toFixed(0)}\n`,
+  );
+  console.log(
+    '| | ms a token | x | least, most | first p50, ms | p99 |\n| --- | ---: | ---: | --- | ---: | ---: |',
+  );
   for (const [i, name] of contenders.entries()) {
     const each = rounds[i].map(({ cpu }, round) => Math.min(...rivals.map((own) => own[round].cpu)) / cpu);
     const first = (share: number): string =>
-      median(rounds[i].map(({ firsts }) => firsts[Math.min(firsts.length - 1, Math.floor(share * firsts.length))])).toFixed(0);
+      median(
+        rounds[i].map(({ firsts }) => firsts[Math.min(firsts.length - 1, Math.floor(share * firsts.length))]),
+      ).toFixed(0);
     const spread = `${Math.min(...each).toFixed(2)}, ${Math.max(...each).toFixed(2)}`;
-    const cells = [name, (cpuOf(i) / tokens).toFixed(2), (best / cpuOf(i)).toFixed(2), spread, first(0.5), first(0.99)];
+    const cells = [
+      name,
+      (cpuOf(i) / tokens).toFixed(2),
+      (best / cpuOf(i)).toFixed(2),
+      spread,
+      first(0.5),
+      first(0.99),
+    ];
     console.log(`| ${cells.join(' | ')} |`);
   }
 }

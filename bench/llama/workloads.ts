@@ -33,11 +33,7 @@ export type WorkloadName = keyof typeof WORKLOADS;
  * Short prompts with longer answers; mixed ones; a long prefix that all prompts share; long prompts with longer answers; long prompts, and longer
  * ones, as many as may run at once, with short answers.
  */
-export function makeWorkload(
-  name: WorkloadName,
-  vocabSize: number,
-  numSequences: number,
-): Workload {
+export function makeWorkload(name: WorkloadName, vocabSize: number, numSequences: number): Workload {
   const random = new Random(5);
   const tokens = (count: number): number[] =>
     Array.from({ length: count }, () => 300 + random.below(vocabSize - 300));

@@ -14,10 +14,13 @@
   X(llama_free) \
   X(llama_attach_threadpool) \
   X(llama_n_ctx) \
+  X(llama_pooling_type) \
   X(llama_get_memory) \
   X(llama_model_get_vocab) \
   X(llama_model_n_ctx_train) \
   X(llama_model_n_layer) \
+  X(llama_model_n_embd_out) \
+  X(llama_model_n_cls_out) \
   X(llama_model_n_swa) \
   X(llama_model_has_encoder) \
   X(llama_model_has_decoder) \
@@ -34,10 +37,13 @@
   X(llama_vocab_bos) \
   X(llama_vocab_eos) \
   X(llama_vocab_eot) \
+  X(llama_vocab_sep) \
   X(llama_vocab_get_add_bos) \
   X(llama_vocab_get_add_eos) \
+  X(llama_vocab_get_add_sep) \
   X(llama_tokenize) \
   X(llama_token_to_piece) \
+  X(llama_memory_clear) \
   X(llama_memory_seq_rm) \
   X(llama_memory_seq_cp) \
   X(llama_memory_seq_pos_min) \
@@ -46,6 +52,7 @@
   X(llama_set_abort_callback) \
   X(llama_synchronize) \
   X(llama_get_logits_ith) \
+  X(llama_get_embeddings_seq) \
   X(llama_sampler_accept) \
   X(llama_sampler_apply) \
   X(llama_sampler_free) \

@@ -115,7 +115,7 @@ export type NativeErrorClass = new (code: never, message: string) => Error;
 
 /** What the binary exports. */
 export interface NativeAddon {
-  readonly abi: 8;
+  readonly abi: 9;
   /** The back ends that were compiled into this binary. */
   readonly backends: readonly string[];
   /** Tries every back end. CUDA is tried on the given GPU: a context is made there, and mapped memory is tested. */
@@ -124,6 +124,11 @@ export interface NativeAddon {
    * Lets this copy of the addon throw errors of the given class. Before, it throws plain Error objects with a `code`.
    */
   useErrorClass(errorClass: NativeErrorClass): void;
+  /**
+   * Has a signal that ends the process write a line to standard error first. For the owner of the process alone: handlers of signals belong to
+   * all of it. Does nothing on Windows.
+   */
+  sayFatalSignals(): void;
   create(config: NativeConfig, exchange: ArrayBuffer): NativeCore;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
   createReference(config: NativeReferenceConfig): NativeReference;

@@ -39,7 +39,10 @@ const VARIANTS: readonly LlamaVariant[] = ['auto', 'cpu', 'cuda', 'vulkan', 'met
 /** The flags that say which model is served, and how llama.cpp runs it. */
 export function modelFlags(): readonly Option[] {
   return [
-    new Option('--model <file>', 'a model in a GGUF file, run by llama.cpp'),
+    new Option(
+      '--model <file>',
+      'a model in a GGUF file, run by llama.cpp; hf:OWNER/NAME[:QUANT] is fetched from Hugging Face',
+    ),
     new Option(
       '--ctx <n>',
       'most tokens of a request, prompt and output (default: what the model was trained for, at most 8192, and what fits)',

@@ -5,7 +5,7 @@ import type { LlamaAttention, LlamaVariant } from '../native/library.js';
 
 /** Options of `openLlamaModel`. */
 export interface LlamaModelOptions {
-  /** Path of a GGUF file. */
+  /** Path of a GGUF file, the first one of several parts. `downloadLlamaModel` gives that of a model of Hugging Face. */
   readonly path: string;
   /**
    * What llama.cpp computes on, which is the package that is loaded: `@node-llama-cpp/linux-x64`, `@node-llama-cpp/linux-x64-cuda` and so on.

@@ -98,9 +98,13 @@ export interface NativeModelInfo {
   readonly bos: number;
   readonly eos: number;
   readonly eot: number;
+  readonly sep: number;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
+  readonly addsSep: boolean;
   readonly chatTemplate: string | null;
+  /** How a query and a document are written for a model that scores them; null: it does not say. */
+  readonly rankTemplate: string | null;
   readonly endTokens: readonly number[];
   readonly longestToken: number;
 }
@@ -114,8 +118,42 @@ export interface NativeModel {
   piece(token: number, special: boolean): Uint8Array;
   /** @throws Error if a grammar in GBNF cannot be parsed */
   checkGrammar(gbnf: string): void;
+  /** The same in a thread of its own. */
+  checkGrammarAsync(gbnf: string): Promise<void>;
   createContext(options: NativeContextOptions): Promise<NativeContext>;
+  createEmbedder(options: NativeEmbedderOptions): Promise<NativeEmbedder>;
   /** The weights are freed when the last context of the model has been disposed too. */
+  dispose(): void;
+}
+
+/** Sizes of an embedder. */
+export interface NativeEmbedderOptions {
+  /** Most tokens of a call, and of a text. */
+  readonly batch: number;
+  /** Most texts of a call. */
+  readonly sequences: number;
+  readonly threads: number;
+  /** How the vectors of a text's tokens become one, as llama.cpp numbers it; -1: as the model has it. */
+  readonly pooling: number;
+  readonly typeK: number;
+  readonly typeV: number;
+  /** -1: where it can be had. 0: off. 1: on. */
+  readonly flashAttention: number;
+  readonly onGpu: boolean;
+}
+
+/** A context of llama.cpp that makes vectors of texts. */
+export interface NativeEmbedder {
+  /**
+   * Computes the vectors of texts in a thread of its own.
+   * @param tokens of all texts, one behind the other @param lengths tokens of each
+   * @returns [texts, width]
+   */
+  embed(tokens: Int32Array, lengths: Int32Array): Promise<Float32Array>;
+  /** Numbers of a vector. */
+  width(): number;
+  pooling(): number;
+  /** Breaks off what is computed, and frees the memory. */
   dispose(): void;
 }
 

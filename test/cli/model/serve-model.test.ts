@@ -68,7 +68,9 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
 
   it('has tools called that must be called, by a grammar of their schemas', async () => {
     const { said, url } = plain;
-    expect(said.stdout).toMatch(/^Attention by blockstep \((avx512|avx2|neon|plain)\); --attention llama has/m);
+    expect(said.stdout).toMatch(
+      /^Attention by blockstep \((avx512|avx2|neon|plain)\); --attention llama has/m,
+    );
     expect(said.stdout).toMatch(/^Calls of tools are read as json, thoughts as none \(--tool-call-parser, /m);
     const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
     const parameters = {

@@ -91,6 +91,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   sessionSeats: [...NO_STRINGS, '', 'idle', ['running']],
   preemptedOutputs: [...NO_STRINGS, '', 'drop', ['deliver']],
   preemptedIds: [...NO_STRINGS, '', 'all', ['step']],
+  windowBasis: [...NO_STRINGS, '', 'computed', ['processed']],
   grammarFailures: [...NO_STRINGS, '', 'never', ['schedule']],
   deviations: [
     ...[null, true, 0, 1, '', 'x', 1n, Symbol('s'), () => ({}), [], [true], { unknown: true }],

@@ -251,6 +251,7 @@ export interface SubjectRules {
   sessionSeats?: 'running' | 'withIdle';
   preemptedOutputs?: 'deliver' | 'await' | 'discard';
   preemptedIds?: 'step' | 'sinceLast';
+  windowBasis?: 'scheduled' | 'processed';
   grammarFailures?: 'schedule' | 'update';
 }
 

@@ -181,7 +181,7 @@ bool GroupAdmissions::make_room(Slot& slot, const Reach& reach, const GroupAdmis
   facts_.begin();
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
     u32 extra;
-    const Places places = rows_.to_drop(slot, g, reach.computed, extra);
+    const Places places = rows_.to_drop(slot, g, reach.computed - std::min(reach.computed, asked.in_flight), extra);
     rows_.note_dropped(slot, g, places, extra);
     rows_.log_drop(slot, g, places, extra);
   }

@@ -38,14 +38,15 @@ void GroupRows::open(u32 slot) {
   std::fill(parts_.begin() + static_cast<std::ptrdiff_t>(end - num_groups_), parts_.begin() + static_cast<std::ptrdiff_t>(end), GroupPart{});
 }
 
-Places GroupRows::to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) const {
+Places GroupRows::to_drop(const Slot& slot, u32 g, u32 processed, u32& extra) const {
   const GroupConfig& group = config_.groups[g];
   const GroupPart& part = parts_[std::size_t{index_of(slot)} * num_groups_ + g];
   extra = kNone;
-  // Drafts in flight count as computed. Where they are rejected, the next token needs what lies so much further in front.
-  const u32 known = computed - std::min(computed, group.mamba() ? group.spare_blocks : group.unsettled);
+  // Drafts may count as computed. Where they are rejected, the next token needs what lies so much further in front.
+  const u32 known = processed - std::min(processed, group.unsettled);
   const u32 end = std::min(skipped(g, known), part.length);
-  if (group.type != GroupType::kMambaAlign) return {part.first, end > part.first ? end - part.first : 0};
+  const bool whole = group.type != GroupType::kMambaAlign || (config_.group_fixes & kDropStates);
+  if (whole) return {part.first, end > part.first ? end - part.first : 0};
   const u32* list = list_of(slot, g);
   u32 from = end;
   while (from > 0 && list[from - 1] != kNullBlock) from -= 1;
@@ -56,7 +57,8 @@ Places GroupRows::to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) con
 
 void GroupRows::log_drop(const Slot& slot, u32 g, Places places, u32 extra) {
   GroupPart& part = this->part(index_of(slot), g);
-  num_dropped_[g] += places.count + (extra != kNone);
+  const u32* list = list_of(slot, g) + places.from;
+  num_dropped_[g] += places.count - std::count(list, list + places.count, kNullBlock) + (extra != kNone);
   if (places.count) {
     facts_.log().drop(row_of(slot, g), places.from, places.count);
     if (config_.groups[g].type != GroupType::kMambaAlign) part.first = places.from + places.count;
@@ -186,7 +188,7 @@ void GroupRows::refresh(Slot& slot) {
     const u64 next = (u64{part.first} + 1) * size;  // this many tokens at the front are needed no more
     if (group.type == GroupType::kSliding) computed = std::min(computed, next + group.window - 1 + group.unsettled);
     else if (group.type == GroupType::kChunked) computed = std::min(computed, (next + group.chunk - 1) / group.chunk * group.chunk + group.unsettled);
-    else if (group.mamba()) computed = std::min(computed, next + 1 + group.spare_blocks);
+    else if (group.mamba()) computed = std::min(computed, next + 1 + group.unsettled);
     const u64 whole = num_groups_ > 1 ? alignment_ : size;
     publish_at = std::min(publish_at, ((u64{part.settled} + 1) * size + whole - 1) / whole * whole);
   }

@@ -78,9 +78,9 @@ class GroupRows {
 
   /// Opens the parts of a slot that gets its rows.
   void open(u32 slot);
-  /// The places of a row that `computed` tokens let go (vLLM remove_skipped_blocks): a range, and in kMambaAlign perhaps one
+  /// The places of a row that `processed` tokens let go (vLLM remove_skipped_blocks): a range, and in kMambaAlign perhaps one
   /// more place, which then stands in `extra`.
-  Places to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) const;
+  Places to_drop(const Slot& slot, u32 g, u32 processed, u32& extra) const;
   /// Logs that the row lets these places go.
   void log_drop(const Slot& slot, u32 g, Places places, u32 extra);
   /// Places that rows of the group let go so, since the core was made.

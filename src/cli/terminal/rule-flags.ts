@@ -17,6 +17,7 @@ const HELP: Readonly<Record<keyof VersionRules, string>> = {
   preemptedOutputs: 'what becomes of outputs in flight of a preempted request',
   preemptedIds: 'which preempted requests a plan lists',
   grammarFailures: 'when a request whose grammar failed ends',
+  windowBasis: 'by which tokens windows and states let blocks go',
 };
 
 const CHOICES: Readonly<Partial<Record<keyof VersionRules, readonly string[]>>> = {
@@ -25,6 +26,7 @@ const CHOICES: Readonly<Partial<Record<keyof VersionRules, readonly string[]>>> 
   preemptedOutputs: ['deliver', 'await', 'discard'],
   preemptedIds: ['step', 'sinceLast'],
   grammarFailures: ['schedule', 'update'],
+  windowBasis: ['scheduled', 'processed'],
 };
 
 const NUMBERS: ReadonlySet<keyof VersionRules> = new Set(['watermark', 'draftSlots']);

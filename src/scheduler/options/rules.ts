@@ -61,6 +61,12 @@ export interface VersionRules {
    * Default `schedule`.
    */
   grammarFailures: 'schedule' | 'update';
+  /**
+   * By which tokens windows, chunks and states let blocks go. `scheduled`: all computed ones, those of steps in flight included, but for drafts
+   * where `keepDraftWindows` or a state needs it. `processed`: none that a step in flight computes, so that no block is let go that such a step
+   * reads; requests keep as many more blocks. Default `scheduled`.
+   */
+  windowBasis: 'scheduled' | 'processed';
 }
 
 /** A commit of vLLM whose rules can be chosen: of May 2026 (about 0.22), and of August 2026 (about 0.27). */
@@ -95,6 +101,7 @@ const MAY: VersionRules = {
   preemptedOutputs: 'deliver',
   preemptedIds: 'step',
   grammarFailures: 'schedule',
+  windowBasis: 'scheduled',
 };
 
 /** The names of the rules. */
@@ -125,6 +132,7 @@ export function rulesOf(like: VllmVersion | null, context: RuleContext): Version
     preemptedOutputs: context.requiresDelivery ? 'discard' : 'await',
     preemptedIds: 'sinceLast',
     grammarFailures: 'update',
+    windowBasis: 'processed',
   };
 }
 
@@ -151,6 +159,7 @@ export function takeRules(given: Partial<VersionRules>, defaults: VersionRules):
     ] as const),
     preemptedIds: checkOneOf('preemptedIds', o.preemptedIds, ['step', 'sinceLast'] as const),
     grammarFailures: checkOneOf('grammarFailures', o.grammarFailures, ['schedule', 'update'] as const),
+    windowBasis: checkOneOf('windowBasis', o.windowBasis, ['scheduled', 'processed'] as const),
   };
 }
 

@@ -16,6 +16,7 @@ export type DrawnRules = Pick<
   | 'preemptedOutputs'
   | 'preemptedIds'
   | 'grammarFailures'
+  | 'windowBasis'
   | 'speculativeMethod'
   | 'kvGroups'
 >;
@@ -39,4 +40,5 @@ export function drawRules(options: DrawnRules, rng: Rng): void {
   if (isDrawn()) options.preemptedOutputs = rng.pick(['deliver', 'await', 'discard'] as const);
   if (isDrawn()) options.preemptedIds = rng.pick(['step', 'sinceLast'] as const);
   if (isDrawn()) options.grammarFailures = rng.pick(['schedule', 'update'] as const);
+  if (isDrawn()) options.windowBasis = rng.pick(['scheduled', 'processed'] as const);
 }

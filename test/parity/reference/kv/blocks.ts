@@ -1,6 +1,7 @@
 import type { SubjectCore, SubjectInput, SubjectKvGroup, SubjectOptions } from '../../subject.js';
 import { ReferenceRequest } from '../request.js';
 import { Fence } from '../rules/fence.js';
+import type { ReferenceRules } from '../rules/rules.js';
 import { Contents } from './contents.js';
 import { EventLog } from './event-log.js';
 import type { Faults } from './faults.js';
@@ -40,6 +41,7 @@ export class ReferenceBlocks {
   readonly #contents = new Contents();
   readonly #options: SubjectOptions;
   readonly #faults: Faults;
+  readonly #rules: ReferenceRules;
   /** Tokens that a content name covers. */
   readonly #hashBlockSize: number;
   /** Blocks that sinks hold for good. */
@@ -47,17 +49,18 @@ export class ReferenceBlocks {
   /** Every request there ever was, by its slot. */
   readonly #requests: ReferenceRequest[] = [];
 
-  constructor(options: SubjectOptions, faults: Faults, freeOrder: 'tail' | 'unhashedFirst') {
+  constructor(options: SubjectOptions, faults: Faults, rules: ReferenceRules) {
     this.#options = options;
     this.#faults = faults;
+    this.#rules = rules;
     this.#log = new EventLog(options.kvEvents);
-    this.pool = new ReferencePool(options.numBlocks, this.#log, freeOrder);
+    this.pool = new ReferencePool(options.numBlocks, this.#log, rules.freeOrder);
     this.fence = new Fence(this.pool);
     const specs: readonly SubjectKvGroup[] = options.kvGroups ?? [{ type: 'full' }];
     this.groups = specs.map((spec, i) => {
       const isAligned = spec.mode === 'align';
       const Group = isAligned ? AlignedMamba : spec.type === 'mamba' ? ReferenceMamba : ReferenceGroup;
-      return new Group(i, spec, options, this.pool);
+      return new Group(i, spec, options, rules, this.pool);
     });
     this.#sinks = this.groups.flatMap(({ spec: { sinkTokens = 0 }, blockSize }) =>
       this.pool.take(sinkTokens / blockSize),
@@ -135,8 +138,10 @@ export class ReferenceBlocks {
     return needs.reduce((sum, count) => sum + count, 0);
   }
 
-  /** Gives back what no token of a request attends to once `computed` are there. */
-  drop(request: ReferenceRequest, computed: number): void {
+  /** Gives back what no token of a request attends to once `computed` are there, those in flight perhaps left out. */
+  drop(request: ReferenceRequest, total: number): void {
+    const inFlight = this.#rules.windowBasis === 'processed' ? request.numInFlight : 0;
+    const computed = Math.max(0, total - inFlight);
     for (const group of this.groups) group.drop(request.rows[group.index], computed);
   }
 

@@ -80,6 +80,7 @@ function singles({ config }: Recipe, random: Random): SubjectRules {
     sessionSeats: random.pick(['running', 'withIdle']),
     preemptedOutputs: random.pick(['deliver', 'await', 'discard']),
     preemptedIds: random.pick(['step', 'sinceLast']),
+    windowBasis: random.pick(['scheduled', 'processed']),
     grammarFailures: random.pick(['schedule', 'update']),
   };
   const names = Object.keys(any) as (keyof SubjectRules)[];

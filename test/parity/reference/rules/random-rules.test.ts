@@ -90,9 +90,10 @@ const SHOWN: Readonly<
   grammarFailures: [PLAIN, 5006, { grammarFailures: 'schedule' }],
   priorityCursor: [PLAIN, 5052, { deviations: { ...OFF, clipHandOver: true } }],
   clipHandOver: [PLAIN, 5002, { deviations: { ...OFF, priorityCursor: true } }],
-  'loadReservation, with groups': [GROUPS, 5036, { loadReservation: false }],
-  'fenceFrees, with groups': [GROUPS, 5023, { fenceFrees: false }],
-  'clipHandOver, with groups': [GROUPS, 5011, { deviations: { ...OFF, priorityCursor: true } }],
+  'loadReservation, with groups': [GROUPS, 5001, { loadReservation: false }],
+  'fenceFrees, with groups': [GROUPS, 5001, { fenceFrees: false }],
+  'clipHandOver, with groups': [GROUPS, 5001, { deviations: { ...OFF, priorityCursor: true } }],
+  windowBasis: [GROUPS, 5007, { windowBasis: 'scheduled' }],
 };
 
 describe('a workload under the rules of August', () => {

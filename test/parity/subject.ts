@@ -252,6 +252,7 @@ export interface SubjectRules {
   preemptedOutputs?: 'deliver' | 'await' | 'discard';
   preemptedIds?: 'step' | 'sinceLast';
   windowBasis?: 'scheduled' | 'processed';
+  retention?: 'all' | 'reachable' | number;
   grammarFailures?: 'schedule' | 'update';
 }
 

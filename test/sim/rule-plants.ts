@@ -104,7 +104,7 @@ export const RULE_PLANTS: readonly Plant[] = [
     name: 'rule-windowBasis',
     why: 'what a step in flight may read is let go',
     file: 'src/scheduler/schedule/running-pass.ts',
-    text: '  if (s.keepsInFlight) noteInFlight(s.inFlight, plan, from, columnInFlight(s, plan));\n',
+    text: '  if (s.keepsInFlight) noteInFlight(s.inFlight, plan, from, s.core.frames);\n',
     replacement: '',
   },
 ];

@@ -24,6 +24,10 @@ struct GroupConfig {
   bool mamba() const { return type >= GroupType::kMambaNone; }
 };
 
+/// In HostConfig::retention: all places but those that no hit could end behind; or, by the rules of 2026-08, all that a hit could use.
+constexpr u32 kRetainAll = ~u32{0};
+constexpr u32 kRetainReachable = kRetainAll - 1;
+
 /// Faults of vLLM in the lookup of several groups that can be mended.
 enum GroupFix : u32 {
   kCutAllFull = 1u << 0,   // all groups of full attention are cut to the hit, not only those of the first spec

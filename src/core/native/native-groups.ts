@@ -17,6 +17,8 @@ export interface NativeGroup {
 export interface NativeGroupConfig {
   /** KV cache groups. Then `blockSize` is the tokens of a block hash. Absent: one group of full attention. */
   groups?: readonly NativeGroup[];
+  /** Which places of windows and states are published; see the option `retention` of the scheduler. Default `all`. */
+  retention?: 'all' | 'reachable' | number;
   /** Blocks that are taken out of the pool for good, from id 1 on. Default 0. */
   keptBlocks?: number;
   /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in, 8 = all states in front of the needed one are let go. Default 0. */
@@ -42,7 +44,8 @@ export interface NativeGroupCalls {
   matchGroups(slot: number, maxTokens: number): number;
   /**
    * In place of `admit`: gives the slot its rows, or more places in them. The counts of each group stand in the control words
-   * then. The free blocks must leave `spareBlocks`, and `reservedBlocks` beside what is taken. `inFlightTokens`: see `Frame.numInFlightTokens`. What the request needs no more is let go also if the answer is -1.
+   * then. The free blocks must leave `spareBlocks`, and `reservedBlocks` beside what is taken. `inFlightTokens`: see `Frame.numInFlightTokens`. `promptTokens`: of the
+   * request; at their end windows and states are kept. What the request needs no more is let go also if the answer is -1.
    */
   admitGroups(
     ...asked: [
@@ -51,6 +54,7 @@ export interface NativeGroupCalls {
       spareBlocks?: number,
       reservedBlocks?: number,
       inFlightTokens?: number,
+      promptTokens?: number,
     ]
   ): number;
   /** Blocks that must be free for such an admission, by group; null = it hits a state that the present step makes, and waits. */

@@ -5,7 +5,7 @@ import { type Placement, resolvePlacement } from '../../core/placement.js';
 import { admissionCap, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
 import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type SchedulerConfig } from './options.js';
 
-type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes';
+type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes' | 'retention';
 
 /** Pending operations that the update of one entry can cause besides its tokens: publish, evict, release, close. */
 const OPS_PER_ENTRY = 4;
@@ -83,6 +83,7 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       zeroed: groups.hasStates && (zeroAttention ? group.type !== 'mamba' : group.type === 'full'),
     })),
     keptBlocks: numSinkBlocks(groups),
+    retention: config.retention,
     groupFixes:
       (cutAllHits ? CUT_ALL_FULL : 0) |
       (publishMatchable ? SHIFT_MASKS : 0) |

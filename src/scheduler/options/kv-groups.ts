@@ -53,7 +53,7 @@ export interface KvGroups {
 }
 
 /** What the groups depend on. */
-export interface KvGroupsContext {
+export interface KvGroupsContext extends Pick<VersionRules, 'windowBasis' | 'retention'> {
   readonly blockSize: number;
   readonly maxModelLen: number;
   readonly maxNumBatchedTokens: number;
@@ -64,7 +64,6 @@ export interface KvGroupsContext {
   readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
   readonly hasConnector: boolean;
   readonly pipelineDepth: number;
-  readonly windowBasis: VersionRules['windowBasis'];
   readonly deviations: Pick<Deviations, 'keepDraftWindows'>;
 }
 

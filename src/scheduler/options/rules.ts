@@ -67,6 +67,12 @@ export interface VersionRules {
    * reads; requests keep as many more blocks. Default `scheduled`.
    */
   windowBasis: 'scheduled' | 'processed';
+  /**
+   * Which blocks of windows, and which states, the prefix cache gets. `all`: each that is full, but where no hit can end behind it. `reachable`: each
+   * that a hit can use. A number, a multiple of all block sizes: those for hits that end at its multiples, at the end of a prompt, and where a
+   * prompt parts from one before it; 0: at those two alone. Default `all`.
+   */
+  retention: 'all' | 'reachable' | number;
 }
 
 /** A commit of vLLM whose rules can be chosen: of May 2026 (about 0.22), and of August 2026 (about 0.27). */
@@ -102,6 +108,7 @@ const MAY: VersionRules = {
   preemptedIds: 'step',
   grammarFailures: 'schedule',
   windowBasis: 'scheduled',
+  retention: 'all',
 };
 
 /** The names of the rules. */
@@ -133,6 +140,7 @@ export function rulesOf(like: VllmVersion | null, context: RuleContext): Version
     preemptedIds: 'sinceLast',
     grammarFailures: 'update',
     windowBasis: 'processed',
+    retention: 0,
   };
 }
 
@@ -160,7 +168,14 @@ export function takeRules(given: Partial<VersionRules>, defaults: VersionRules):
     preemptedIds: checkOneOf('preemptedIds', o.preemptedIds, ['step', 'sinceLast'] as const),
     grammarFailures: checkOneOf('grammarFailures', o.grammarFailures, ['schedule', 'update'] as const),
     windowBasis: checkOneOf('windowBasis', o.windowBasis, ['scheduled', 'processed'] as const),
+    retention: checkRetention(o.retention),
   };
+}
+
+function checkRetention(value: unknown): VersionRules['retention'] {
+  if (typeof value === 'number') return checkInteger('retention', value, 0, 2 ** 30);
+  if (value === 'all' || value === 'reachable') return value;
+  throw badArg('retention', value, 'all, reachable, or a number of tokens');
 }
 
 function checkShare(name: string, value: unknown): number {

@@ -14,15 +14,16 @@ export function tokensInFlight(inFlight: readonly Plan[], request: Request): num
 /**
  * Writes the tokens in flight of a plan's entries from index `from` on, for `NativeCore.run`. Entries of a plan stand in the order of `running`,
  * as those of the plans in flight do: so the search for each goes on where the one before ended.
- * @param numInFlightTokens the column of the plan's frame
+ * @param frames of the exchange buffer
  */
 export function noteInFlight(
   inFlight: readonly Plan[],
   plan: Plan,
   from: number,
-  numInFlightTokens: Int32Array,
+  frames: readonly { readonly numInFlightTokens: Int32Array }[],
 ): void {
   const { requests, numRequests } = plan;
+  const { numInFlightTokens } = frames[plan.frame];
   numInFlightTokens.fill(0, from, numRequests);
   for (const before of inFlight) {
     let next = 0;

@@ -39,6 +39,7 @@ export function takeGroups(
     spare,
     kept,
     inFlight,
+    request.numPromptTokens,
   );
 }
 

@@ -204,15 +204,11 @@ export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request):
  * @returns number of entries that got their blocks
  */
 function run(s: SchedulerState, plan: Plan, from: number): number {
-  if (s.keepsInFlight) noteInFlight(s.inFlight, plan, from, columnInFlight(s, plan));
+  if (s.keepsInFlight) noteInFlight(s.inFlight, plan, from, s.core.frames);
   if (s.config.kvGroups !== null && s.usedRequests.size > 0) keepUsed(s, plan, from);
   const count = s.core.native.run(plan.frame, from, plan.numRequests);
   s.blocksMoved = false;
   return count;
-}
-
-function columnInFlight({ core }: SchedulerState, { frame }: Plan): Int32Array {
-  return core.frames[frame].numInFlightTokens;
 }
 
 /** Keeps what entries from index `from` on let go in this step, as far as transfers use their blocks. */
@@ -220,7 +216,8 @@ function keepUsed(s: SchedulerState, plan: Plan, from: number): void {
   for (const request of s.usedRequests) {
     const at = plan.indexOf(request);
     if (at < from) continue;
-    keepDropped(s, request, Math.max(0, plan.numComputedTokens[at] - columnInFlight(s, plan)[at]));
+    const inFlight = s.core.frames[plan.frame].numInFlightTokens[at];
+    keepDropped(s, request, Math.max(0, plan.numComputedTokens[at] - inFlight));
   }
 }
 
@@ -246,15 +243,15 @@ function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
 
 /** As `takeBlocks` near the end of the pool, with KV cache groups. */
 function takeLastBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
-  const { slot } = plan.requests[at];
+  const { slot, numPromptTokens: prompt } = plan.requests[at];
   const before = plan.numComputedTokens[at];
   const inFlight = keptInFlight(s, plan.requests[at]);
   keepDropped(s, plan.requests[at], Math.max(0, before - inFlight));
   const scheduled = plan.numScheduledTokens[at];
   const lookahead = Math.max(s.slotLimit - before - scheduled, 0);
   const lengths = plan.groups.map((_, g) => s.core.blocks(slot, g).length);
-  if (s.core.native.admitGroups(slot, 0, 0, before, scheduled, lookahead, 0, true, 0, 0, inFlight) < 0)
-    return false;
+  const kept = [0, 0, inFlight, prompt] as const;
+  if (s.core.native.admitGroups(slot, 0, 0, before, scheduled, lookahead, 0, true, ...kept) < 0) return false;
   s.blocksMoved = true;
   for (const [g, group] of plan.groups.entries()) {
     group.numBlocks[at] = s.core.control[Control.groupBlocks + g];

@@ -149,16 +149,20 @@ export class ReferenceBlocks {
   publish(request: ReferenceRequest, tokens: number): void {
     if (!this.#options.enablePrefixCaching) return;
     const { alignment } = this.#lookup;
-    const whole = this.groups.length > 1 ? Math.floor(tokens / alignment) * alignment : tokens;
+    const aligned = this.groups.length > 1 ? Math.floor(tokens / alignment) * alignment : tokens;
+    const matchesBehind = this.#rules.retention !== 'all' && aligned > 0;
     for (const group of this.groups) {
       const row = request.rows[group.index];
+      // The block behind the hit is matched for the drafter, and dropped.
+      const isBehind = matchesBehind && this.#lookup.isEagle(group);
+      const whole = isBehind ? Math.min(tokens, aligned + group.blockSize) : aligned;
       const end = Math.floor(whole / group.blockSize);
       const begin = row.settled ?? 0;
       if (begin >= end) continue;
       const nameOf = (place: number) =>
         request.names[((place + 1) * group.blockSize) / this.#hashBlockSize - 1];
       const places = Array.from({ length: end - begin }, (_, i) => begin + i).filter(
-        (place) => row.blocks[place] !== NULL_BLOCK && !this.#isMasked(group, place),
+        (place) => row.blocks[place] !== NULL_BLOCK && this.#isKept(request, group, place),
       );
       for (const place of places) {
         const key = { name: nameOf(place), group: group.index };
@@ -168,6 +172,32 @@ export class ReferenceBlocks {
       row.settled = end;
       this.#log.stored(request, group.facts, places, nameOf);
     }
+  }
+
+  /** Whether a place is published: where a hit can use it, and the request's own end, or others, make it likely. */
+  #isKept(request: ReferenceRequest, group: ReferenceGroup, place: number): boolean {
+    const { retention } = this.#rules;
+    const { alignment } = this.#lookup;
+    const { type, window = 0 } = group.spec;
+    if (retention === 'all') return !this.#isMasked(group, place);
+    const isState = type === 'mamba';
+    if ((type !== 'sliding' && !isState) || (isState && retention === 'reachable')) return true;
+    const shift = !isState && this.#lookup.isEagle(group) ? 1 : 0;
+    const tail = isState ? 1 : Math.ceil((window - 1) / group.blockSize) + shift;
+    const span = (retention === 'reachable' ? alignment : retention) / group.blockSize;
+    if (span > 0) {
+      if (tail >= span) return true;
+      if (place >= shift && (place - shift) % span >= span - tail) return true;
+    }
+    if (retention === 'reachable') return false;
+    const ends = [
+      Math.max(request.numPromptTokens - 1, 0),
+      ...(request.junction > 0 ? [request.junction] : []),
+    ];
+    return ends.some((tokens) => {
+      const end = (Math.floor(tokens / alignment) * alignment) / group.blockSize + shift;
+      return place >= end - tail && place < end;
+    });
   }
 
   /** Whether no hit can use a place: hits end on a multiple of all block sizes, and a window reaches only so far back. */

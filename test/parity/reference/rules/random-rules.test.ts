@@ -94,6 +94,7 @@ const SHOWN: Readonly<
   'fenceFrees, with groups': [GROUPS, 5001, { fenceFrees: false }],
   'clipHandOver, with groups': [GROUPS, 5001, { deviations: { ...OFF, priorityCursor: true } }],
   windowBasis: [GROUPS, 5007, { windowBasis: 'scheduled' }],
+  retention: [GROUPS, 5006, { retention: 'all' }],
 };
 
 describe('a workload under the rules of August', () => {

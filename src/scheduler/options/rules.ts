@@ -92,7 +92,7 @@ export interface RuleContext {
 /** The deviations that a version of vLLM has mended itself: with its rules they are on even where all others are off. */
 export const MENDED: Readonly<Record<VllmVersion, readonly (keyof Deviations)[]>> = {
   '28be48fa': [],
-  '017e9f444': ['priorityCursor', 'clipHandOver'],
+  '017e9f444': ['priorityCursor', 'clipHandOver', 'zeroAttention'],
 };
 
 const MAY: VersionRules = {

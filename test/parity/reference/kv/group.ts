@@ -121,7 +121,8 @@ export class ReferenceGroup {
   #append({ blocks }: Row, tokens: number): void {
     const taken = this.pool.take(Math.max(Math.ceil(tokens / this.blockSize) - blocks.length, 0));
     blocks.push(...taken);
-    if (this.spec.type === 'full') this.fresh.push(...taken);
+    const { type } = this.spec;
+    if (type === 'full' || (this.rules.zeroesAll && type !== 'mamba')) this.fresh.push(...taken);
   }
 
   /** A block of this group has got a key. */

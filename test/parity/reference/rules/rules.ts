@@ -6,6 +6,8 @@ export interface ReferenceRules extends Required<SubjectRules> {
   movesCursor: boolean;
   /** A connector gets no blocks behind the computed tokens (#46694). */
   clipsHandOver: boolean;
+  /** Where there are states, blocks of every kind of attention are zeroed. */
+  zeroesAll: boolean;
   /** What a forced reset drops is counted in tokens, and not in batches, of which drafts make too many (#46066). */
   resetsByTokens: boolean;
 }
@@ -26,6 +28,7 @@ const MAY: ReferenceRules = {
   grammarFailures: 'schedule',
   movesCursor: false,
   clipsHandOver: false,
+  zeroesAll: false,
   resetsByTokens: false,
 };
 
@@ -45,6 +48,7 @@ const AUGUST: ReferenceRules = {
   grammarFailures: 'update',
   movesCursor: true,
   clipsHandOver: true,
+  zeroesAll: true,
   resetsByTokens: true,
 };
 

@@ -55,6 +55,7 @@ export type {
   StopReason,
 } from './engine/outputs/outputs.js';
 export type { OutputsOptions, OutputsReader } from './engine/outputs/outputs-reader.js';
+export type { EmbedOptions } from './engine/requests/embed.js';
 export type { EngineOptions, ShutdownOptions } from './engine/state/options.js';
 export type { StepLatency } from './engine/state/step-times.js';
 export type { OutputIterator, RequestStream } from './engine/streams/request-stream.js';

@@ -62,10 +62,12 @@ export async function runAll(
  */
 export function planChecks(context: Context): Planned[] {
   const wants = (part: Part): boolean => context.options.only.includes(part);
+  const { steps } = context.options;
+  const first = Math.min(FIRST_STEPS.comparison, steps);
   return [
     probe(context),
     ...(wants('a') || wants('c') || wants('d') ? [build(context)] : []),
-    ...(wants('a') ? [firstCheck(context, 'probe', 3), ...comparisons(context, FIRST_STEPS.comparison)] : []),
+    ...(wants('a') ? [firstCheck(context, 'probe', 3), ...comparisons(context, first)] : []),
     ...(wants('c')
       ? (['memcheck', 'racecheck'] as const).map((tool) => sanitizer(context, tool, 'test', FIRST_SANITIZED))
       : []),
@@ -78,7 +80,7 @@ export function planChecks(context: Context): Planned[] {
         ]
       : []),
     ...(wants('d') ? [figures(context), figuresInNode(context)] : []),
-    ...(wants('a') ? comparisons(context, context.options.steps) : []),
+    ...(wants('a') && steps > first ? comparisons(context, steps) : []),
     ...(wants('b') ? suites(context) : []),
     ...(wants('c') ? sanitizers(context) : []),
   ];

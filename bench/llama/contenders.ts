@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { Random } from '../../src/base/random.js';
 import { Engine } from '../../src/engine/engine.js';
 import { LlamaExecutor } from '../../src/executors/llama-cpp/llama-executor.js';
 import { openLlamaModel } from '../../src/executors/llama-cpp/model/llama-model.js';
@@ -30,49 +31,64 @@ export interface Setting {
 }
 
 const BLOCK = 16;
+/** Tokens of a prompt that fills the cache. */
+const FILLING = 1024;
 
-/**
- * Blockstep, with pools of several sizes.
- * @param pools shares of what all sequences of the longest text need
- */
+/** One of ours. */
+export interface OurOptions {
+  /** Share of what all sequences of the longest text need. */
+  readonly pool: number;
+  /** Tokens that the pool has room for beside that. */
+  readonly room: number;
+  /** Tokens of unlike prompts that the prefix cache holds when a workload begins. */
+  readonly cached: number;
+  readonly attention: 'auto' | 'llama';
+}
+
+/** Blockstep. */
 export async function ours(
+  name: string,
   path: string,
   libraryFolder: string,
-  pools: readonly number[],
-): Promise<Contender[]> {
-  const model = await openLlamaModel({ path, libraryFolder, variant: 'cpu' });
-  return pools.map((pool) => ({
-    name: pool === 1 ? 'blockstep' : `blockstep, pool x ${pool}`,
+  { pool, cached, room, attention }: OurOptions,
+): Promise<Contender> {
+  const model = await openLlamaModel({ path, libraryFolder, variant: 'cpu', attention });
+  return {
+    name,
     prepare: async ({ numSequences, threads, longest }) => {
-      const numBlocks = 1 + Math.ceil((Math.max(1, pool * numSequences) * longest) / BLOCK);
+      const needed = Math.max(1, pool * numSequences) * longest;
+      const numBlocks = 1 + Math.ceil((needed + room) / BLOCK);
       const executor = await LlamaExecutor.create({
         model,
         numBlocks,
         maxNumSeqs: numSequences,
-        maxModelLen: longest,
+        maxModelLen: Math.max(longest, cached > 0 ? FILLING : 0),
         flashAttention: 'on',
         threads,
       });
       const engine = new Engine({ numBlocks, executor, enablePrefixCaching: true });
       engine.run();
+      const compute = async ({ prompt, out }: Job, first: () => void): Promise<void> => {
+        let told = false;
+        for await (const _ of engine.submit({ prompt, maxTokens: out, ignoreEos: true })) {
+          if (!told) first();
+          told = true;
+        }
+      };
+      const random = new Random(9);
+      for (let k = 0; k < cached; k += FILLING) {
+        const prompt = Array.from({ length: FILLING - 1 }, () => 300 + random.below(3000));
+        await compute({ prompt, out: 1 }, () => {});
+      }
       return {
         cpu: ownProcessorTime,
         run: async (jobs, first) => {
-          await Promise.all(
-            jobs.map(async ({ prompt, out }) => {
-              let told = false;
-              const stream = engine.submit({ prompt, maxTokens: out, ignoreEos: true });
-              for await (const _ of stream) {
-                if (!told) first();
-                told = true;
-              }
-            }),
-          );
+          await Promise.all(jobs.map((job) => compute(job, first)));
         },
         end: () => engine.shutdown(),
       };
     },
-  }));
+  };
 }
 
 function ownProcessorTime(): number {
@@ -120,6 +136,7 @@ export async function theirs(path: string, modules: string, threads: number): Pr
         threads,
         flashAttention: true,
       });
+      const sequences = Array.from({ length: numSequences }, () => context.getSequence());
       return {
         cpu: ownProcessorTime,
         run: async (jobs, first) => {
@@ -128,14 +145,17 @@ export async function theirs(path: string, modules: string, threads: number): Pr
             for (let job = queue.shift(); job !== undefined; job = queue.shift())
               await answer(sequence, job, keepsState, first);
           };
-          await Promise.all(Array.from({ length: numSequences }, () => work(context.getSequence())));
+          await Promise.all(sequences.map(work));
         },
         end: () => context.dispose(),
       };
     },
   });
-  return [make('node-llama-cpp', false), make('node-llama-cpp, prefix state', true)];
+  return [make(THEIRS[0], false), make(THEIRS[1], true)];
 }
+
+/** What contenders of node-llama-cpp are called. */
+export const THEIRS = ['node-llama-cpp', 'node-llama-cpp, prefix state'] as const;
 
 async function answer(
   sequence: NodeLlamaSequence,

@@ -17,21 +17,33 @@ export interface Workload {
 const SHORT = 512;
 
 /** The names of the workloads, and the longest text of each. */
-export const WORKLOADS = { decode: 128, mixed: SHORT, shared: SHORT, long: 2048 } as const;
+export const WORKLOADS = {
+  decode: 128,
+  mixed: SHORT,
+  shared: SHORT,
+  long: 2048,
+  prompt: 2048,
+  texts: 8064,
+  full: 128,
+} as const;
 
-/** Short prompts with longer answers; mixed ones; a long prefix that all prompts share; long prompts. */
-export function makeWorkload(
-  name: keyof typeof WORKLOADS,
-  vocabSize: number,
-  numSequences: number,
-): Workload {
+export type WorkloadName = keyof typeof WORKLOADS;
+
+/**
+ * Short prompts with longer answers; mixed ones; a long prefix that all prompts share; long prompts with longer answers; long prompts, and longer
+ * ones, as many as may run at once, with short answers.
+ */
+export function makeWorkload(name: WorkloadName, vocabSize: number, numSequences: number): Workload {
   const random = new Random(5);
   const tokens = (count: number): number[] =>
     Array.from({ length: count }, () => 300 + random.below(vocabSize - 300));
   const count = Math.max(4, Math.ceil(1.5 * numSequences));
   const jobs = (make: () => Job): Job[] => Array.from({ length: count }, make);
+  const atOnce = (length: number): Job[] =>
+    Array.from({ length: numSequences }, () => ({ prompt: tokens(length), out: 8 }));
   switch (name) {
     case 'decode':
+    case 'full':
       return { name: 'decode (16 in, 64 out)', jobs: jobs(() => ({ prompt: tokens(16), out: 64 })) };
     case 'mixed':
       return {
@@ -47,5 +59,9 @@ export function makeWorkload(
     }
     case 'long':
       return { name: 'long (1,792 in, 64 out)', jobs: jobs(() => ({ prompt: tokens(1792), out: 64 })) };
+    case 'prompt':
+      return { name: 'prompt (2,000 in, 8 out)', jobs: atOnce(2000) };
+    case 'texts':
+      return { name: 'texts (8,000 in, 8 out)', jobs: atOnce(8000) };
   }
 }

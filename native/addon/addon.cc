@@ -3,6 +3,7 @@
 #include "base/backend.h"
 #include "base/call.h"
 #include "core/configuration.h"
+#include "fatal_signals.h"
 #include "objects/arena_object.h"
 #include "objects/device_reference_object.h"
 #include "objects/reference_object.h"
@@ -12,7 +13,7 @@ namespace blockstep {
 namespace {
 
 /// Version of the interface between TypeScript and native code; src/core/loader.ts expects the same number.
-constexpr double kAbi = 8;
+constexpr double kAbi = 9;
 
 Napi::Value create(const Call& call) {
   const HostConfig config = read_configuration(call[0]);
@@ -20,6 +21,11 @@ Napi::Value create(const Call& call) {
   MirrorRequest mirror = open_mirror(call[0], config);
   auto core = std::make_unique<HostCore>(config, exchange, std::move(mirror.device), mirror.max_logs);
   return CoreObject::make(call.home, std::move(core), call[1].As<Napi::ArrayBuffer>());
+}
+
+Napi::Value say_signals(const Call&) {
+  say_fatal_signals();
+  return {};
 }
 
 Napi::Value use_error_class(const Call& call) {
@@ -68,6 +74,7 @@ void define_module(Napi::Env env, Napi::Object exports) {
       method<create_cuda_lane>(env, "createCudaLane", napi_enumerable),
       method<replay_log>(env, "replay", napi_enumerable),
       method<use_error_class>(env, "useErrorClass", napi_enumerable),
+      method<say_signals>(env, "sayFatalSignals", napi_enumerable),
   });
 }
 

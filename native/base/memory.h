@@ -15,14 +15,15 @@
 
 namespace blockstep {
 
-/// One zeroed, 64-byte aligned allocation that is freed exactly once. It comes from calloc(): the operating system
+/// One zeroed and aligned allocation that is freed exactly once. It comes from calloc(): the operating system
 /// hands out the zeroed pages of a large allocation on first use, so a huge KV slot table costs only address space
 /// until it is written.
 class Memory {
  public:
+  /// @param alignment a power of two
   /// @throws Error kNoMemory
-  explicit Memory(u64 bytes) : bytes_(bytes) {
-    if (bytes <= SIZE_MAX - kAlignment) allocation_ = std::calloc(1, static_cast<std::size_t>(bytes) + kAlignment);
+  explicit Memory(u64 bytes, u64 alignment = 64) : bytes_(bytes), alignment_(static_cast<std::uintptr_t>(alignment)) {
+    if (bytes <= SIZE_MAX - alignment_) allocation_ = std::calloc(1, static_cast<std::size_t>(bytes) + alignment_);
     if (!allocation_) throw Error{kNoMemory, "could not allocate " + std::to_string(bytes) + " bytes"};
   }
   Memory(const Memory&) = delete;
@@ -31,7 +32,7 @@ class Memory {
 
   void* base() const {
     const auto address = reinterpret_cast<std::uintptr_t>(allocation_);
-    return reinterpret_cast<void*>((address + kAlignment - 1) & ~(kAlignment - 1));
+    return reinterpret_cast<void*>((address + alignment_ - 1) & ~(alignment_ - 1));
   }
   u64 bytes() const { return bytes_; }
 
@@ -39,17 +40,33 @@ class Memory {
   /// piece of memory misses the TLB with small pages. A hint, which the operating system may pass over.
   void ask_for_huge_pages([[maybe_unused]] u64 bytes) const {
 #if defined(__linux__)
-    constexpr std::uintptr_t kHuge = std::uintptr_t{2} << 20;
-    const auto begin = (reinterpret_cast<std::uintptr_t>(base()) + kHuge - 1) & ~(kHuge - 1);
-    const auto end = (reinterpret_cast<std::uintptr_t>(base()) + bytes) & ~(kHuge - 1);
-    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+    advise(bytes, kHugePage, MADV_HUGEPAGE);
 #endif
   }
 
+  /// Has the operating system give all pages now, and not one by one when they are written first. A hint.
+  void populate() const {
+#if defined(__linux__) && defined(MADV_POPULATE_WRITE)
+    advise(bytes_, 4096, MADV_POPULATE_WRITE);
+#endif
+  }
+
+  /// Bytes of a huge page.
+  static constexpr u64 kHugePage = u64{2} << 20;
+
  private:
-  static constexpr std::uintptr_t kAlignment = 64;
+#if defined(__linux__)
+  /// For the whole pages within the first `bytes` bytes.
+  void advise(u64 bytes, std::uintptr_t page, int advice) const {
+    const auto begin = (reinterpret_cast<std::uintptr_t>(base()) + page - 1) & ~(page - 1);
+    const auto end = (reinterpret_cast<std::uintptr_t>(base()) + bytes) & ~(page - 1);
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+  }
+#endif
+
   void* allocation_ = nullptr;
   u64 bytes_;
+  std::uintptr_t alignment_;
 };
 
 /// A State in its own memory, in its initial state.

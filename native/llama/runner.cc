@@ -53,6 +53,7 @@ Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& confi
   params.abort_callback_data = this;
   context_ = library_.llama_init_from_model(weights_->model(), params);
   if (context_ == nullptr) throw std::runtime_error(log.errors("llama.cpp gives no reason"));
+  if (config.threads > 1) threads_ = std::make_unique<Threads>(library_, context_, config.threads);
   memory_ = library_.llama_get_memory(context_);
   cells_ = static_cast<int>(library_.llama_n_ctx(context_));
   thread_ = std::thread([this] { work(); });

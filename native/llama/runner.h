@@ -13,6 +13,7 @@
 
 #include "program.h"
 #include "sampler.h"
+#include "threads.h"
 #include "weights.h"
 
 namespace blockstep::llama {
@@ -84,6 +85,7 @@ class Runner {
   /// each sequence, which has the same cells, keeps it from that. Models with a sliding window have twins.
   const bool has_twins_;
   api::llama_context* context_ = nullptr;
+  std::unique_ptr<Threads> threads_;  // null: there is one thread
   api::llama_memory_t memory_ = nullptr;
   int cells_ = 0;
 

@@ -44,13 +44,12 @@ Sampler::Sampler(std::shared_ptr<const Weights> weights, SamplerConfig config)
       num_tokens_(static_cast<std::size_t>(weights_->num_tokens())),
       is_plain_(config_.temperature <= 0 && config_.bias.empty() && config_.grammar.empty() && !has_penalties(config_)) {
   const Library& library = weights_->library;
-  const auto add = [&](api::llama_sampler* filter) { filters_.emplace_back(filter, Free{&library}); };
+  const auto add = [&](api::llama_sampler* filter) { filters_.emplace_back(filter, FreeSampler{&library}); };
   if (config_.temperature > 0) {
     if (config_.top_k > 0) add(library.llama_sampler_init_top_k(config_.top_k));
     if (config_.top_p < 1) add(library.llama_sampler_init_top_p(static_cast<float>(config_.top_p), 1));
     if (config_.min_p > 0) add(library.llama_sampler_init_min_p(static_cast<float>(config_.min_p), 1));
   }
-  grammar_ = make_grammar();
   if (has_penalties(config_)) generated_counts_.assign(num_tokens_, 0);
   if (config_.repetition_penalty != 1) {
     in_prompt_.assign(num_tokens_, 0);
@@ -61,13 +60,11 @@ Sampler::Sampler(std::shared_ptr<const Weights> weights, SamplerConfig config)
 
 Sampler::~Sampler() = default;
 
-Sampler::Owned Sampler::make_grammar() const {
-  const Library& library = weights_->library;
-  if (config_.grammar.empty()) return Owned(nullptr, Free{&library});
+OwnedSampler make_grammar(const Weights& weights, const std::string& gbnf) {
   const Log log;
-  api::llama_sampler* grammar = library.llama_sampler_init_grammar(weights_->vocab(), config_.grammar.c_str(), "root");
+  api::llama_sampler* grammar = weights.library.llama_sampler_init_grammar(weights.vocab(), gbnf.c_str(), "root");
   if (grammar == nullptr) throw std::runtime_error(log.errors("it is no GBNF with a rule `root`"));
-  return Owned(grammar, Free{&library});
+  return OwnedSampler(grammar, FreeSampler{&weights.library});
 }
 
 void Sampler::count(api::llama_token token, int by) {
@@ -76,14 +73,16 @@ void Sampler::count(api::llama_token token, int by) {
 
 void Sampler::go_to(int position) {
   const int index = position - start_;
-  if (index == static_cast<int>(generated_.size())) return;
+  const bool has_grammar = !config_.grammar.empty();
+  if (index == static_cast<int>(generated_.size()) && has_grammar == (grammar_ != nullptr)) return;
   const bool is_back = index >= 0 && index < static_cast<int>(generated_.size());
   const std::size_t kept = is_back ? static_cast<std::size_t>(index) : 0;
   for (std::size_t i = kept; i < generated_.size(); i++) count(generated_[i], -1);
   generated_.resize(kept);
   if (!is_back) start_ = position;
-  if (grammar_ == nullptr) return;
-  grammar_ = make_grammar();
+  if (!has_grammar) return;
+  // Large ones take long, so this is none of the event loop's work.
+  grammar_ = make_grammar(*weights_, config_.grammar);
   for (const api::llama_token token : generated_) weights_->library.llama_sampler_accept(grammar_.get(), token);
 }
 
@@ -130,7 +129,7 @@ api::llama_token Sampler::pick(int position) {
     if (!is_constrained && grammar_ != nullptr) given = candidates_;
     api::llama_token_data_array array{candidates_.data(), candidates_.size(), -1, false};
     if (is_constrained) library.llama_sampler_apply(grammar_.get(), &array);
-    for (const Owned& filter : filters_) library.llama_sampler_apply(filter.get(), &array);
+    for (const OwnedSampler& filter : filters_) library.llama_sampler_apply(filter.get(), &array);
     float most = -std::numeric_limits<float>::infinity();
     api::llama_token likeliest = -1;
     for (std::size_t i = 0; i < array.size; i++) {

@@ -36,9 +36,17 @@ struct Sampled {
 /// Says how likely the token of `sampled` is, and so many of the likeliest, by logits of a whole vocabulary.
 void describe(const float* logits, std::size_t num_tokens, int num_likeliest, Sampled& sampled);
 
+struct FreeSampler {
+  const Library* library;
+  void operator()(api::llama_sampler* sampler) const { library->llama_sampler_free(sampler); }
+};
+using OwnedSampler = std::unique_ptr<api::llama_sampler, FreeSampler>;
+
+/// @throws std::runtime_error if the grammar cannot be parsed
+OwnedSampler make_grammar(const Weights& weights, const std::string& gbnf);
+
 class Sampler {
  public:
-  /// @throws std::runtime_error if the grammar cannot be parsed
   Sampler(std::shared_ptr<const Weights> weights, SamplerConfig config);
   ~Sampler();
   Sampler(const Sampler&) = delete;
@@ -46,31 +54,25 @@ class Sampler {
 
   /// Picks the token at a position, and takes it as generated. Positions go up by one, or back to one that was sampled before: what was
   /// generated from there on is forgotten then. Any other position begins a new text.
+  /// @throws std::runtime_error if the grammar cannot be parsed
   Sampled sample(const float* logits, int position);
 
   int num_logprobs() const { return config_.num_logprobs; }
 
  private:
-  struct Free {
-    const Library* library;
-    void operator()(api::llama_sampler* sampler) const { library->llama_sampler_free(sampler); }
-  };
-  using Owned = std::unique_ptr<api::llama_sampler, Free>;
-
   void go_to(int position);
   void penalize();
   api::llama_token pick(int position);
   /// Whether the grammar allows a token now.
   bool allows(api::llama_token token);
-  Owned make_grammar() const;
   void count(api::llama_token token, int by);
 
   const std::shared_ptr<const Weights> weights_;
   const SamplerConfig config_;
   const std::size_t num_tokens_;
   const bool is_plain_;  // the token is the likeliest one
-  std::vector<Owned> filters_;
-  Owned grammar_;
+  std::vector<OwnedSampler> filters_;
+  OwnedSampler grammar_;
   int start_ = 0;                            // position of the first generated token
   std::vector<api::llama_token> generated_;  // from `start_` on
   std::vector<int> generated_counts_;        // [token] with penalties alone

@@ -141,7 +141,7 @@ faster=()
 if [ "$times" -gt 1 ]; then faster=(optimised); fi
 
 make_tests "$(
-  for source in core/{hash,index,log,state,decide}_test reference/reference_test; do
+  for source in core/{hash,index,log,state,decide}_test host/array_pool_test reference/reference_test; do
     for kind in checked "${faster[@]}"; do echo "$source $kind"; done
   done
   for source in core/{model_test,fuzz}; do
@@ -169,6 +169,7 @@ runs() {
     echo core/hash_test $kind
     echo core/index_test $kind
     echo core/state_test $kind
+    echo host/array_pool_test $kind $((5000 * times))
     echo core/log_test $kind $((400 * times))
     echo reference/reference_test $kind $((2000 * times))
   done

@@ -38,6 +38,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
   /** Readers of a disposed engine get this error after what came before. */
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
+  /** The message names the file and what the hub or the system said; what was fetched is kept, and goes on the next time. */
+  ERR_BLOCKSTEP_DOWNLOAD: 'a model could not be fetched from a hub, or is not what the hub says',
   /** Leave the id out, and the engine makes one up; or wait for the end of the first request. */
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
   /** See `error.cause`; docs/executors.md lists what costs a request and what costs a step. */

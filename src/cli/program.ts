@@ -28,6 +28,16 @@ const COMMANDS: readonly NamedCommand[] = [
     summary: 'replay a trace of requests in virtual time',
     load: async () => (await import('./replay/replay-command.js')).defineReplayCommand,
   },
+  {
+    name: 'calibrate',
+    summary: 'make a profile of a model on GPUs, by data sheet or by what a server measured',
+    load: async () => (await import('./plan/calibrate-command.js')).defineCalibrateCommand,
+  },
+  {
+    name: 'plan',
+    summary: 'compare options and find the load that they bear, by simulating a trace',
+    load: async () => (await import('./plan/plan-command.js')).definePlanCommand,
+  },
 ];
 
 /** Codes that mean a bad command line while the command is prepared. Once the job runs, the same codes mean that it failed. */

@@ -17,6 +17,7 @@ import { StepLoop, type StepReport } from './loop/step-loop.js';
 import type { RequestResult } from './outputs/outputs.js';
 import { type OutputsOptions, OutputsReader, takeOutputsOptions } from './outputs/outputs-reader.js';
 import { abortByKeys, abortStream } from './requests/abort.js';
+import { Embeddings, type EmbedOptions } from './requests/embed.js';
 import { Submitter } from './requests/submit.js';
 import { EngineState } from './state/engine-state.js';
 import {
@@ -43,6 +44,7 @@ import { PlaceNotes } from './streams/submit-place.js';
 export class Engine extends EngineReader implements Disposable, AsyncDisposable {
   readonly #e: EngineState;
   readonly #submitter: Submitter;
+  readonly #embeddings: Embeddings;
   readonly #places: PlaceNotes;
   readonly #steps: StepLoop;
   readonly #loop: RunLoop;
@@ -71,6 +73,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
     super(e, health, loop);
     this.#e = e;
     this.#submitter = submitter;
+    this.#embeddings = new Embeddings(e, submitter);
     this.#places = new PlaceNotes(config.submitPlaces, () => e.now());
     this.#steps = steps;
     this.#loop = loop;
@@ -100,6 +103,17 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
   generate(prompts: GenerateSource, options: GenerateOptions = {}): Promise<GenerateResult[]> {
     const place = this.#places.each(GENERATE);
     return generate(this.#e, this.#loop, this.#submitter, { prompts, options, place });
+  }
+
+  /**
+   * Makes vectors of texts, or scores, where the executor does (`Executor.embed`), as `LlamaEmbedder` of `blockstep/llama-cpp`. Texts of all
+   * calls are computed together, beside the steps.
+   * @param texts each as token ids
+   * @returns a promise of a vector for each text. It is rejected with ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_OVERLOADED,
+   * ERR_BLOCKSTEP_EXECUTOR, what `submit` throws when closed, and the signal's reason
+   */
+  embed(texts: readonly ArrayLike<number>[], options: EmbedOptions = {}): Promise<readonly Float32Array[]> {
+    return this.#embeddings.embed(texts, options);
   }
 
   /**

@@ -56,6 +56,42 @@ export class Workload {
     return this.#hashStarts !== null;
   }
 
+  /** The columns themselves, to be shared with other threads. */
+  get columns(): WorkloadColumns {
+    const { arrivalMs, inputTokens, outputTokens } = this;
+    return { arrivalMs, inputTokens, outputTokens, hashStarts: this.#hashStarts, hashIds: this.#hashIds };
+  }
+
+  /**
+   * A prompt whose prefixes are equal to those of other outlines exactly where those of `prompt` are, without tokens made up: the
+   * first token of each hash id's block is that id, or, without hash ids, the first token of the prompt says whose it is. All others
+   * are 0.
+   * @param into what the prompt is written to: at least `inputTokens[index]` zeros, which `eraseOutline` makes zeros again
+   * @returns a view of `into`
+   */
+  outline(index: number, into: Int32Array): Int32Array {
+    const prompt = into.subarray(0, this.inputTokens[index]);
+    if (this.#hashStarts === null) {
+      prompt[0] = index;
+      return prompt;
+    }
+    let id = this.#hashStarts[index];
+    for (let at = 0; at < prompt.length; at += HASH_BLOCK_TOKENS) prompt[at] = this.#hashIds[id++];
+    return prompt;
+  }
+
+  /** Makes an outline zeros again. */
+  eraseOutline(prompt: Int32Array): void {
+    for (let at = 0; at < prompt.length; at += HASH_BLOCK_TOKENS) prompt[at] = 0;
+  }
+
+  /** The hash ids of request `index`, one for each 512 tokens of its prompt; empty without hash ids. */
+  hashIds(index: number): Int32Array {
+    if (this.#hashStarts === null) return this.#hashIds.subarray(0, 0);
+    const start = this.#hashStarts[index];
+    return this.#hashIds.subarray(start, start + Math.ceil(this.inputTokens[index] / HASH_BLOCK_TOKENS));
+  }
+
   /** The prompt of request `index`: `inputTokens[index]` token ids in [0, VOCABULARY), newly allocated. */
   prompt(index: number): Int32Array {
     const prompt = new Int32Array(this.inputTokens[index]);

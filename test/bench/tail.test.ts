@@ -4,6 +4,7 @@ import { Cause, type Life } from '../../bench/tail/life-result.js';
 import { TAIL_HELP } from '../../bench/tail/main.js';
 import { tailOf } from '../../bench/tail/tail.js';
 import { scriptArguments } from '../../src/base/scripts/script-file.js';
+import { thinned } from '../support/share.js';
 
 function bench(...args: string[]) {
   const main = scriptArguments(import.meta.url, '../../bench/main');
@@ -55,11 +56,12 @@ describe('the tail of a workload', () => {
     expect([status, stdout]).toEqual([0, `${TAIL_HELP}\n`]);
   });
 
-  it.each([
+  const refused: readonly (readonly [readonly string[], string])[] = [
     [['--only', 'decode-1'], '--only must be one of decode-256, decode-1024, mixed-256, got decode-1'],
     [['--lives', '1'], '--lives must be a whole number from 2 to 20, got 1'],
     [['--rounds', '2'], "Unknown option '--rounds'"],
-  ])('is refused for %j', (args, message) => {
+  ];
+  it.each(thinned(refused, 1))('is refused for %j', (args, message) => {
     const { status, stdout, stderr } = bench(...args);
     expect([status, stdout]).toEqual([1, '']);
     expect(stderr).toContain(message);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Report } from '../../src/cli/replay/report/report.js';
 import { Replay, type ReplayOptions } from '../../src/cli/replay/run/replay.js';
-import { DEFAULT_COST_MODEL } from '../../src/executors/cost-model/cost-model.js';
+import { costOf, DEFAULT_COST_MODEL } from '../../src/executors/cost-model/cost-model.js';
 import { CostModelExecutor } from '../../src/executors/cost-model/cost-model-executor.js';
 import { resolveOptions } from '../../src/scheduler/options/resolve-options.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
@@ -188,8 +188,9 @@ describe('the queue outside of the scheduler', () => {
     const workload = generateWorkload({ requests: 300, requestRate: 1e6, seed: 4 });
     const config = { numBlocks: 700, maxNumSeqs: 12, maxModelLen: workload.maxTotalTokens, hashSeed: 0 };
     const { now, ...scheduler } = resolveOptions({ ...config, reserveFullIsl: false });
-    const shared = { model: DEFAULT_COST_MODEL, acceptanceRate: 0, seed: 4 };
-    const options: ReplayOptions = { ...shared, scheduler, speedUp: 1e6, abortRate: 0 };
+    const model = DEFAULT_COST_MODEL;
+    const shared = { model, acceptanceRate: 0, seed: 4 };
+    const options: ReplayOptions = { cost: costOf(model), ...shared, scheduler, speedUp: 1e6, abortRate: 0 };
     const replayed = new Replay(workload, options);
     expect(await replayed.run()).toBe(true);
 

@@ -1,16 +1,43 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
+import { GPUS } from '../../src/planner/model/gpus.js';
+import { rooflineProfile } from '../../src/planner/model/profile.js';
 import { Follower } from '../kv-events/follower.js';
+import { LLAMA_8B } from '../planner/models.js';
 import { temporaryFolder } from '../support/temp-file.js';
 import { until } from '../support/waiting.js';
 import { run } from './run-program.js';
 import { serveProgram as serve } from './serve-program.js';
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/served-executor.mjs', import.meta.url));
+
+const MAIN = scriptArguments(import.meta.url, '../../src/cli/main');
+
+describe.skipIf(process.platform === 'win32')('the process of blockstep serve', () => {
+  it.each([
+    ['SIGSEGV', 'memory that is not there'],
+    ['SIGBUS', 'memory that is not there any more'],
+    ['SIGABRT', 'a library, or Node'],
+  ] as const)('says that %s ends it, and ends by that', async (signal, words) => {
+    const child = spawn(process.execPath, [...MAIN, 'serve', '--port', '0']);
+    const said = { stdout: '', stderr: '' };
+    for (const stream of ['stdout', 'stderr'] as const)
+      child[stream].on('data', (bytes) => {
+        said[stream] += bytes;
+      });
+    const ended = once(child, 'close');
+    await until(() => said.stdout.includes('Try:') || child.exitCode !== null, 'an address');
+    child.kill(signal);
+    expect(await ended).toEqual([null, signal]);
+    expect(said.stderr).toMatch(new RegExp(`^blockstep ends: ${signal}: ${words}.*\n$`, 'm'));
+  });
+});
 
 describe('blockstep serve', () => {
   it('serves the reference executor, and says plainly what it is and what to try', async () => {
@@ -97,6 +124,16 @@ describe('blockstep serve', () => {
     expect(choices[0].text).toMatch(/^( [a-z]+){10,}/);
   });
 
+  it('serves a stand-in for what a profile in a file says, with the blocks that it has room for', async () => {
+    const profile = rooflineProfile(LLAMA_8B, 'Llama-3.1-8B', GPUS['h100']);
+    const path = join(temporaryFolder(), 'profile.json');
+    writeFileSync(path, JSON.stringify({ ...profile, kvTokens: 16 * 321 }));
+    const { said, url } = await serve('--executor', 'simulated', '--profile', path, '--block-size', '16');
+    expect(said.stdout).toMatch(/A stand-in for Llama-3.1-8B on NVIDIA H100 SXM: /);
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    expect(metrics).toMatch(/num_gpu_blocks="321"/);
+  });
+
   it('ends the texts of a stand-in at random lengths with the mean that it was given', async () => {
     const fast = ['--step-overhead-ms', '0', '--weight-bytes', '0', '--kv-bytes-per-token', '0'];
     const { complete } = await serve('--executor', 'simulated', '--mean-output-tokens', '10', ...fast);
@@ -168,7 +205,7 @@ describe('blockstep serve', () => {
 
   it.each<[string[], RegExp]>([
     [['--port', '70000'], /--port.*Expected an integer from 0 to 65535/],
-    [['--profile', 'gpt-9'], /--profile.*Allowed choices are llama-3.1-8b-h100/],
+    [['--executor', 'simulated', '--profile', 'gpt-9'], /--profile must be llama-3.1-8b-h100, .*got "gpt-9"/],
     [['--mean-output-tokens', '5'], /--mean-output-tokens goes with --executor simulated only/],
     [['--executor', 'simulated', '--latency-ms', '5'], /--latency-ms goes with --executor reference only/],
     [

@@ -45,7 +45,7 @@ function start(core: BenchCore, length: number, scheduled = length): number {
 
 describe('the tables of KV cache groups', () => {
   const seen = new Set<string>();
-  it.each(range(share(4, 12, 24), 1))(
+  it.each(range(share(2, 12, 24), 1))(
     'hold the rows of each group, whatever stood there before: random groups %i',
     (seed) => {
       const options = randomGroups(seed);

@@ -6,8 +6,9 @@ import { promisify } from 'node:util';
 import ts from 'typescript';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { addonInUse } from '../support/addon.js';
-import { compiledFolder } from '../support/compiled/compile-scripts.js';
+import { facesFolder } from '../support/compiled/compile-scripts.js';
 import { RedisServer, whyNoRedis } from '../support/redis/redis-server.js';
+import { isQuick } from '../support/share.js';
 import { useTempFiles, useTempFolders } from '../support/temp-file.js';
 import { PATIENCE_MS } from '../support/waiting.js';
 import { read } from './declarations.js';
@@ -35,7 +36,7 @@ describe('the programs of the pages run, and end by themselves', () => {
   const folder = useTempFolders(useTempFiles());
   let compiled: string;
   beforeAll(async () => {
-    compiled = await compiledFolder();
+    compiled = await facesFolder();
   });
 
   /** Runs programs in turn, each in a process. @returns what they printed. @throws if one has another exit code than 0 */
@@ -87,7 +88,8 @@ describe('the programs of the pages run, and end by themselves', () => {
     expect(await run(store, store)).toEqual(['0', '48']);
   });
 
-  it.skipIf(whyNoRedis !== null)('a store in Redis', async () => {
+  // The same program as in a file.
+  it.skipIf(whyNoRedis !== null || isQuick)('a store in Redis', async () => {
     const { url } = await RedisServer.start();
     const text = edited(store, path, `{ url: '${url}', commandTimeoutMs: 60_000 }`);
     expect(await run(text, text)).toEqual(['0', '48']);

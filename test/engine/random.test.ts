@@ -7,7 +7,7 @@ import { endOf } from './ends.js';
 import type { Heard } from './outputs/heard.js';
 import { EngineLife } from './random-life.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(20, 60));
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(10, 60));
 const EVENTS = 500;
 
 /** What was heard of the requests that reached the scheduler. */

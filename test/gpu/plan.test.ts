@@ -9,10 +9,10 @@ import type { GpuRecord } from '../../bench/gpu/record/record.js';
 import { type Planned, planChecks } from '../../bench/gpu/run.js';
 
 /** What a call with these parts would run on a real GPU. Nothing of it is run. */
-function plan(only: string): Planned[] {
+function plan(only: string, ...more: string[]): Planned[] {
   const record = { results: { host: { gpu: { computeCapability: '9.0' } } } } as unknown as GpuRecord;
   return planChecks({
-    options: readRunOptions(['--only', only]),
+    options: readRunOptions(['--only', only, ...more]),
     record,
     emulatedAddon: null,
     programs: null,
@@ -61,6 +61,14 @@ describe('the plan of a run on a GPU host', () => {
     // They must come to an end in the first quarter of the time, the build aside.
     const quarter = plan('a,c').slice(2, first.length);
     expect(sum(quarter)).toBeLessThan(135);
+  });
+
+  it('compares once, and no more steps than were asked for, where these are few', () => {
+    expect(names(plan('a', '--steps', '200')).filter((name) => name.includes('200 steps'))).toEqual([
+      'CUDA against host, 200 steps, authority host',
+      'CUDA against host, 200 steps, authority device',
+    ]);
+    expect(names(plan('a', '--steps', '200')).join()).not.toContain('5000 steps');
   });
 
   it('gives the figures an empty machine: they come before the suites', () => {

@@ -3,7 +3,6 @@ import type {
   ConnectorOutput,
   Finished,
   HandOver,
-  KvView,
   Match,
   Plan,
   Request,
@@ -37,11 +36,6 @@ export class RemoteConnector extends ScriptedConnector {
   /** Answers to give instead of the scripted ones, whatever they are. */
   readonly instead: { match?: (request: Request) => unknown; finished?: (request: Request) => unknown } = {};
   readonly #matches = new Map<number, Match & { local: number }>();
-  view!: KvView;
-
-  bind(view: KvView): void {
-    this.view = view;
-  }
 
   override getNumNewMatchedTokens(request: Request, local: number): Match {
     const scripted = super.getNumNewMatchedTokens(request, local);

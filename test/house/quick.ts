@@ -8,29 +8,26 @@ const MOST_SECONDS = 4;
 
 /** Suites that take longer, and why they do. */
 const SLOW: Readonly<Record<string, string>> = {
+  'test/bench/peers.test.ts': 'plays schedulers in some twenty processes',
   'test/cli/log.test.ts': 'logs of whole replays run again, each cut and damaged at many places',
   'test/cli/program.test.ts': 'starts the command in some forty processes',
   'test/connectors/multi/together.test.ts':
     'several connectors at once, each with threads and engines of its own',
-  'test/connectors/offload/conformance.test.ts':
-    'all cases of the conformance suite: no other connector has them all here',
   'test/connectors/offload/disk-groups.test.ts':
     'opens a store on disk for each case, in a process of its own',
   'test/connectors/offload/disk.test.ts': 'opens a store on disk for each case, in a process of its own',
-  'test/connectors/offload/founding-crash.test.ts': 'a founding fix, at every place of the end of a store',
   'test/connectors/offload/tiers/disk-waits.test.ts':
     'opens a store on disk for each case, in a process of its own',
-  'test/connectors/store/suite.test.ts': 'the conformance suite over a store with every fault',
   'test/docs/programs.test.ts': 'runs the programs of the docs as their readers would',
   'test/executors/llama-cpp/equality/equality.test.ts': 'computes real models twice',
   'test/parity/parity.test.ts': 'every recorded trace of the real scheduler',
   'test/parity/reference/rules/random-rules.test.ts':
-    'every rule of a version of vLLM with a random workload that needs it',
+    'rules of a version of vLLM with random workloads that need them',
   'test/pipeline/matrix/matrix.test.ts': 'the verification matrix of pipelines',
   'test/pipeline/redis/faults.test.ts': 'waits for servers that are stopped and come again',
   'test/pipeline/redis/guards.test.ts': 'a server of its own for each guard',
   'test/scheduler/connector/connector.test.ts': 'compiles connectors with the compiler of TypeScript',
-  'test/sim/engine/engine.test.ts': 'simulated lives of 2,000 steps',
+  'test/scheduler/steady/twins.test.ts': 'lives of two schedulers in step, of thirteen kinds',
   'test/sim/scheduler/simulation.test.ts': 'simulated lives of 2,000 steps',
 };
 

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { KvGroupOptions } from '../../src/index.js';
 import { KvEventPublisher, type KvEventPublisherOptions } from '../../src/kv-events/index.js';
-import { share } from '../support/share.js';
+import { share, thinned } from '../support/share.js';
 import { Follower } from './follower.js';
 import { BLOCK_SIZE, driveRandomly, engineHashes, smallEngine, tieredEngine } from './random-engine.js';
 
@@ -72,7 +72,7 @@ describe('KV cache events over ZeroMQ', () => {
     }
   });
 
-  it.each<KvGroupOptions[][]>([
+  const shapes: readonly KvGroupOptions[][][] = [
     [[{ type: 'full' }, { type: 'sliding', window: 10 }]],
     [
       [
@@ -82,7 +82,8 @@ describe('KV cache events over ZeroMQ', () => {
       ],
     ],
     [[{ type: 'full' }, { type: 'mamba', mode: 'align' }]],
-  ])('tell of each KV cache group: %j', async (kvGroups) => {
+  ];
+  it.each(thinned(shapes, 1, 1))('tell of each KV cache group: %j', async (kvGroups) => {
     const { publisher, follow } = await open({ bufferSteps: 20_000 });
     const engine = smallEngine(publisher, { kvGroups });
     onTestFinished(() => engine.dispose());

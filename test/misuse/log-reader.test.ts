@@ -3,6 +3,7 @@ import { BlockstepError, readLog, replayCommands, replayInputs } from '../../src
 import { LOG_MAGIC, LOG_VERSION, RecordKind } from '../../src/scheduler/log/log.js';
 import { ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { seeded } from '../support/core-bench.js';
+import { share } from '../support/share.js';
 import { booby, detach, throwingProxy } from './bad-values.js';
 import { benchIn, codeOf, errorOf } from './bench.js';
 
@@ -206,7 +207,7 @@ describe.each(Object.keys(FUNCTIONS))('%s', (name) => {
 
   it('reads a log that was cut anywhere up to the cut, or says that it is none', () => {
     const whole = [...readLog(goodLog)].length;
-    for (let length = 0; length < goodLog.length; length += 3) {
+    for (let length = 0; length < goodLog.length; length += share(17, 3)) {
       const part = goodLog.slice(0, length);
       try {
         const records = read(part);

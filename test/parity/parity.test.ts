@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { thinned } from '../support/share.js';
 import { replay } from './driver.js';
 import { faultFixtureNames, fixtureNames, groupFixtureNames, readFixture } from './fixtures.js';
 import { report } from './report.js';
@@ -21,7 +22,7 @@ describe('the scheduler decides what vLLM decides', () => {
     expect(result.comparisons).toBeGreaterThan(COMPARISONS_PER_STEP * result.steps);
   });
 
-  it.each([...fixtureNames, ...groupFixtureNames])(
+  it.each(thinned([...fixtureNames, ...groupFixtureNames], 1))(
     '%s, when nobody reads the state between steps',
     (name) => {
       const trace = readFixture(name);

@@ -3,7 +3,7 @@ import { leftovers } from '../support/driver.js';
 import { isQuick, share } from '../support/share.js';
 import { Life } from './random-life.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(20, 60));
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(10, 60));
 /** Rare lives that once went wrong: a sharer preempted while its step fails; drafts of an earlier residency. */
 const RARE = [452, 773, 869, 1736, 2519].filter((seed) => seed >= SEEDS);
 /** Drafts refused after their request was admitted again and planned beyond them. */

@@ -1,10 +1,24 @@
 import { describe, expect, it } from 'vitest';
 import { o200k } from '../../src/serve/index.js';
+import { BYTES } from './model/small-model.js';
 import { answerOf, eventsOf, MODEL, serve } from './support/served.js';
 
 const ROSE = 'A rose is a rose is a rose';
 
 describe('/v1/completions', () => {
+  it('tells of so many tokens as take no time to write', async () => {
+    const { post } = await serve({ serve: { model: { id: MODEL, vocabulary: BYTES } } });
+    const { count, token_strs: texts } = (await (
+      await post('/tokenize', { prompt: 'a'.repeat(20_000), return_token_strs: true })
+    ).json()) as { count: number; token_strs: string[] };
+    expect([count, texts.length, texts[0], texts[19_999]]).toEqual([20_001, 20_001, '', 'a']);
+    const refused = await post('/tokenize', { prompt: 'a'.repeat(300_000) });
+    expect(refused.status).toBe(400);
+    expect((await answerOf(refused)).error.message).toContain(
+      'at most 262144 tokens, got a text of 300001 tokens',
+    );
+  });
+
   it('answers with text, and says how many tokens there were', async () => {
     const { post } = await serve();
     const response = await post('/v1/completions', { model: MODEL, prompt: ROSE, max_tokens: 8 });

@@ -3,7 +3,7 @@ import { Random } from '../support/engine-bench.js';
 import { share } from '../support/share.js';
 import { isEmpty, MODEL, serve } from './support/served.js';
 
-const ROUNDS = share(2000, 10_000);
+const ROUNDS = share(1000, 10_000);
 
 /** Values that a field may have, right and wrong ones. */
 const VALUES: readonly unknown[] = [

@@ -112,28 +112,37 @@ describe('what no route is asked for', () => {
 });
 
 describe('a body', () => {
-  const read = (text: string): unknown => readJson(Buffer.from(text));
+  const read = (text: string): Promise<unknown> => readJson(Buffer.from(text));
 
-  it('is read as JSON.parse does', () => {
+  it('is read as JSON.parse does', async () => {
     for (const text of [
       '1',
       '"é"',
       '{"a": [1, {"b": null}]}',
       JSON.stringify({ text: 'a "quoted\\" [, text'.repeat(10_000) }),
+      // Several pieces, which end within characters.
+      JSON.stringify({ text: `a${'漢'.repeat(750_000)}😀` }),
     ])
-      expect(read(text)).toEqual(JSON.parse(text));
-    expect(Object.keys(read('{"__proto__": 1}') as object)).toEqual(['__proto__']);
+      expect(await read(text)).toEqual(JSON.parse(text));
+    expect(Object.keys((await read('{"__proto__": 1}')) as object)).toEqual(['__proto__']);
   });
 
-  it('is refused if it has more values than any request needs, which would take long to read', () => {
+  it('is refused if it has more values than any request needs, which would take long to read', async () => {
     const list = (item: string, count: number): string =>
       `[${Array.from({ length: count }, () => item).join()}]`;
-    expect((read(list('1', 262_145)) as unknown[]).length).toBe(262_145);
-    expect(() => read(list('1', 262_146))).toThrow('more than 262144 values');
-    expect(() => read(list('[]', 65_536))).toThrow('more than 65536 objects, lists and fields');
-    expect(() => read('['.repeat(1_000_000))).toThrow('more than 65536 objects');
+    expect(((await read(list('1', 262_145))) as unknown[]).length).toBe(262_145);
+    await expect(read(list('1', 262_146))).rejects.toThrow('more than 262144 values');
+    await expect(read(list('[]', 65_536))).rejects.toThrow('more than 65536 objects, lists and fields');
+    await expect(read('['.repeat(1_000_000))).rejects.toThrow(
+      'more than 1000 objects and lists within each other',
+    );
+    await expect(read('['.repeat(1025) + ']'.repeat(1025))).rejects.toThrow(
+      'more than 1000 objects and lists',
+    );
+    expect(await read(`${'[{"a":'.repeat(500)}1${'}]'.repeat(500)}`)).toBeDefined();
+    expect(await read(list('[[]]', 20_000))).toHaveLength(20_000);
     // What stands in strings counts for nothing.
-    expect(read(JSON.stringify('[,:{"\\'.repeat(100_000)))).toHaveLength(600_000);
-    expect(() => read(`"${'a'.repeat(100_000)}`)).toThrow(/^the body is no JSON/);
+    expect(await read(JSON.stringify('[,:{"\\'.repeat(100_000)))).toHaveLength(600_000);
+    await expect(read(`"${'a'.repeat(100_000)}`)).rejects.toThrow(/^the body is no JSON/);
   });
 });

@@ -45,20 +45,6 @@ export const GROUP_PLANTS: readonly Plant[] = [
     replacement: '',
   },
   {
-    name: 'found-beside',
-    why: 'what a request has found is taken for computed from something bad that it has found too',
-    file: 'src/scheduler/loads/bad-blocks.ts',
-    text: 'if (firstToken >= first && endToken > had) all.add(id);',
-    replacement: 'if (firstToken >= first && endToken > 0 * had) all.add(id);',
-  },
-  {
-    name: 'empty-load',
-    why: 'a load that fills no block, and fails, costs others what they have computed',
-    file: 'src/scheduler/plan/sync-load.ts',
-    text: 'return failed && blocks.length > 0;',
-    replacement: 'return failed && blocks !== null;',
-  },
-  {
     name: 'owner-left',
     why: 'with groups a load that failed costs everybody who came in with it the prefix cache',
     file: 'src/scheduler/loads/load-failure.ts',

@@ -147,7 +147,7 @@ function weigh(folder: string): number {
   return bytes;
 }
 
-function main(): void {
+async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
       out: { type: 'string', default: 'build/gpu-bundle' },
@@ -170,11 +170,13 @@ function main(): void {
     const contents = stage.list();
     rmSync(out, { recursive: true, force: true });
     mkdirSync(out, { recursive: true });
-    pack(stage.folder, ['node'], join(out, 'node.tar.xz'), values.level);
     const parts = [...new Set(contents.map(({ path }) => path.split('/')[0]))].filter(
       (part) => part !== 'node',
     );
-    pack(stage.folder, parts, join(out, 'tree.tar.xz'), values.level);
+    await Promise.all([
+      pack(stage.folder, ['node'], join(out, 'node.tar.xz'), values.level),
+      pack(stage.folder, parts, join(out, 'tree.tar.xz'), values.level),
+    ]);
     copyFileSync(join(TREE, 'bench', 'gpu', 'run.sh'), join(out, 'run'));
     chmodSync(join(out, 'run'), 0o755);
     const listing = contents.map(
@@ -194,7 +196,7 @@ function main(): void {
 
 answerHelp(USAGE);
 try {
-  main();
+  await main();
 } catch (error) {
   console.error(`gpu:bundle: ${error instanceof Error ? error.message : String(error)}`);
   process.exitCode = 1;

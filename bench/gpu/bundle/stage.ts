@@ -1,7 +1,8 @@
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 
 /** A folder that becomes the tree of a bundle. */
 export class Stage {
@@ -33,8 +34,17 @@ export class Stage {
   }
 }
 
-/** Packs a folder, or one part of it, into FILE.tar.xz, the same bytes for the same files. @throws Error without tar or xz */
-export function pack(folder: string, parts: readonly string[], file: string, level: string): void {
+/**
+ * Packs a folder, or one part of it, into FILE.tar.xz, the same bytes for the same files. It takes one processor at the highest
+ * level, at which all is one block of xz.
+ * @throws by rejection without tar or xz
+ */
+export async function pack(
+  folder: string,
+  parts: readonly string[],
+  file: string,
+  level: string,
+): Promise<void> {
   const same = [
     '--sort=name',
     '--mtime=@0',
@@ -51,7 +61,7 @@ export function pack(folder: string, parts: readonly string[], file: string, lev
     folder,
     `--use-compress-program=xz -${level} -T2`,
   ];
-  execFileSync('tar', [...tar, '--file', file, ...parts], { stdio: ['ignore', 'inherit', 'inherit'] });
+  await promisify(execFile)('tar', [...tar, '--file', file, ...parts]);
 }
 
 /** Files below a folder, by their path in it, sorted. */

@@ -1,8 +1,6 @@
 #include "request_table.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -11,18 +9,11 @@
 namespace blockstep {
 namespace {
 
-/// realloc() for an array of trivial elements. The old array is untouched if it throws. @throws std::bad_alloc
-template <class T>
-T* resize_array(T* array, u64 count) {
-  static_assert(alignof(T) <= alignof(std::max_align_t));
-  if (count > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
-  void* grown = std::realloc(array, static_cast<std::size_t>(count) * sizeof(T));
-  if (!grown) throw std::bad_alloc();
-  return static_cast<T*>(grown);
-}
-
 /// Room for half as much again, so that appends cost amortised constant time and memory stays near what is used.
 u32 grown_capacity(u32 need) { return static_cast<u32>(std::min<u64>(need + u64{need} / 2 + 16, kMaxTokens)); }
+
+u64 token_bytes(const Slot& slot) { return u64{slot.token_capacity} * sizeof(*slot.tokens); }
+u64 hash_bytes(const Slot& slot) { return u64{slot.hash_capacity} * sizeof(*slot.hashes); }
 
 }  // namespace
 
@@ -39,7 +30,7 @@ u32 RequestTable::open(const std::int32_t* tokens, u32 count, const Key& root) {
   try {
     // Prompts of one length that decode in step would all grow in the same step; a little more room for some spreads it.
     draft.token_capacity = std::min(grown_capacity(count) + num_open_ % 128, kMaxTokens);
-    draft.tokens = resize_array(draft.tokens, draft.token_capacity);
+    draft.tokens = static_cast<std::int32_t*>(pool_.take(token_bytes(draft)));
     if (count > 0) std::memcpy(draft.tokens, tokens, count * sizeof(*tokens));
     draft.num_tokens = count;
     if (hashing_) {
@@ -49,19 +40,19 @@ u32 RequestTable::open(const std::int32_t* tokens, u32 count, const Key& root) {
     }
     index = take_slot();
   } catch (...) {
-    std::free(draft.tokens);
-    std::free(draft.hashes);
+    free_arrays(draft);
     throw;
   }
   draft.generation = slots_[index].generation;
   slots_[index] = draft;
   num_open_ += 1;
-  owned_bytes_ += draft.token_capacity * sizeof(*draft.tokens) + draft.hash_capacity * sizeof(Key);
+  owned_bytes_ += token_bytes(draft) + hash_bytes(draft);
   return index;
 }
 
 void RequestTable::close(u32 index) noexcept {
   Slot& slot = slots_[index];
+  owned_bytes_ -= token_bytes(slot) + hash_bytes(slot);
   free_arrays(slot);
   const u32 generation = slot.generation;
   slot = Slot{};
@@ -121,30 +112,30 @@ u32 RequestTable::take_slot() {
 }
 
 void RequestTable::grow_tokens(Slot& slot) {
+  const u64 before = token_bytes(slot);
   const u32 capacity = grown_capacity(slot.token_capacity);
   if (capacity == slot.token_capacity) throw std::bad_alloc();
-  slot.tokens = resize_array(slot.tokens, capacity);
-  owned_bytes_ += (capacity - slot.token_capacity) * sizeof(*slot.tokens);
+  slot.tokens = static_cast<std::int32_t*>(pool_.resize(slot.tokens, before, u64{capacity} * sizeof(*slot.tokens)));
   slot.token_capacity = capacity;
+  owned_bytes_ += token_bytes(slot) - before;
 }
 
 void RequestTable::grow_hashes(Slot& slot, u32 keys) {
-  slot.hashes = resize_array(slot.hashes, keys);
+  slot.hashes = static_cast<Key*>(pool_.resize(slot.hashes, hash_bytes(slot), u64{keys} * sizeof(Key)));
   slot.hash_capacity = keys;
 }
 
 /// Makes room for the hashes of so many blocks, behind the root. @throws std::bad_alloc
 void RequestTable::make_room(Slot& slot, u32 hashes) {
   if (hashes < slot.hash_capacity) return;
-  const u32 before = slot.hash_capacity;
+  const u64 before = hash_bytes(slot);
   grow_hashes(slot, grown_capacity(hashes + 1));
-  owned_bytes_ += (slot.hash_capacity - before) * sizeof(Key);
+  owned_bytes_ += hash_bytes(slot) - before;
 }
 
 void RequestTable::free_arrays(Slot& slot) noexcept {
-  owned_bytes_ -= slot.token_capacity * sizeof(*slot.tokens) + slot.hash_capacity * sizeof(Key);
-  std::free(slot.tokens);
-  std::free(slot.hashes);
+  pool_.give(slot.tokens, token_bytes(slot));
+  pool_.give(slot.hashes, hash_bytes(slot));
 }
 
 }  // namespace blockstep

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../../base/array_pool.h"
 #include "../../base/span.h"
 #include "../../core/base/types.h"
 #include "hash_lanes.h"
@@ -97,7 +98,7 @@ class RequestTable {
   u64 handle(u32 slot) const { return slot + u64{slots_[slot].generation} * kSlotLimit; }
   /// @param slot one of this table's
   u64 handle(const Slot& slot) const { return handle(static_cast<u32>(&slot - slots_.data())); }
-  /// Bytes of the table, the tokens and the hashes.
+  /// Bytes of the table, and of what the tokens and hashes of open slots have asked for.
   u64 bytes() const { return slots_.capacity() * sizeof(Slot) + owned_bytes_; }
 
  private:
@@ -111,6 +112,7 @@ class RequestTable {
   bool hashing_;
   Key seed_;
   const Lanes lanes_ = best_lanes();
+  ArrayPool pool_;  // of the tokens and hashes
   std::vector<Slot> slots_;
   std::vector<Unhashed> unhashed_;  // scratch of hash_next()
   u32 first_free_ = kNone;  // free list, most recently closed slot first; kNone: empty

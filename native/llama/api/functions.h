@@ -12,11 +12,15 @@
   X(llama_model_free) \
   X(llama_init_from_model) \
   X(llama_free) \
+  X(llama_attach_threadpool) \
   X(llama_n_ctx) \
+  X(llama_pooling_type) \
   X(llama_get_memory) \
   X(llama_model_get_vocab) \
   X(llama_model_n_ctx_train) \
   X(llama_model_n_layer) \
+  X(llama_model_n_embd_out) \
+  X(llama_model_n_cls_out) \
   X(llama_model_n_swa) \
   X(llama_model_has_encoder) \
   X(llama_model_has_decoder) \
@@ -33,10 +37,13 @@
   X(llama_vocab_bos) \
   X(llama_vocab_eos) \
   X(llama_vocab_eot) \
+  X(llama_vocab_sep) \
   X(llama_vocab_get_add_bos) \
   X(llama_vocab_get_add_eos) \
+  X(llama_vocab_get_add_sep) \
   X(llama_tokenize) \
   X(llama_token_to_piece) \
+  X(llama_memory_clear) \
   X(llama_memory_seq_rm) \
   X(llama_memory_seq_cp) \
   X(llama_memory_seq_pos_min) \
@@ -45,6 +52,7 @@
   X(llama_set_abort_callback) \
   X(llama_synchronize) \
   X(llama_get_logits_ith) \
+  X(llama_get_embeddings_seq) \
   X(llama_sampler_accept) \
   X(llama_sampler_apply) \
   X(llama_sampler_free) \
@@ -56,11 +64,26 @@
 #define BLOCKSTEP_GGML_FUNCTIONS(X) \
   X(ggml_backend_load_all_from_path) \
   X(ggml_backend_dev_count) \
-  X(ggml_backend_dev_get)
+  X(ggml_backend_dev_get) \
+  X(ggml_backend_dev_by_type)
 
 #define BLOCKSTEP_GGML_BASE_FUNCTIONS(X) \
   X(ggml_commit) \
   X(ggml_backend_dev_name) \
   X(ggml_backend_dev_description) \
   X(ggml_backend_dev_memory) \
-  X(ggml_backend_dev_type)
+  X(ggml_backend_dev_type) \
+  X(ggml_backend_dev_backend_reg) \
+  X(ggml_backend_reg_get_proc_address) \
+  X(ggml_backend_dev_init) \
+  X(ggml_backend_free) \
+  X(ggml_backend_graph_compute) \
+  X(ggml_init) \
+  X(ggml_free) \
+  X(ggml_new_tensor_4d) \
+  X(ggml_flash_attn_ext) \
+  X(ggml_flash_attn_ext_add_sinks) \
+  X(ggml_quantize_chunk) \
+  X(ggml_new_graph) \
+  X(ggml_build_forward_expand) \
+  X(ggml_threadpool_params_default)

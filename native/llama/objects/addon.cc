@@ -1,6 +1,7 @@
 // The module: what require() of blockstep_llama.node returns. src/executors/llama-cpp/native/binding.ts describes it.
 #include "classes.h"
 #include "context_object.h"
+#include "embedder_object.h"
 #include "library_object.h"
 #include "model_object.h"
 
@@ -8,15 +9,17 @@ namespace blockstep::llama {
 namespace {
 
 /// Version of the interface between TypeScript and this addon; src/executors/llama-cpp/native/addon.ts expects the same number.
-constexpr double kAbi = 2;
+constexpr double kAbi = 3;
 
 Napi::Object define_module(Napi::Env env, Napi::Object exports) {
   auto* classes = new Classes;
   env.SetInstanceData(classes);  // which owns it from now on
   classes->model = Napi::Persistent(ModelObject::define_class(env));
   classes->context = Napi::Persistent(ContextObject::define_class(env));
+  classes->embedder = Napi::Persistent(EmbedderObject::define_class(env));
   exports.Set("abi", Napi::Number::New(env, kAbi));
   exports.Set("load", Napi::Function::New(env, load_library, "load"));
+  exports.Set("tryAttention", Napi::Function::New(env, run_trial, "tryAttention"));
   exports.Set("loadModel", Napi::Function::New(env, ModelObject::load, "loadModel"));
   return exports;
 }

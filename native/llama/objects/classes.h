@@ -11,6 +11,7 @@ struct Classes {
   const Library* library = nullptr;  // null: not loaded in this environment
   Napi::FunctionReference model;
   Napi::FunctionReference context;
+  Napi::FunctionReference embedder;
 
   static Classes& of(Napi::Env env) { return *env.GetInstanceData<Classes>(); }
 };

@@ -1,5 +1,6 @@
 #include "library_object.h"
 
+#include "../attention/attention.h"
 #include "arguments.h"
 #include "classes.h"
 
@@ -39,7 +40,39 @@ Napi::Value load_library(const Napi::CallbackInfo& info) {
     object.Set("commit", library.ggml_commit());
     object.Set("maxSequences", static_cast<double>(library.llama_max_parallel_sequences()));
     object.Set("devices", describe_devices(env, library));
+    const Attention& attention = Attention::put(library, text(options, "attention"));
+    object.Set("attention", attention.name());
+    object.Set("attentionReason", attention.reason());
     return object;
+  } catch (const std::runtime_error& error) {
+    throw Napi::Error::New(env, error.what());
+  }
+}
+
+Napi::Value run_trial(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const auto object = info[0].As<Napi::Object>();
+  Trial trial;
+  trial.type = static_cast<api::ggml_type>(integer(object, "type"));
+  trial.key_size = integer(object, "keySize");
+  trial.value_size = integer(object, "valueSize");
+  trial.kv_heads = integer(object, "kvHeads");
+  trial.group = integer(object, "group");
+  trial.rows = integer(object, "rows");
+  trial.cells = integer(object, "cells");
+  trial.cap = static_cast<float>(number(object, "cap"));
+  trial.has_sinks = boolean(object, "hasSinks");
+  trial.has_biases = boolean(object, "hasBiases");
+  trial.threads = integer(object, "threads");
+  trial.seed = static_cast<uint32_t>(integer(object, "seed"));
+  trial.pattern = integer(object, "pattern");
+  try {
+    const TrialResult result = try_attention(library_of(env), trial);
+    auto answer = Napi::Object::New(env);
+    answer.Set("wasOurs", result.was_ours);
+    answer.Set("distance", result.distance);
+    answer.Set("isSameAlone", result.is_same_alone);
+    return answer;
   } catch (const std::runtime_error& error) {
     throw Napi::Error::New(env, error.what());
   }

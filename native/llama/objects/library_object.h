@@ -7,8 +7,11 @@
 
 namespace blockstep::llama {
 
-/// load({ folder, ggmlBase, ggml, llama, commit }): { version, commit, maxSequences, devices }.
+/// load({ folder, ggmlBase, ggml, llama, commit, attention }): { version, commit, maxSequences, devices, attention, attentionReason }.
 Napi::Value load_library(const Napi::CallbackInfo& info);
+
+/// tryAttention(trial): { wasOurs, distance, isSameAlone }. `Trial` says what a trial is.
+Napi::Value run_trial(const Napi::CallbackInfo& info);
 
 /// The library that `load_library` loaded in this environment. @throws Napi::Error
 const Library& library_of(Napi::Env env);

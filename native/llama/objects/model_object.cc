@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "../embed/embedder.h"
 #include "../runner.h"
 #include "arguments.h"
 #include "async_task.h"
@@ -46,7 +47,9 @@ Napi::Function ModelObject::define_class(Napi::Env env) {
                       InstanceMethod("tokenizeAsync", &ModelObject::tokenize_async),
                       InstanceMethod("piece", &ModelObject::piece),
                       InstanceMethod("checkGrammar", &ModelObject::check_grammar),
+                      InstanceMethod("checkGrammarAsync", &ModelObject::check_grammar_async),
                       InstanceMethod("createContext", &ModelObject::create_context),
+                      InstanceMethod("createEmbedder", &ModelObject::create_embedder),
                       InstanceMethod("dispose", &ModelObject::dispose)});
 }
 
@@ -120,8 +123,12 @@ Napi::Value ModelObject::info(const Napi::CallbackInfo& info) {
   object.Set("bos", library.llama_vocab_bos(vocab));
   object.Set("eos", library.llama_vocab_eos(vocab));
   object.Set("eot", library.llama_vocab_eot(vocab));
+  object.Set("sep", library.llama_vocab_sep(vocab));
+  object.Set("addsSep", library.llama_vocab_get_add_sep(vocab));
   object.Set("addsBos", library.llama_vocab_get_add_bos(vocab));
   object.Set("addsEos", library.llama_vocab_get_add_eos(vocab));
+  const char* rank_template = library.llama_model_chat_template(model, "rerank");
+  object.Set("rankTemplate", text_or_null(env, rank_template == nullptr ? "" : rank_template));
   const char* chat_template = library.llama_model_chat_template(model, nullptr);
   object.Set("chatTemplate", text_or_null(env, chat_template == nullptr ? "" : chat_template));
   auto ends = Napi::Array::New(env);
@@ -169,14 +176,20 @@ Napi::Value ModelObject::piece(const Napi::CallbackInfo& info) {
 Napi::Value ModelObject::check_grammar(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   weights(env);
-  SamplerConfig config;
-  config.grammar = std::string(info[0].As<Napi::String>());
   try {
-    const Sampler sampler(weights_, config);
+    make_grammar(*weights_, info[0].As<Napi::String>());
   } catch (const std::exception& error) {
     throw Napi::Error::New(env, error.what());
   }
   return env.Undefined();
+}
+
+Napi::Value ModelObject::check_grammar_async(const Napi::CallbackInfo& info) {
+  weights(info.Env());
+  const auto work = [weights = weights_, grammar = std::string(info[0].As<Napi::String>())] {
+    make_grammar(*weights, grammar);
+  };
+  return AsyncTask::start(info.Env(), work, [](Napi::Env own) { return own.Undefined(); });
 }
 
 Napi::Value ModelObject::create_context(const Napi::CallbackInfo& info) {
@@ -187,6 +200,27 @@ Napi::Value ModelObject::create_context(const Napi::CallbackInfo& info) {
   const auto work = [weights = weights_, config, runner] { *runner = std::make_unique<Runner>(weights, config); };
   const auto finish = [runner](Napi::Env own) {
     return Classes::of(own).context.New({Napi::External<std::unique_ptr<Runner>>::New(own, runner.get())}).As<Napi::Value>();
+  };
+  return AsyncTask::start(env, work, finish);
+}
+
+Napi::Value ModelObject::create_embedder(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  weights(env);
+  const auto options = info[0].As<Napi::Object>();
+  EmbedderConfig config;
+  config.batch = integer(options, "batch");
+  config.sequences = integer(options, "sequences");
+  config.threads = integer(options, "threads");
+  config.pooling = integer(options, "pooling");
+  config.type_k = integer(options, "typeK");
+  config.type_v = integer(options, "typeV");
+  config.flash_attention = integer(options, "flashAttention");
+  config.on_gpu = boolean(options, "onGpu");
+  auto embedder = std::make_shared<std::shared_ptr<Embedder>>();
+  const auto work = [weights = weights_, config, embedder] { *embedder = std::make_shared<Embedder>(weights, config); };
+  const auto finish = [embedder](Napi::Env own) {
+    return Classes::of(own).embedder.New({Napi::External<std::shared_ptr<Embedder>>::New(own, embedder.get())}).As<Napi::Value>();
   };
   return AsyncTask::start(env, work, finish);
 }

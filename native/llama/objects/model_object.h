@@ -26,7 +26,9 @@ class ModelObject : public Napi::ObjectWrap<ModelObject> {
   Napi::Value tokenize_async(const Napi::CallbackInfo& info);
   Napi::Value piece(const Napi::CallbackInfo& info);
   Napi::Value check_grammar(const Napi::CallbackInfo& info);
+  Napi::Value check_grammar_async(const Napi::CallbackInfo& info);
   Napi::Value create_context(const Napi::CallbackInfo& info);
+  Napi::Value create_embedder(const Napi::CallbackInfo& info);
   Napi::Value dispose(const Napi::CallbackInfo& info);
 
   std::shared_ptr<const Weights> weights_;

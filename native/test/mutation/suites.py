@@ -52,6 +52,7 @@ SUITES = {
     ],
     'decided': [('host/decided_test', DRAFT, ['60'])],
     'decided-races': [('host/decided_test', RACES, ['60'])],
+    'arrays': [('host/array_pool_test', CHECKED, ['5000'])],
     'gatherer': [('host/gatherer_test', PLAIN + HOST, ['120'])],
     'transfer': [
         ('transfer/ring_test', PLAIN + LANE, ['100']),

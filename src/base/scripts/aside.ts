@@ -189,6 +189,9 @@ export class Aside {
   }
 }
 
+/** The one that all share whose tasks take milliseconds, unless a stranger makes them long: they wait for each other. */
+export const sharedAside = new Aside();
+
 function urlOf({ from, module }: AsideTask): string {
   const key = `${from} ${module}`;
   let url = urls.get(key);

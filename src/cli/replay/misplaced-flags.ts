@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
-import { FILE_FLAGS, GENERATOR_FLAGS, LOG_FLAGS, WORKLOAD_FLAGS } from './replay-flags.js';
+import { FIGURE_FLAGS, FILE_FLAGS, GENERATOR_FLAGS, LOG_FLAGS, WORKLOAD_FLAGS } from './replay-flags.js';
 import { SERVER_FLAGS } from './server-flags.js';
 
 /** Flags that would have no effect, and why. */
@@ -28,7 +28,10 @@ function misplacedFlags(file: string | undefined, command: Command): Misplaced[]
   }
   const ofWorkload: Misplaced =
     file === undefined ? [FILE_FLAGS, 'needs a FILE'] : [GENERATOR_FLAGS, 'cannot be used with a FILE'];
-  if (!isGiven('url')) return [[SERVER_FLAGS, 'needs --url'], ofWorkload];
+  const ofProfile: Misplaced = isGiven('profile')
+    ? [FIGURE_FLAGS, 'cannot be used with --profile, which has its own']
+    : [[], ''];
+  if (!isGiven('url')) return [[SERVER_FLAGS, 'needs --url'], ofWorkload, ofProfile];
   const own = [...SERVER_FLAGS, ...WORKLOAD_FLAGS, 'url', 'json', 'report'];
   return [
     [allBut(own), 'cannot be used with --url: the server schedules, and takes the time it takes'],

@@ -1,9 +1,11 @@
 import { type Command, Option } from 'commander';
+import { costOf } from '../../executors/cost-model/cost-model.js';
 import { duration, grouped } from '../../report/markup/figures.js';
 import type { LogSink } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import type { Workload } from '../../workload/workload.js';
 import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
+import { namedCost } from '../terminal/named-cost.js';
 import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
 import { checkFlags } from './misplaced-flags.js';
 import { replayPage } from './page/replay-page.js';
@@ -160,8 +162,6 @@ function replayOptions(
   workload: Workload,
   log: LogSink | null,
 ): ReplayOptions {
-  const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
-    flags;
   const { acceptanceRate, speedUp, abortRate, seed } = flags;
   // The default of the model length is what the longest request needs.
   const { now, ...scheduler } = resolveOptions({
@@ -169,6 +169,17 @@ function replayOptions(
     ...schedulerOptions(values),
     ...(log !== null && { log }),
   });
+  return { scheduler, ...costOfFlags(flags), acceptanceRate, speedUp, abortRate, seed };
+}
+
+/** What a step costs by the flags: by a profile, or by the figures of the cost model. */
+function costOfFlags(flags: ReplayFlags): Pick<ReplayOptions, 'cost' | 'model'> {
+  if (flags.profile !== undefined) {
+    const { name, cost } = namedCost(flags.profile);
+    return { cost, model: name };
+  }
+  const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
+    flags;
   const model = {
     stepOverheadMs,
     prefillTokensPerSecond,
@@ -176,5 +187,5 @@ function replayOptions(
     kvBytesPerToken,
     memoryBytesPerSecond,
   };
-  return { scheduler, model, acceptanceRate, speedUp, abortRate, seed };
+  return { cost: costOf(model), model };
 }

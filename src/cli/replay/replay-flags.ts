@@ -16,6 +16,7 @@ export interface ReplayFlags extends CostModel, ServerFlags {
   abortRate: number;
   seed: number;
   acceptanceRate: number;
+  profile?: string;
   json: boolean;
   report?: string;
   record?: string;
@@ -27,6 +28,8 @@ export const FILE_FLAGS = ['format', 'limit', 'skipBad'] as const;
 export const GENERATOR_FLAGS = ['generate', 'requests', 'requestRate'] as const;
 /** Flags that say which requests arrive when, and which are aborted: they go with a server too. */
 export const WORKLOAD_FLAGS = [...FILE_FLAGS, ...GENERATOR_FLAGS, 'speedUp', 'abortRate', 'seed'] as const;
+/** The figures of the cost model: a profile has its own. */
+export const FIGURE_FLAGS = Object.keys(DEFAULT_COST_MODEL);
 /** A log has its own options in it, so only these flags go with `--log`. */
 export const LOG_FLAGS = ['log', 'json'] as const;
 
@@ -93,6 +96,12 @@ export function addCostModelFlags(command: Command): void {
     'bytes that the GPU reads from its memory a second',
     parse.positive,
     model.memoryBytesPerSecond,
+  );
+  command.addOption(
+    new Option(
+      '--profile <name>',
+      'a model on GPUs, in place of the figures above: a profile in a file (JSON), or the name of one that serve has',
+    ),
   );
   add('--acceptance-rate <share>', 'probability that a draft token is accepted', parse.share, 0.7);
 }

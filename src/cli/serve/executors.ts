@@ -9,6 +9,7 @@ import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { type ModelOptions, o200k, type Vocabulary } from '../../serve/index.js';
 import type { Io } from '../terminal/io.js';
+import { namedCost } from '../terminal/named-cost.js';
 import type { ServedExecutor } from './executor/served-executor.js';
 import type { ServeFlags } from './serve-flags.js';
 
@@ -34,8 +35,9 @@ export async function makeExecutor(
 ): Promise<ServedExecutor> {
   if (flags.model !== undefined) {
     // Only who serves a model needs llama.cpp.
+    const { modelFile } = await import('./executor/model-file.js');
     const { modelExecutor } = await import('./executor/model-executor.js');
-    return modelExecutor(flags.model, flags, flags.givenOptions, io);
+    return modelExecutor(await modelFile(flags.model, io), flags, flags.givenOptions, io);
   }
   if (flags.executor === 'reference') return reference(flags, options);
   if (flags.executor === 'simulated') return simulated(flags, options);
@@ -62,11 +64,13 @@ async function reference(
 async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<ServedExecutor> {
   const { SimulatedExecutor } = await import('../../executors/cost-model/simulated-executor.js');
   const { profile, meanOutputTokens, acceptanceRate, seed } = flags;
-  const { what, model } = PROFILES[profile];
+  const { name, cost } = namedCost(profile);
+  const isBuiltIn = Object.hasOwn(PROFILES, profile);
+  const figures = isBuiltIn && PROFILES[profile].model;
   const { maxNumSeqs, pipelineDepth, numSpeculativeTokens } = resolveOptions(options);
   return {
     executor: new SimulatedExecutor({
-      model: { ...model, ...given(flags, Object.keys(model) as (keyof CostModel)[]) },
+      model: figures ? { ...figures, ...given(flags, Object.keys(figures) as (keyof CostModel)[]) } : cost,
       maxNumSeqs,
       pipelineDepth,
       numSpeculativeTokens,
@@ -76,9 +80,9 @@ async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<
       acceptanceRate,
       seed,
     }),
-    model: { id: profile, sampling: 'ignore' },
+    model: { id: isBuiltIn ? profile : name, sampling: 'ignore' },
     notes: [
-      `A stand-in for ${what}: steps take the time that a cost model says, and texts are made up of words. ${IGNORES}`,
+      `A stand-in for ${isBuiltIn ? PROFILES[profile].what : name}: steps take the time that a cost model says, and texts are made up of words. ${IGNORES}`,
     ],
   };
 }

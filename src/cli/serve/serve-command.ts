@@ -1,7 +1,9 @@
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
+import { DEFAULT_COST_MODEL } from '../../executors/cost-model/cost-model.js';
 import { PROFILES } from '../../executors/cost-model/profiles.js';
 import type { Invocation, Job } from '../terminal/io.js';
+import { namedCost } from '../terminal/named-cost.js';
 import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
 import { MODEL_FLAGS } from './executor/model-flags.js';
 import { addServeFlags, REFERENCE_FLAGS, type ServeFlags, SIMULATED_FLAGS } from './serve-flags.js';
@@ -26,6 +28,7 @@ be seen by others of this machine.
 
 Examples (in a checkout, npm start -- in place of npx blockstep serve):
   npx blockstep serve --model model.gguf            a model that you have
+  npx blockstep serve --model hf:OWNER/NAME:Q4_K_M  one from Hugging Face
   npx blockstep serve                               the reference executor
   npx blockstep serve --executor simulated --profile llama-3.1-70b-4xh100
   npx blockstep serve --executor ./my-executor.mjs`;
@@ -47,7 +50,7 @@ export function defineServeCommand(command: Command, { io }: Invocation, onReady
 
 /** Refuses flags that would have no effect, because they belong to another executor. */
 function checkExecutorFlags(command: Command): void {
-  const { executor, model } = command.opts<ServeFlags>();
+  const { executor, model, profile } = command.opts<ServeFlags>();
   if (model !== undefined && command.getOptionValueSource('executor') === 'cli')
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--executor goes without --model only');
   const foreign = [
@@ -57,6 +60,13 @@ function checkExecutorFlags(command: Command): void {
       : REFERENCE_FLAGS.map((name) => [name, 'reference'] as const)),
     ...(model === undefined ? MODEL_FLAGS.map((name) => [name, null] as const) : []),
   ];
+  if (!Object.hasOwn(PROFILES, profile)) {
+    for (const name of Object.keys(DEFAULT_COST_MODEL)) {
+      if (command.getOptionValueSource(name) !== 'cli') continue;
+      const flag = command.options.find((option) => option.attributeName() === name)!.long;
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} goes with a built-in --profile only`);
+    }
+  }
   for (const [name, owner] of foreign) {
     if (command.getOptionValueSource(name) !== 'cli') continue;
     const flag = command.options.find((option) => option.attributeName() === name)!.long;
@@ -71,5 +81,8 @@ function withDefaultBlocks(command: Command): ServeFlags & Record<string, unknow
   const given = Object.entries(values).filter(([name]) => command.getOptionValueSource(name) === 'cli');
   const whole = { ...values, givenOptions: schedulerOptions(Object.fromEntries(given)) };
   if (values.executor !== 'simulated' || command.getOptionValueSource('numBlocks') === 'cli') return whole;
-  return { ...whole, numBlocks: PROFILES[values.profile].numBlocks };
+  const { kvTokens } = namedCost(values.profile);
+  return kvTokens === null
+    ? whole
+    : { ...whole, numBlocks: Math.floor(kvTokens / Number(values['blockSize'])) };
 }

@@ -106,10 +106,11 @@ export function addServeFlags(command: Command): void {
     'reference',
   );
   add('--latency-ms <n>', 'reference: milliseconds that a step takes', parse.nonNegative, 20);
-  command.addOption(
-    new Option('--profile <name>', 'simulated: a model on GPUs')
-      .choices(Object.keys(PROFILES))
-      .default('llama-3.1-8b-h100'),
+  add(
+    '--profile <name>',
+    `simulated: a model on GPUs: ${Object.keys(PROFILES).join(', ')}; or a profile in a file (JSON)`,
+    undefined,
+    'llama-3.1-8b-h100',
   );
   add('--mean-output-tokens <n>', 'simulated: tokens of a text on average', parse.positive, 200);
   add('--acceptance-rate <share>', 'simulated: probability that a draft token is accepted', parse.share, 0.7);

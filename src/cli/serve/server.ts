@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { loadAddon } from '../../core/loader.js';
 import { Engine } from '../../engine/engine.js';
 import { KvEventPublisher } from '../../kv-events/index.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
@@ -31,8 +32,9 @@ interface Prepared {
   readonly id: string;
 }
 
-/** Makes a server of what the command line asks for. It listens when the job runs. */
+/** Makes a server of what the command line asks for. It listens when the job runs. The process is the server's own. */
 export async function prepareServer(flags: ServeFlags & Record<string, unknown>, io: Io): Promise<Job> {
+  loadAddon().sayFatalSignals();
   try {
     const prepared = await prepare(flags, io);
     return () => serve(prepared, flags, io);

@@ -97,9 +97,7 @@ export interface ReplayResult {
   freeBlocks: number;
 }
 
-/**
- * Memory that the native side holds, in bytes. Pages of the state that were never touched cost address space only.
- */
+/** Memory that the native side holds, in bytes. Pages of the state that were never touched cost address space only. */
 export interface NativeMemory {
   stateBytes: number;
   bytesPerBlock: number;
@@ -115,25 +113,24 @@ export type NativeErrorClass = new (code: never, message: string) => Error;
 
 /** What the binary exports. */
 export interface NativeAddon {
-  readonly abi: 8;
+  readonly abi: 9;
   /** The back ends that were compiled into this binary. */
   readonly backends: readonly string[];
   /** Tries every back end. CUDA is tried on the given GPU: a context is made there, and mapped memory is tested. */
   probe(device: number): BackendReport[];
-  /**
-   * Lets this copy of the addon throw errors of the given class. Before, it throws plain Error objects with a `code`.
-   */
+  /** Lets this copy of the addon throw errors of the given class. Before, it throws plain Error objects with a `code`. */
   useErrorClass(errorClass: NativeErrorClass): void;
+  /**
+   * Has a signal that ends the process write a line to standard error first. For the owner of the process alone: handlers of signals belong to
+   * all of it. Does nothing on Windows.
+   */
+  sayFatalSignals(): void;
   create(config: NativeConfig, exchange: ArrayBuffer): NativeCore;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
   createReference(config: NativeReferenceConfig): NativeReference;
-  /**
-   * Makes a reference executor on a GPU. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA
-   */
+  /** Makes a reference executor on a GPU. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA */
   createDeviceReference(config: NativeReferenceConfig, device: number): NativeDeviceReference;
-  /**
-   * Makes a ring for `capacity` transfers at once, 1 to 2^20. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY
-   */
+  /** Makes a ring for `capacity` transfers at once, 1 to 2^20. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
   createRing(capacity: number): NativeRing;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA */
   createArena(config: NativeArenaConfig & NativeShared): NativeArena;

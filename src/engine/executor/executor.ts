@@ -194,6 +194,15 @@ export interface Executor {
    * request was answered; no later plan has it. Never called after `dispose`. Errors are counted (`wrongAnswers`).
    */
   requestsFinished?(handles: readonly number[]): void;
+  /**
+   * Makes vectors of texts, or scores, for `Engine.embed`. It has nothing to do with steps, and may be called at any time.
+   * @param texts token ids of each @param signal its abort takes texts back
+   * @returns a vector for each text
+   */
+  embed?(
+    texts: readonly Int32Array[],
+    signal: AbortSignal | null,
+  ): readonly Float32Array[] | PromiseLike<readonly Float32Array[]>;
   /** Called once, when the engine is disposed. Steps may be in flight then; their answers are ignored. */
   dispose?(): void | PromiseLike<void>;
 }

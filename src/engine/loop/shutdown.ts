@@ -65,7 +65,7 @@ export class Shutdown {
   /** Whether no work is left. Also true if asking for work breaks the engine: a broken engine does no more work. */
   #isDrained(): boolean {
     try {
-      return this.#e.streams.size === 0 && !this.#e.hasWork();
+      return this.#e.streams.size === 0 && this.#e.embedding === 0 && !this.#e.hasWork();
     } catch {
       return true;
     }

@@ -45,6 +45,8 @@ export class EngineState {
   pauseMode: 'none' | 'new' | 'all' = 'none';
   /** A shutdown has begun. */
   draining = false;
+  /** Texts whose vectors are asked for. */
+  embedding = 0;
   /** The error that broke the engine, which refuses all further work; null = the engine is whole. */
   poison: BlockstepError | null = null;
   /** Rounds that the step loop has begun so far. */

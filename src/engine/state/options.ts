@@ -87,6 +87,7 @@ export interface EngineConfig extends QueueBounds {
   readonly disposeExecutor: (() => unknown) | null;
   readonly requestsFinished: ((handles: readonly number[]) => unknown) | null;
   readonly checkRequest: ((request: SubmittedRequest) => unknown) | null;
+  readonly embed: ((texts: readonly Int32Array[], signal: AbortSignal | null) => unknown) | null;
   readonly limits: ExecutorLimits;
   readonly watchesBlocks: boolean;
   readonly usesTables: boolean;
@@ -161,6 +162,7 @@ function takeExecutor(
   | 'disposeExecutor'
   | 'requestsFinished'
   | 'checkRequest'
+  | 'embed'
   | 'limits'
   | 'watchesBlocks'
   | 'usesTables'
@@ -170,13 +172,15 @@ function takeExecutor(
   if (typeof executor !== 'object' || executor === null)
     throw badArgument('executor', show(executor), expected);
   const { execute, dispose, requestsFinished, limits, usesTables = true } = executor as DeviceExecutor;
-  const { watchesBlocks = false, device, stream } = executor as DeviceExecutor;
+  const { watchesBlocks = false, device, stream, embed } = executor as DeviceExecutor;
   if (typeof execute !== 'function') throw badArgument('executor.execute', show(execute), 'a function');
   if (dispose !== undefined && typeof dispose !== 'function') {
     throw badArgument('executor.dispose', show(dispose), 'a function');
   }
   if (requestsFinished !== undefined && typeof requestsFinished !== 'function')
     throw badArgument('executor.requestsFinished', show(requestsFinished), 'a function');
+  if (embed !== undefined && typeof embed !== 'function')
+    throw badArgument('executor.embed', show(embed), 'a function');
   if (typeof usesTables !== 'boolean')
     throw badArgument('executor.usesTables', show(usesTables), 'a boolean');
   return {
@@ -187,6 +191,10 @@ function takeExecutor(
         ? null
         : (handles) => Reflect.apply(requestsFinished, executor, [handles]) as unknown,
     checkRequest: bindMethods('executor', executor, [], ['checkRequest']).checkRequest ?? null,
+    embed:
+      embed === undefined
+        ? null
+        : (texts, signal) => Reflect.apply(embed, executor, [texts, signal]) as unknown,
     limits: takeLimits(limits),
     watchesBlocks: checkBoolean('executor.watchesBlocks', watchesBlocks),
     usesTables,

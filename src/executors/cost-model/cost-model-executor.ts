@@ -4,7 +4,9 @@ import { INSPECT, showFacts } from '../../base/inspect.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { chance, mix, textKey } from '../../base/random.js';
 import type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from '../../engine/executor/executor.js';
-import { type CostModel, deviceMs, takeCostModel } from './cost-model.js';
+import type { CostModel } from './cost-model.js';
+import { checkMs, takeStepCost } from './step-cost.js';
+import { type StepCost, StepFeatures } from './step-features.js';
 
 /** Without a vocabulary, sampled token ids lie in [0, SAMPLED_TOKENS). */
 const SAMPLED_TOKENS = 2 ** 17;
@@ -18,8 +20,8 @@ const COLUMNS = ['slots', 'numScheduledTokens', 'numComputedTokens', 'numDraftTo
 
 /** Options of a `CostModelExecutor`. */
 export interface CostModelExecutorOptions {
-  /** The figures that a step's time follows from. */
-  model: CostModel;
+  /** What a step's time follows from: figures, or whatever says how long steps take. */
+  model: CostModel | StepCost;
   /** The virtual clock, in milliseconds. */
   now: () => number;
   /** Equal seeds give equal tokens and equal acceptance of drafts: 0 to 2^32 - 1. */
@@ -78,7 +80,8 @@ export class CostModelExecutor implements Executor {
   readonly #options: Readonly<CostModelExecutorOptions>;
   readonly #results: TimedTokens[];
   readonly #drafts: FlatTokens;
-  readonly #load = { prefillTokens: 0, decodes: 0, decodeContextTokens: 0 };
+  readonly #cost: StepCost;
+  readonly #features = new StepFeatures();
   #nextResult = 0;
   #deviceFreeMs = 0;
   /** By slot. */
@@ -87,6 +90,7 @@ export class CostModelExecutor implements Executor {
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: CostModelExecutorOptions) {
     this.#options = takeOptions(options);
+    this.#cost = takeStepCost(this.#options.model);
     const { maxEntries, maxDrafts, stepsInFlight } = this.#options;
     this.#results = Array.from({ length: stepsInFlight }, () => ({
       ...flatTokens(maxEntries, maxEntries * (1 + maxDrafts)),
@@ -106,23 +110,24 @@ export class CostModelExecutor implements Executor {
     this.#checkPlan(plan);
     const result = this.#results[this.#nextResult];
     this.#nextResult = (this.#nextResult + 1) % this.#results.length;
-    const load = this.#load;
-    load.prefillTokens = 0;
-    load.decodes = 0;
-    load.decodeContextTokens = 0;
+    const features = this.#features;
+    features.begin();
     let numTokens = 0;
     for (let i = 0; i < plan.numRequests; i++) {
       const sequence = this.#sequence(plan.slots[i], plan.requests[i]);
-      this.#weigh(plan, i, sequence);
+      features.addEntry(plan, i, sequence.sampled);
       result.firsts[i] = sequence.sampled;
       const count = this.#sample(plan, i, sequence, result.tokens, numTokens);
       result.counts[i] = count;
       numTokens += count;
     }
+    features.end();
     const now = this.#options.now();
-    const overheadMs = plan.totalTokens > 0 ? this.#options.model.stepOverheadMs : 0;
-    result.startMs = Math.max(now + overheadMs, this.#deviceFreeMs);
-    result.finishMs = result.startMs + deviceMs(this.#options.model, load);
+    const isEmpty = plan.totalTokens === 0;
+    const hostMs = isEmpty ? 0 : checkMs('hostMs', this.#cost.hostMs(features));
+    const stepMs = isEmpty ? 0 : checkMs('stepMs', this.#cost.stepMs(features));
+    result.startMs = Math.max(now + hostMs, this.#deviceFreeMs);
+    result.finishMs = result.startMs + stepMs;
     this.#deviceFreeMs = result.finishMs;
     return result;
   }
@@ -163,18 +168,6 @@ export class CostModelExecutor implements Executor {
     checkLength('requests', plan.requests, n);
     for (const column of COLUMNS) checkLength(column, plan[column], n);
     checkLength('draftTokens', plan.draftTokens, n * drafts);
-  }
-
-  /** Adds entry i to the load of the step. An entry is a decode if it computes only its last sampled token and drafts. */
-  #weigh(plan: ExecutorPlan, i: number, { sampled }: Sequence): void {
-    const computed = plan.numComputedTokens[i];
-    const scheduled = plan.numScheduledTokens[i];
-    if (sampled > 0 && computed >= plan.requests[i].numPromptTokens + sampled - 1) {
-      this.#load.decodes++;
-      this.#load.decodeContextTokens += computed + scheduled;
-    } else {
-      this.#load.prefillTokens += scheduled;
-    }
   }
 
   /** Writes the tokens that entry i samples from `tokens[at]` on. @returns how many */
@@ -232,7 +225,7 @@ function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOption
     throw badArgument('vocabulary', show(vocabulary), 'an Int32Array of at least two tokens');
   return {
     ...(vocabulary && { vocabulary: vocabulary.slice() }),
-    model: takeCostModel(model),
+    model: takeStepCost(model),
     now,
     seed: checkInteger('seed', seed, 0, 2 ** 32 - 1),
     acceptanceRate: checkNumber('acceptanceRate', acceptanceRate, 0, 1),

@@ -1,6 +1,7 @@
 import { checkNumber } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
+import type { StepCost, StepFeatures } from './step-features.js';
 
 /** The figures of a roofline model, from which the time of a step follows. */
 export interface CostModel {
@@ -54,15 +55,8 @@ function checkSpeed(name: string, value: unknown): number {
   throw badArgument(name, show(value), 'a finite number above 0');
 }
 
-/** The device work of a step. */
-export interface StepLoad {
-  /** Prompt tokens, and tokens computed again after a preemption. */
-  prefillTokens: number;
-  /** Entries that decode. */
-  decodes: number;
-  /** Tokens that the decoding entries attend to, this step's included. */
-  decodeContextTokens: number;
-}
+/** The device work of a step that these figures know of: a part of `StepFeatures`. */
+export type StepLoad = Pick<StepFeatures, 'prefillTokens' | 'decodes' | 'decodeContextTokens'>;
 
 /**
  * Milliseconds that the device takes for a step: prefill, bound by arithmetic, plus decode, bound by memory. Not modelled: the
@@ -75,11 +69,8 @@ export function deviceMs(model: CostModel, load: StepLoad): number {
   return 1000 * (prefillSeconds + decodeBytes / model.memoryBytesPerSecond);
 }
 
-/** Milliseconds that a request of this size takes alone: one prefill step, then one decode step per token. */
-export function aloneMs(model: CostModel, inputTokens: number, outputTokens: number): number {
-  const prefill = { prefillTokens: inputTokens, decodes: 0, decodeContextTokens: 0 };
-  // The context grows by one token per step, from input + 1 to input + output - 1. This is its mean.
-  const decode = { prefillTokens: 0, decodes: 1, decodeContextTokens: inputTokens + outputTokens / 2 };
-  const decodeMs = model.stepOverheadMs + deviceMs(model, decode);
-  return model.stepOverheadMs + deviceMs(model, prefill) + (outputTokens - 1) * decodeMs;
+/** A cost model as what says how long steps take. @throws ERR_BLOCKSTEP_BAD_ARG as `takeCostModel` */
+export function costOf(model: CostModel): StepCost {
+  const taken = takeCostModel(model);
+  return { hostMs: () => taken.stepOverheadMs, stepMs: (features) => deviceMs(taken, features) };
 }

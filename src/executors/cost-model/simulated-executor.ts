@@ -5,11 +5,12 @@ import { chance, mix, textKey } from '../../base/random.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from '../../engine/executor/executor.js';
 import type { CostModel } from './cost-model.js';
 import { CostModelExecutor, type TimedTokens } from './cost-model-executor.js';
+import type { StepCost } from './step-features.js';
 
 /** Options of a `SimulatedExecutor`. */
 export interface SimulatedExecutorOptions {
-  /** The figures that a step's time follows from. */
-  model: CostModel;
+  /** What a step's time follows from: figures, or whatever says how long steps take. */
+  model: CostModel | StepCost;
   /** The engine's `maxNumSeqs`, `pipelineDepth` and `numSpeculativeTokens`; the last two are 1 and 0 by default. */
   maxNumSeqs: number;
   pipelineDepth?: number;

@@ -16,7 +16,7 @@ export async function makeContext(options: ResolvedLlamaOptions, batch: number):
   const { maxNumSeqs, numSpeculativeTokens } = options;
   const { native } = LlamaModel.nativeOf(model);
   const { hasDecoder, hasEncoder, isDiffusion } = native.info();
-  if (!hasDecoder || hasEncoder || isDiffusion)
+  if (!hasDecoder || hasEncoder || isDiffusion || !model.card.generates)
     throw badModel(model.info.file, 'generates no text token by token');
   if (!model.devices.some(({ isGpu }) => isGpu)) checkMemory(options, process.availableMemory());
   try {

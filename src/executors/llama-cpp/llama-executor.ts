@@ -15,6 +15,7 @@ import {
   type ResolvedLlamaOptions,
   resolveLlamaOptions,
 } from './llama-options.js';
+import type { LlamaModel } from './model/llama-model.js';
 import type { NativeAnswer, NativeContext } from './native/binding.js';
 import { LlamaGrammar } from './sampling/llama-grammar.js';
 import { Samplers } from './sampling/samplers.js';
@@ -23,7 +24,7 @@ import { readAnswer } from './step/answer.js';
 import { Drafts } from './step/drafts.js';
 import { Planner } from './step/planner.js';
 
-/** Rows of a call from which on llama.cpp computes attention in tiles on a CPU (GGML_FA_TILE_Q), where decodes are slow. */
+/** Rows of a call from which on llama.cpp's own kernel computes attention in tiles on a CPU (GGML_FA_TILE_Q), where decodes are slow. */
 const SPLIT_FROM = 64;
 
 /** What a `LlamaExecutor` has done so far. */
@@ -90,7 +91,7 @@ export class LlamaExecutor implements Executor {
       {
         batch: batchOf(options),
         outputs: maxNumSeqs * (1 + numSpeculativeTokens),
-        splitFrom: model.devices.some(({ isGpu }) => isGpu) ? Number.POSITIVE_INFINITY : SPLIT_FROM,
+        splitFrom: splitFromOf(model),
       },
     );
     this.#samplers = new Samplers(context, model.info.vocabSize);
@@ -218,6 +219,12 @@ function batchOf({
   blockSize,
 }: ResolvedLlamaOptions): number {
   return Math.max(Math.min(maxNumBatchedTokens, (numBlocks - 1) * blockSize), numSpeculativeTokens + 1);
+}
+
+/** Our kernel computes rows by what they read, so that decodes need no calls of their own: the weights are read once for all. */
+function splitFromOf({ devices, info }: LlamaModel): number {
+  const isByTiles = info.attention.kernel === 'llama' && !devices.some(({ isGpu }) => isGpu);
+  return isByTiles ? SPLIT_FROM : Number.POSITIVE_INFINITY;
 }
 
 function disposed(): BlockstepError {

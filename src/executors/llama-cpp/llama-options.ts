@@ -53,8 +53,8 @@ const OPTIONS = knownNames<LlamaExecutorOptions>('the options of a LlamaExecutor
 const DEFAULT_HOLDERS = 112;
 
 /** Types of the cache, and how flash attention is asked for, by llama.cpp's numbers. */
-const TYPES = { f16: 1, f32: 0, q8_0: 8 } as const;
-const FLASH = { auto: -1, on: 1, off: 0 } as const;
+export const TYPES = { f16: 1, f32: 0, q8_0: 8 } as const;
+export const FLASH = { auto: -1, on: 1, off: 0 } as const;
 
 export interface ResolvedLlamaOptions {
   readonly model: LlamaModel;

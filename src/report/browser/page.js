@@ -7,7 +7,7 @@
 /** @typedef {{ heading: string, format: string, lines: { label: string, color: string, text: string }[] }} Tooltip */
 /** @typedef {{ baseOption: { dataset: { source: Cell[][] } } }} Option */
 /** @typedef {{ id: string, option: Option, tooltip: Tooltip, isOverTime?: true }} Chart */
-/** @typedef {number | null} Cell */
+/** @typedef {number | string | null} Cell */
 /** @typedef {{ on(event: string, listener: (event: { offsetX: number, offsetY: number }) => void): void }} Pointer */
 /**
  * @typedef {{
@@ -51,6 +51,7 @@ const formats = { figure, percent };
 function fill(text, row, format) {
   return text.replace(/\{(\d+)\}/g, (_, column) => {
     const cell = row[Number(column)];
+    if (typeof cell === 'string') return cell;
     return cell === null || cell === undefined ? '–' : format(cell);
   });
 }

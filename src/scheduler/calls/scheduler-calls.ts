@@ -4,8 +4,10 @@ import { Core } from '../../core/core.js';
 import { LogWriter } from '../log/log.js';
 import { coreConfig } from '../options/core-config.js';
 import type { LogSink, SchedulerConfig } from '../options/options.js';
+import type { Plan } from '../plan/plan.js';
 import type { Request, TakenRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
+import { askConnector } from '../schedule/schedule.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
 import { maySteady } from '../steady/joining.js';
@@ -135,6 +137,12 @@ export class SchedulerCalls {
       throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `now() must return milliseconds, got ${show(now)}`);
     }
     this.state.now = now;
+  }
+
+  /** @param plan of a repeated step */
+  askConnector(plan: Plan): void {
+    const { connector } = this.state;
+    if (connector !== null) askConnector(this.state, plan, connector);
   }
 
   /** Opens the log. A sink that throws would leave a hole in the log, so it poisons the scheduler. */

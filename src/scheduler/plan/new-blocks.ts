@@ -5,7 +5,10 @@ import { EntryKind, type Plan } from './plan.js';
 export function newBlocksOf(core: Core, plan: Plan, entry: number, group = 0): Int32Array {
   const { from, until } = newPlacesOf(plan, entry, group);
   if (from >= until) return new Int32Array(0);
-  return core.blocks(plan.slots[entry], group).subarray(from, until);
+  core.flush();
+  const out = new Int32Array(until - from);
+  const count = core.native.readBlocks(plan.slots[entry], from, out, group);
+  return count === out.length ? out : out.subarray(0, count);
 }
 
 /** The places of those blocks in the row of their group: from one on, until before another. */

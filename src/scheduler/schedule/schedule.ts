@@ -8,7 +8,7 @@ import { endUnreported } from '../life/finish.js';
 import { loseLoadsOf } from '../loads/fence.js';
 import { blocksLetGo } from '../plan/let-go.js';
 import { newBlocksOf } from '../plan/new-blocks.js';
-import type { Plan } from '../plan/plan.js';
+import { EntryKind, type Plan } from '../plan/plan.js';
 import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { advance } from './advance.js';
@@ -165,7 +165,7 @@ function reportBlocks(s: SchedulerState, plan: Plan): void {
 /**
  * Asks the connector for the plan's metadata. Blocks that the connector pins or unpins meanwhile count for this plan.
  */
-function askConnector(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
+export function askConnector(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
   if (isTold(s, connector) && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);
   const moved = s.blocksMoved;
   s.blocksMoved = false;
@@ -218,7 +218,7 @@ function endDoomed(s: SchedulerState): void {
  */
 function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
   const given = connector.askMetadata(plan);
-  if (given !== FAILED) plan.connectorMetadata = given.metadata;
+  plan.connectorMetadata = given === FAILED ? undefined : given.metadata;
   if (given !== FAILED && given.failedChildren.length === 0) return;
   plan.lacksMetadata = true;
   const isLost = (child: number): boolean => given === FAILED || given.failedChildren.includes(child);
@@ -235,11 +235,14 @@ function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector
  * them again in the same step, as where its connector failed.
  */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
-  const lists = plan.loadedBlocks.slice();
-  for (let i = 0; i < plan.numRequests; i++)
-    for (let g = 0; g < plan.groups.length; g++)
-      lists.push(newBlocksOf(s.core, plan, i, g).filter((id) => id !== 0));
-  // Joined without spreading into a call: a list may be longer than a call may have arguments.
-  const taken = lists.flatMap((blocks) => [...blocks]);
-  return Int32Array.from(plan.blocksToZero === null ? taken : new Set([...taken, ...plan.blocksToZero]));
+  const taken: number[] = [];
+  for (const blocks of plan.loadedBlocks) for (const id of blocks) taken.push(id);
+  for (let i = 0; i < plan.numRequests; i++) {
+    for (let g = 0; g < plan.groups.length; g++) {
+      if (plan.kinds[i] === EntryKind.running && plan.groups[g].numNewBlocks[i] === 0) continue;
+      for (const id of newBlocksOf(s.core, plan, i, g)) if (id !== 0) taken.push(id);
+    }
+  }
+  if (plan.blocksToZero === null) return Int32Array.from(taken);
+  return Int32Array.from(new Set([...taken, ...plan.blocksToZero]));
 }

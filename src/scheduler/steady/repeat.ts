@@ -13,14 +13,14 @@ interface Calls {
   readonly gate: { checkFree(): void; during<T>(act: () => T): T; change<T>(act: () => T): T };
   readonly aborts: { readonly size: number };
   readClock(): void;
+  /** Asks the connector for the metadata of a plan in which nothing was moved. */
+  askConnector(plan: Plan): void;
 }
 
-/** Whether the options allow steps that are repeated: nobody is asked, told or shown anything in a plain step. */
-export function mayRepeat({ config, connector, kvEvents, core }: SchedulerState): boolean {
+/** Whether the options allow steps that are repeated: nobody but a connector is told of a plain step. */
+export function mayRepeat({ config, kvEvents, core }: SchedulerState): boolean {
   const { log, reportBlocks } = config;
-  return (
-    connector === null && kvEvents === null && core.backend.name === 'host' && log === null && !reportBlocks
-  );
+  return kvEvents === null && core.backend.name === 'host' && log === null && !reportBlocks;
 }
 
 /**
@@ -52,6 +52,7 @@ export class Repeat {
     if (taken !== size) throw new Error(`a repeated step found blocks for ${taken} of its ${size} entries`);
   };
   readonly #readClock = (): void => this.#calls.readClock();
+  readonly #askConnector = (): void => this.#calls.askConnector(this.#plan);
 
   constructor(calls: Calls, steady: Steady) {
     this.#calls = calls;
@@ -86,6 +87,8 @@ export class Repeat {
     // No entry takes more than one block.
     if (s.inFlight.length >= this.#depth) return null;
     if (control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
+    // A connector has woken somebody, or moved blocks.
+    if (s.blocksMoved) return null;
     if (this.#calls.aborts.size > 0 || channels.step.hasSubscribers) return null;
     this.#calls.gate.checkFree();
     if (s.deadlines.size > 0) {
@@ -106,7 +109,7 @@ export class Repeat {
     plan.step = s.step++;
     plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
     s.putInFlight(plan);
-    s.blocksMoved = false;
+    if (s.connector !== null) this.#ask(plan);
     return plan;
   }
 
@@ -135,6 +138,13 @@ export class Repeat {
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
     return s.outputs;
+  }
+
+  /** Asks the connector. A plan that lacks metadata is no plain one. */
+  #ask(plan: Plan): void {
+    this.#calls.gate.during(this.#askConnector);
+    if (plan.lacksMetadata) this.#run = 0;
+    this.#s.anomalies.throwFirst();
   }
 
   /** Whether this plan was repeated and is to be updated next. */
@@ -177,11 +187,11 @@ export class Repeat {
 
   /** Whether the next plan or update has something to tell, or a grammar to ask. */
   #hasNews(): boolean {
-    const { finishedIds, unreported, doomed, resetVictims, fencedFrees, continued, structured } = this.#s;
+    const { finishedIds, unreported, doomed, resetVictims, releasedHandles, pauseMode } = this.#s;
+    const { fencedFrees, continued, structured } = this.#s;
     const lists = finishedIds.length + unreported.length + doomed.length + resetVictims.length;
-    return (
-      lists + fencedFrees.length + continued.length + structured.size > 0 || this.#s.pauseMode !== 'none'
-    );
+    const others = releasedHandles.length + fencedFrees.length + continued.length + structured.size;
+    return lists + others > 0 || pauseMode !== 'none';
   }
 
   /** Whether somebody waits and finds a seat, or in strict mode is to be checked. */

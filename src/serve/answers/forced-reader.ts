@@ -1,7 +1,7 @@
 import { isObject } from '../../base/checks.js';
 import type { AnswerReader, AnswerSink } from './answer-reader.js';
 import type { ReadCall } from './forms/call-form.js';
-import { argumentsOf } from './forms/json-values.js';
+import { argumentsOf, parseJson } from './forms/json-values.js';
 
 /**
  * Reads an answer that a grammar held to calls of tools: the arguments of one tool, or a list of calls with their names. An answer that was cut
@@ -32,7 +32,7 @@ export class ForcedReader implements AnswerReader {
 
   #read(text: string): readonly ReadCall[] | null {
     try {
-      const value: unknown = JSON.parse(text);
+      const value: unknown = parseJson(text);
       if (this.#name !== null) {
         const args = argumentsOf(value);
         return args === null ? null : [{ name: this.#name, arguments: args }];

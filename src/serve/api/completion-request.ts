@@ -47,7 +47,7 @@ export async function readCompletion(
   const common = readCommon(fields, model, logprobs);
   const isEchoed = fields.boolean('echo') ?? false;
   const scoresPrompts = readsPrompts(isEchoed, logprobs, model.sampling);
-  const prompts = await readPrompts(fields, model, bounds);
+  const prompts = await readTexts(fields, 'prompt', model, bounds.maxChoices);
   checkChoices(prompts.length, common.n, bounds);
   const longestPrompt = Math.max(...prompts.map(({ length }) => length));
   const { maxModelLen } = model;
@@ -63,32 +63,34 @@ export async function readCompletion(
 }
 
 /** A text, its tokens, or a list of texts or of lists of tokens. */
-async function readPrompts(
+export async function readTexts(
   fields: Fields,
+  name: string,
   model: ServedModel,
-  { maxChoices }: RequestBounds,
+  most: number,
 ): Promise<Int32Array[]> {
-  const prompt = fields.get('prompt');
+  const given = fields.get(name);
   const addsSpecial = fields.boolean('add_special_tokens') ?? true;
-  const encode = async (name: string, text: unknown, length?: number): Promise<Int32Array> => {
+  const encode = async (field: string, text: unknown, length?: number): Promise<Int32Array> => {
     // A text without tokens of its own is no prompt, whatever is put in front of it.
-    if (text === '') throw badField(name, '""', 'a text that is not empty');
-    return checkPrompt(name, await model.encoder.encode(name, text, addsSpecial, length));
+    if (text === '') throw badField(field, '""', 'a text that is not empty');
+    return checkPrompt(field, await model.encoder.encode(field, text, addsSpecial, length));
   };
-  if (typeof prompt === 'string') return [await encode('prompt', prompt)];
-  if (!Array.isArray(prompt) || prompt.length === 0)
+  if (typeof given === 'string') return [await encode(name, given)];
+  if (!Array.isArray(given) || given.length === 0)
     throw badField(
-      'prompt',
-      fields.shown('prompt'),
+      name,
+      fields.shown(name),
       'a text, a list of token ids, or a list of at least one of either',
     );
-  if (typeof prompt[0] === 'number') return [readTokens('prompt', prompt, model)];
-  if (prompt.length > maxChoices) throw badField('prompt', show(prompt), `at most ${maxChoices} prompts`);
-  const length = prompt.reduce((sum, each) => sum + (typeof each === 'string' ? each.length : 0), 0);
+  if (typeof given[0] === 'number') return [readTokens(name, given, model)];
+  if (given.length > most)
+    throw badField(name, show(given), `at most ${most} ${name === 'prompt' ? 'prompts' : 'texts'}`);
+  const length = given.reduce((sum, each) => sum + (typeof each === 'string' ? each.length : 0), 0);
   const prompts: Int32Array[] = [];
-  for (const [i, each] of prompt.entries()) {
-    const name = `prompt[${i}]`;
-    prompts.push(Array.isArray(each) ? readTokens(name, each, model) : await encode(name, each, length));
+  for (const [i, each] of given.entries()) {
+    const field = `${name}[${i}]`;
+    prompts.push(Array.isArray(each) ? readTokens(field, each, model) : await encode(field, each, length));
   }
   return prompts;
 }

@@ -16,13 +16,7 @@ export function addRefusals(app: FastifyInstance, maxBodyBytes: number): void {
   app.addContentTypeParser(
     'application/json',
     { parseAs: 'buffer', bodyLimit: maxBodyBytes },
-    (_request: FastifyRequest, body: Buffer, done: (error: Error | null, body?: unknown) => void) => {
-      try {
-        done(null, readJson(body));
-      } catch (error) {
-        done(error as Error);
-      }
-    },
+    (_request: FastifyRequest, body: Buffer) => readJson(body),
   );
   app.setNotFoundHandler(({ method, url }, reply) => {
     const path = url.split('?')[0];

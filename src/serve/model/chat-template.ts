@@ -1,4 +1,4 @@
-import { Aside, AsideLimitError } from '../../base/scripts/aside.js';
+import { AsideLimitError, sharedAside } from '../../base/scripts/aside.js';
 import type { Chat, ChatTemplate } from '../api/chat.js';
 import type { TemplateOrder, TemplateTexts } from './jinja-template.js';
 
@@ -9,8 +9,6 @@ const RENDER_MS = 5000;
 /** Most characters of what it writes. */
 const MOST_WRITTEN = 2 ** 24;
 
-/** Templates are written here, whosoever they are. */
-const aside = new Aside();
 const RENDER = { from: import.meta.url, module: 'jinja-template', name: 'renderChat' };
 
 /**
@@ -25,7 +23,7 @@ export async function openChatTemplate(
 ): Promise<ChatTemplate> {
   if (source === null) return refusing('it has none; send the whole prompt to /v1/completions');
   const write = (chat: Chat | null): Promise<string> =>
-    aside.run<TemplateOrder, string>(
+    sharedAside.run<TemplateOrder, string>(
       RENDER,
       { source, texts, chat },
       { timeMs: RENDER_MS, maxOutput: MOST_WRITTEN },

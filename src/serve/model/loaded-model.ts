@@ -29,8 +29,12 @@ export interface LoadedModel {
   ): Promise<Int32Array>;
   /** See `LlamaModel.piece`. */
   piece(token: number, special: boolean): Uint8Array;
+  /** See `LlamaModel.rankPrompt`. Absent: the model scores nothing. */
+  rankPrompt?(query: string, document: string): Int32Array;
   /** See `LlamaModel.grammar`: one is good for any number of requests. Absent: the texts of the model cannot be held to a format. */
   grammar?(form: GrammarForm): Grammar;
+  /** See `LlamaModel.grammarAsync`. */
+  grammarAsync?(form: GrammarForm): Promise<Grammar>;
 }
 
 /** What a grammar is made of: text in GBNF, a JSON schema, or any object in JSON. */
@@ -47,6 +51,8 @@ export interface LoadedModelOptions {
   readonly chatTemplate?: string;
   /** What parameters of sampling are where a client does not say them. Default `SAMPLING_DEFAULTS`. */
   readonly samplingDefaults?: SamplingParams;
+  /** What the model makes of texts where it generates none: see `ModelOptions`. */
+  readonly vectors?: 'embeddings' | 'scores';
   /** See `ModelOptions`. */
   readonly toolCallParser?: string;
   readonly reasoningParser?: string;
@@ -89,15 +95,26 @@ export async function modelOptions(model: LoadedModel, options: LoadedModelOptio
     piece: (token, showsSpecial) => model.piece(token, showsSpecial),
   });
   // Grammars take long to make, and clients ask for the same ones again and again.
-  const made = new Map<string, Grammar>();
-  const grammar = (format: TextFormat): Grammar => {
+  const made = new Map<string, Promise<Grammar>>();
+  const make = async (form: GrammarForm): Promise<Grammar> =>
+    model.grammarAsync === undefined ? model.grammar!(form) : model.grammarAsync(form);
+  const grammar = (format: TextFormat): Promise<Grammar> => {
     const key = JSON.stringify(format);
-    const known = made.get(key) ?? model.grammar!(formOf(format));
+    const known = made.get(key) ?? make(formOf(format));
     made.delete(key);
     made.set(key, known);
+    // One that was refused is made again: what broke it off may have been others.
+    known.catch(() => {
+      if (made.get(key) === known) made.delete(key);
+    });
     if (made.size > MOST_GRAMMARS) made.delete(made.keys().next().value as string);
     return known;
   };
+  if (options.vectors !== undefined) {
+    const { vectors } = options;
+    const rankPrompt = (query: string, document: string) => model.rankPrompt!(query, document);
+    return { id, vocabulary, vectors, ...(vectors === 'scores' && { rankPrompt }) };
+  }
   const texts = {
     beginText: bosToken === null ? '' : vocabulary.specialText(bosToken),
     endText: eosToken === null ? '' : vocabulary.specialText(eosToken),
@@ -110,7 +127,7 @@ export async function modelOptions(model: LoadedModel, options: LoadedModelOptio
     samplingDefaults,
     ...(toolCallParser !== undefined && { toolCallParser }),
     ...(reasoningParser !== undefined && { reasoningParser }),
-    ...(model.grammar !== undefined && { grammar }),
+    ...((model.grammar ?? model.grammarAsync) !== undefined && { grammar }),
   };
 }
 

@@ -38,10 +38,15 @@ export interface ModelOptions {
   /** What the executor finds where a client does not say it. Default: nothing. */
   samplingDefaults?: SamplingParams;
   /**
-   * Makes the grammar that holds a text to a format (`response_format`, `grammar`), a new one for each choice. What it throws is the client's
-   * answer. Default: none, and formats are refused.
+   * Makes the grammar that holds a text to a format (`response_format`, `grammar`); it is asked for each choice. Choices and requests may have
+   * one between them, if that one keeps nothing of a text. ERR_BLOCKSTEP_BAD_ARG that it throws is the client's answer. Default: none, and
+   * formats are refused.
    */
   grammar?: (format: TextFormat) => Grammar | Promise<Grammar>;
+  /** `embeddings`: the model makes vectors of texts, `scores`: it scores documents, and neither generates text (`Engine.embed`). Default: it does. */
+  vectors?: 'embeddings' | 'scores';
+  /** With `scores`: makes the tokens that are scored of a query and a document. */
+  rankPrompt?: (query: string, document: string) => Int32Array | Promise<Int32Array>;
   /**
    * The form in which the model calls tools, by vLLM's names (`hermes`, `mistral`, …). `auto`: the one that its template has. `none`: calls stay
    * text. Default `auto`.
@@ -61,6 +66,8 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
     sampling: true,
     samplingDefaults: true,
     grammar: true,
+    vectors: true,
+    rankPrompt: true,
     toolCallParser: true,
     reasoningParser: true,
   },
@@ -101,6 +108,15 @@ export function takeModel(model: unknown, maxModelLen: number): ServedModel {
       'an object of parameters that are in model.sampling',
     );
   if (grammar !== null && typeof grammar !== 'function') throw badArg('model.grammar', grammar, 'a function');
+  const { vectors = null, rankPrompt = null } = model as unknown as ModelOptions;
+  if (vectors !== null && vectors !== 'embeddings' && vectors !== 'scores')
+    throw badArg('model.vectors', vectors, '"embeddings", "scores", or absent');
+  if ((typeof rankPrompt === 'function') !== (vectors === 'scores'))
+    throw badArg(
+      'model.rankPrompt',
+      rankPrompt,
+      'a function where model.vectors is "scores", and absent otherwise',
+    );
   const { toolCallParser = 'auto', reasoningParser = 'auto' } = model as unknown as ModelOptions;
   const source = chatTemplate?.source ?? null;
   const calls = parserNamed('toolCallParser', toolCallParser, TOOL_CALL_PARSERS, () =>
@@ -123,6 +139,8 @@ export function takeModel(model: unknown, maxModelLen: number): ServedModel {
     sampling,
     samplingDefaults: { ...samplingDefaults },
     grammar,
+    vectors,
+    rankPrompt,
     answers: new AnswerForms(vocabulary, calls, thoughts),
     maxModelLen,
     created: Math.floor(Date.now() / 1000),

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ApiError } from '../api/api-error.js';
 import { readChat } from '../api/chat-request.js';
 import { readCompletion } from '../api/completion-request.js';
 import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
 import { IGNORED_HEADER, ignoredSampling } from '../api/sampling.js';
-import type { ServedModel } from '../api/served-model.js';
+import { checkModel, type ServedModel } from '../api/served-model.js';
 import { makeGrammars } from '../api/text-format.js';
 import type { RequestLog } from '../log/request-log.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
@@ -110,13 +109,4 @@ async function generate(
   // The client has left: nobody is there to be answered.
   reply.hijack();
   return reply;
-}
-
-/** Refuses a request for another model. A request that names none is for this one. */
-function checkModel(body: unknown, { id }: ServedModel): void {
-  const { model } = (body ?? {}) as { model?: unknown };
-  if (model === undefined || model === null || model === id) return;
-  if (typeof model !== 'string') throw new ApiError(400, 'model must be a string', { param: 'model' });
-  const message = `the model ${JSON.stringify(model.slice(0, 200))} is not served here; ${JSON.stringify(id)} is`;
-  throw new ApiError(404, message, { param: 'model', code: 'model_not_found' });
 }

@@ -2,8 +2,19 @@ import type { FastifyInstance } from 'fastify';
 import { ApiError } from '../api/api-error.js';
 import type { ServeSettings } from './options.js';
 
-/** Routes of OpenAI's and vLLM's APIs that are refused by name. */
-const NO_ROUTES = ['/v1/embeddings', '/v1/rerank', '/v1/score'];
+/** Routes of OpenAI's and vLLM's APIs, by what a model must do for them; they are refused by name where it does not. */
+const ROUTES = {
+  text: ['/v1/completions', '/v1/chat/completions', '/v1/responses'],
+  embeddings: ['/v1/embeddings'],
+  scores: ['/v1/rerank'],
+  nothing: ['/v1/score'],
+};
+
+const DOES = {
+  text: 'the model generates text, and makes no embeddings or scores',
+  embeddings: 'the model makes embeddings, and generates no text',
+  scores: 'the model scores documents, and generates no text',
+};
 
 /** The routes that say what is served, and what is not. */
 export function addModelRoutes(app: FastifyInstance, { model }: ServeSettings, version: string): void {
@@ -24,15 +35,13 @@ export function addModelRoutes(app: FastifyInstance, { model }: ServeSettings, v
     throw new ApiError(404, 'there is no such model', { param: 'model', code: 'model_not_found' });
   });
   // Clients look for it by itself, and a mere 404 would not say that it will not come.
-  for (const path of NO_ROUTES)
+  const does = model.vectors ?? 'text';
+  const missing = Object.entries(ROUTES).flatMap(([kind, paths]) => (kind === does ? [] : paths));
+  for (const path of missing)
     app.post(path, () => {
-      throw new ApiError(
-        404,
-        `${path} is not served: this server generates text, and makes no embeddings or scores; ask another server for them`,
-        {
-          code: 'unsupported_route',
-        },
-      );
+      throw new ApiError(404, `${path} is not served: ${DOES[does]}; ask another server for it`, {
+        code: 'unsupported_route',
+      });
     });
   app.get('/version', () => ({ version }));
 }

@@ -9,6 +9,8 @@ import { RequestLog } from '../log/request-log.js';
 import { Metrics } from '../metrics/metrics.js';
 import { addPageRoutes } from '../page/page-routes.js';
 import { Choices } from '../reply/choices.js';
+
+import { addVectorRoutes } from '../vectors/vector-routes.js';
 import { addControlRoutes } from './control-routes.js';
 import { addGenerateRoutes } from './generate-routes.js';
 import { readServerHealth } from './health.js';
@@ -94,7 +96,9 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
       next();
     });
     load.watch(inner);
-    addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live, choices, log });
+    if (model.vectors === null)
+      addGenerateRoutes(inner, settings, { watch: metrics?.requests ?? null, live, choices, log });
+    else addVectorRoutes(inner, model, engine);
     done();
   });
   if (!engine.isRunning) startEngine(app, settings);

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { knownNames } from '../../base/known-names.js';
 import { badField } from '../api/api-error.js';
@@ -19,6 +20,10 @@ const TOKENIZE = knownNames<Record<string, unknown>>('the body', {
 });
 const DETOKENIZE = knownNames<Record<string, unknown>>('the body', { model: true, tokens: true });
 const MOST_TOKENS = 2 ** 24;
+/** Most tokens that are told of: to write more takes long. */
+const MOST_TOLD = 2 ** 18;
+/** Tokens that become text in a turn of the event loop. */
+const TEXTS_AT_ONCE = 8192;
 
 /** The routes that turn text into tokens and back. */
 export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): void {
@@ -39,7 +44,14 @@ export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): v
     const tokens = await (isChat
       ? chatPrompt({ ...readChatFields(fields, hasTemplate).chat, beginsAnswer })
       : encoder.encode('prompt', fields.get('prompt'), addsSpecial));
-    const texts = withTexts ? Array.from(tokens, (token) => decode(vocabulary, Int32Array.of(token))) : null;
+    if (tokens.length > MOST_TOLD)
+      throw badField('prompt', `a text of ${tokens.length} tokens`, `one of at most ${MOST_TOLD} tokens`);
+    const texts: string[] | null = withTexts ? [] : null;
+    for (const [i, token] of tokens.entries()) {
+      if (texts === null) break;
+      if (i > 0 && i % TEXTS_AT_ONCE === 0) await turn();
+      texts.push(decode(vocabulary, Int32Array.of(token)));
+    }
     return { count: tokens.length, max_model_len: maxModelLen, tokens: [...tokens], token_strs: texts };
   });
 

@@ -32,6 +32,7 @@ describe('blockstep serve --model', () => {
     [['--latency-ms', '5'], /--latency-ms goes with --executor reference only/],
     [['--gpu-layers', '-1'], /--gpu-layers.*Expected an integer >= 0/],
     [['--threads', '0'], /--threads.*Expected an integer >= 1/],
+    [['--attention', 'mine'], /--attention.*Allowed choices are auto, llama/],
     [['--cache-type', 'q2'], /--cache-type.*Allowed choices are f32, f16, q8_0/],
     [['--gpu-layers', '2', '--variant', 'cpu'], /--gpu-layers must be absent or 0 with --variant cpu, got 2/],
     [['--max-num-seqs', '257'], /--max-num-seqs must be at most 256 with such a model, got 257/],

@@ -68,6 +68,9 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
 
   it('has tools called that must be called, by a grammar of their schemas', async () => {
     const { said, url } = plain;
+    expect(said.stdout).toMatch(
+      /^Attention by blockstep \((avx512|avx2|neon|plain)\); --attention llama has/m,
+    );
     expect(said.stdout).toMatch(/^Calls of tools are read as json, thoughts as none \(--tool-call-parser, /m);
     const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
     const parameters = {
@@ -302,10 +305,11 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     const { said, url } = await serveModel(
       // A Q8_0 block has 32 numbers, which is as many as a head must have.
       modelFile({ heads: 2, kvHeads: 1, weights: 'Q8_0' }),
-      ...['--threads', '1', '--served-model-name', 'mine', '--cache-type', 'q8_0'],
+      ...['--threads', '1', '--served-model-name', 'mine', '--cache-type', 'q8_0', '--attention', 'llama'],
       ...[...sizes, '--no-enable-prefix-caching', '--max-num-batched-tokens', '64'],
     );
     expect(said.stderr).not.toContain('ERR');
+    expect(said.stdout).toMatch(/^Attention by llama\.cpp\.$/m);
     expect(said.stdout).toMatch(
       /^Context 256 tokens a request; KV cache 512 tokens, 0\.1 MiB as q8_0; at most 3 requests and 64 tokens a step; prefix cache off\.$/m,
     );

@@ -8,18 +8,26 @@ import { until } from '../../support/waiting.js';
 
 const MAIN = scriptArguments(import.meta.url, '../../../src/cli/main');
 
+/** A word of the command line, or what the environment has besides. */
+type ServerArgument = string | { readonly environment: NodeJS.ProcessEnv };
+
 /** `blockstep serve` in a process of its own, as a user starts it, until the test ends. */
-export async function serveModel(file: string, ...args: string[]) {
+export async function serveModel(file: string, ...args: ServerArgument[]) {
   const served = await startServer(file, ...args);
   onTestFinished(served.end);
   return served;
 }
 
 /** The same for a suite: whoever starts it ends it. */
-export async function startServer(file: string, ...args: string[]) {
+export async function startServer(file: string, ...args: ServerArgument[]) {
   const { folder } = llamaForTests();
-  const child = spawn(process.execPath, [...MAIN, 'serve', '--port', '0', '--model', file, ...args], {
-    env: { ...process.env, BLOCKSTEP_LLAMA_LIBRARY: folder ?? '' },
+  const words = args.filter((each) => typeof each === 'string');
+  const given = args.filter((each) => typeof each === 'object').map(({ environment }) => environment);
+  const child = spawn(process.execPath, [...MAIN, 'serve', '--port', '0', '--model', file, ...words], {
+    env: Object.assign(
+      { ...process.env, BLOCKSTEP_LLAMA_LIBRARY: folder ?? '' },
+      ...given,
+    ) as NodeJS.ProcessEnv,
   });
   const ended = once(child, 'exit') as Promise<[number | null, string | null]>;
   const end = async (): Promise<void> => {

@@ -80,7 +80,7 @@ const BREAKS: readonly [string, (ends: number[]) => Partial<BenchOptions>][] = [
 
 describe.each(BREAKS)('the founding crash, %s', (_, broken) => {
   describe.each([1, 2, 3] as const)('at depth %i', (pipelineDepth) => {
-    it.each([1, 2])(
+    it.each(share([1 + (pipelineDepth % 2)], [1, 2]))(
       'ends well with %i ranks, whenever the last store and the request end',
       async (numRanks) => {
         let inSameRound = 0;

@@ -20,7 +20,7 @@ function makeCounted(world: ConnectorWorld) {
 // `npm run test:long -- connectors` has more seeds.
 describe('a store with every fault conforms to the contract of connectors', () => {
   const cases = connectorCases({ make: makeCounted, seeds: [1, 2, 3] });
-  for (const { name, run } of thinned(cases, 1, 2)) it(name, run, 120_000);
+  for (const { name, run } of thinned(cases, 1, 2, 6)) it(name, run, 120_000);
 
   it.skipIf(isQuick)('and every fault was there', () => {
     for (const fault of FaultyServer.FAULTS) expect(faults[fault], fault).toBeGreaterThan(3);

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import {
-  aloneMs,
   type CostModel,
+  costOf,
   DEFAULT_COST_MODEL,
   deviceMs,
 } from '../../../src/executors/cost-model/cost-model.js';
+import { aloneMs } from '../../../src/executors/cost-model/step-cost.js';
 
 const MODEL: CostModel = {
   stepOverheadMs: 2,
@@ -34,12 +35,13 @@ describe('the cost model', () => {
     for (let known = 71; known < 70 + 9; known++) {
       steps += 2 + deviceMs(MODEL, { prefillTokens: 0, decodes: 1, decodeContextTokens: known });
     }
-    expect(aloneMs(MODEL, 70, 9)).toBeCloseTo(steps, 9);
-    expect(aloneMs(MODEL, 70, 1)).toBeCloseTo(72, 9);
+    expect(aloneMs(costOf(MODEL), 70, 9)).toBeCloseTo(steps, 9);
+    expect(aloneMs(costOf(MODEL), 70, 1)).toBeCloseTo(72, 9);
   });
 
   it('decodes about 140 tokens a second alone by default', () => {
-    const perToken = aloneMs(DEFAULT_COST_MODEL, 1000, 101) - aloneMs(DEFAULT_COST_MODEL, 1000, 1);
+    const perToken =
+      aloneMs(costOf(DEFAULT_COST_MODEL), 1000, 101) - aloneMs(costOf(DEFAULT_COST_MODEL), 1000, 1);
     expect(1000 / (perToken / 100)).toBeGreaterThan(135);
     expect(1000 / (perToken / 100)).toBeLessThan(145);
   });

@@ -4,7 +4,10 @@ import { checkGbnf } from '../../../src/executors/llama-cpp/sampling/gbnf.js';
 import { jsonObjectGrammar } from '../../../src/executors/llama-cpp/sampling/json-grammar.js';
 import { hasLlama, useLlama } from './use-llama.js';
 
-const check = (text: string): void => checkGbnf(text, (name) => name === '<|im_end|>');
+const check = (text: string): void => {
+  for (const [name, place] of checkGbnf(text))
+    if (name !== '<|im_end|>') throw new Error(`the model has no token ${name}, at ${place}`);
+};
 /** Rules that each begin with the next one, so many times. */
 const chain = (length: number, times = 1): string =>
   Array.from(
@@ -65,7 +68,15 @@ describe('a grammar in GBNF', () => {
   it.each([
     [`root ::= ${'('.repeat(200_000)}"a"${')'.repeat(200_000)}`, 'groups are nested more than 200 deep'],
     [`root ::= r0\n${chain(90_000)}\nr90000 ::= "a"`, 'rules that begin with rules, more than 2200 deep'],
-    [`root ::= r0\n${chain(60, 2)}\nr60 ::= "a"`, 'may begin in more than 1000000 ways'],
+    [`root ::= r0\n${chain(60, 2)}\nr60 ::= "a"`, 'may go on in more than 10000 ways at one place'],
+    [`root ::= "x" ${'('.repeat(10)}"a"?${' "b"?){0,3}'.repeat(10)}`, 'may go on in more than 10000 ways'],
+    [`root ::= ${Array(20_000).fill('"a"').join(' | ')}`, 'may go on in more than 10000 ways'],
+    ['root ::= e root "x" | "y"\ne ::= f\nf ::= "a"?', 'begins with itself (left recursion)'],
+    [
+      `root ::= ${Array.from({ length: 1001 }, (_, i) => `<${i}>`).join(' ')}`,
+      'more than 1000 names of tokens',
+    ],
+    [`root ::= <${'a'.repeat(300)}>`, 'the model has no token <aaa'],
     ['root ::= "a"{5,2}', 'expected the lower number of a repetition first, got 5,2'],
     [`root ::= "${'a'.repeat(100_000)}"{1999}`, 'more than 1000000 characters'],
     ['root ::= "a"{2000}', 'a repetition of 2000 times 1 rules, which llama.cpp counts together'],

@@ -204,7 +204,7 @@ describe('a schema as GBNF', () => {
     ],
   ])('holds texts to %j', (schema, good, bad) => {
     const text = schemaGrammar(schema);
-    checkGbnf(text, () => false);
+    checkGbnf(text);
     const texts = new GbnfTexts(text);
     for (const value of good) expect([value, texts.allows(JSON.stringify(value))]).toEqual([value, true]);
     for (const value of bad) expect([value, texts.allows(JSON.stringify(value))]).toEqual([value, false]);

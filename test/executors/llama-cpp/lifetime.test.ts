@@ -46,6 +46,16 @@ describe.skipIf(!hasLlama)('threads and processes with llama.cpp', { timeout: MO
     expect(await live('two')).toBe(true);
   });
 
+  it.skipIf(process.platform !== 'linux')('threads that compute stay from step to step', async () => {
+    // Threads of the process when nothing is computed: with 1 thread, with 2, after more steps with 2, and after its end.
+    const [one, three, later, ended] = (await live('threads')) as number[][];
+    const own = three.filter((thread) => !one.includes(thread));
+    // One that computes beside the context's own.
+    expect(own.length).toBe(2);
+    expect(later).toEqual(expect.arrayContaining(own));
+    expect(ended.filter((thread) => own.includes(thread))).toEqual([]);
+  });
+
   it('an idle executor keeps no process alive', async () => {
     expect(await live('idle')).toBe(0);
   });

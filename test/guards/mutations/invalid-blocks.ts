@@ -150,4 +150,20 @@ export const mutations: readonly Mutation[] = [
     test: letGo,
     means: 'what a request found beside something bad is bad too',
   },
+  {
+    failure: 'F21',
+    file: 'src/scheduler/loads/bad-blocks.ts',
+    find: 'if (firstToken >= first && endToken > had) all.add(id);',
+    replace: 'if (firstToken >= first) all.add(id);',
+    test: letGo,
+    means: 'what a request has found is taken for computed from something bad that it has found too',
+  },
+  {
+    failure: 'F21',
+    file: 'src/scheduler/plan/sync-load.ts',
+    find: 'return failed && blocks.length > 0;',
+    replace: 'return failed;',
+    test: 'test/scheduler/groups/mended.test.ts',
+    means: 'a load that fills no block, and fails, costs others what they have computed',
+  },
 ];

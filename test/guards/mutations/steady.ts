@@ -401,4 +401,28 @@ export const mutations: readonly Mutation[] = [
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'nobody looks at what a step in flight brings a request that has left',
   },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: '    if (s.blocksMoved) return null;\n',
+    replace: '',
+    test: 'test/scheduler/steady/twins.test.ts',
+    means: 'whom the connector wakes waits until something else ends the repeated steps',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: '    if (plan.lacksMetadata) this.#run = 0;\n',
+    replace: '',
+    test: 'test/scheduler/steady/twins.test.ts',
+    means: 'a plan is said to lack metadata because an earlier one did',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: '    if (s.connector !== null) this.#ask(plan);\n',
+    replace: '',
+    test: 'test/scheduler/steady/twins.test.ts',
+    means: 'a connector is not asked for the metadata of a repeated plan',
+  },
 ];

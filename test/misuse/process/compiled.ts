@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { beforeAll } from 'vitest';
 import { addonInUse } from '../../support/addon.js';
-import { compiledFolder } from '../../support/compiled/compile-scripts.js';
+import { facesFolder } from '../../support/compiled/compile-scripts.js';
 
 /** The package as plain JavaScript, for processes and workers that must start in milliseconds and without a test runner in them. */
 interface Compiled {
@@ -16,7 +16,7 @@ interface Compiled {
 export function useCompiled(): Compiled {
   let folder: string;
   beforeAll(async () => {
-    folder = await compiledFolder();
+    folder = await facesFolder();
   });
   const index = () => pathToFileURL(join(folder, 'src/index.js')).href;
   return {

@@ -6,7 +6,7 @@ import { makeScheduler } from '../scheduler-under-test.js';
 import type { Trace } from '../trace.js';
 import { generateDeepTrace, generateGroupTrace, generateTrace } from './recorder.js';
 
-const TRACES = share(4, 10, 24);
+const TRACES = share(2, 10, 24);
 
 describe('the scheduler decides what the reference decides on random workloads', () => {
   const seeds = Array.from({ length: TRACES }, (_, i) => 1000 + i);

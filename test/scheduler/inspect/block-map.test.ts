@@ -61,7 +61,7 @@ function checkHolders(scheduler: Scheduler): void {
 describe('the map of blocks', () => {
   it('agrees with the core through random lives', () => {
     const met: Record<string, number> = {};
-    for (let seed = 0; seed < share(4, 12); seed++) {
+    for (let seed = 0; seed < share(2, 12); seed++) {
       const life = new Life(seed, {}, seed % 2 === 1);
       const { scheduler } = life.driver;
       vi.spyOn(scheduler, 'verify').mockImplementation(() => {
@@ -76,7 +76,7 @@ describe('the map of blocks', () => {
 
   it('agrees with it through lives with transfers, pins and quarantines', () => {
     const met: Record<string, number> = {};
-    for (let seed = 0; seed < share(6, 16); seed++) {
+    for (let seed = 0; seed < share(3, 16); seed++) {
       const life = new ConnectedLife(seed, { write: () => {} } as never, () => {});
       const { scheduler } = life;
       vi.spyOn(scheduler, 'verify').mockImplementation(() => {

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { share } from '../../support/share.js';
+import { ConnectedTwins } from './connected-twins.js';
 import { type TwinOptions, Twins } from './twins.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(40, 300, 3000));
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(10, 300, 3000));
 const EVENTS = 400;
 
 /** Where there is room for long answers, and little happens but decodes. */
@@ -41,3 +42,18 @@ describe.each(Object.entries(KINDS))('F63 twins %s, one without a steady decode'
     expect(numRepeated).toBeGreaterThan(depth === 1 ? SEEDS : SEEDS / 4);
   });
 });
+
+describe.each([1, 2, 3] as const)(
+  'F63 twins with a connector at depth %s, one without a steady decode',
+  (pipelineDepth) => {
+    it(`say and ask the same in ${SEEDS} lives`, () => {
+      let numRepeated = 0;
+      for (let seed = 0; seed < SEEDS; seed++) {
+        const twins = new ConnectedTwins(seed, { pipelineDepth });
+        expect([seed, twins.run(EVENTS)]).toEqual([seed, null]);
+        numRepeated += twins.numRepeated;
+      }
+      expect(numRepeated).toBeGreaterThan(pipelineDepth === 1 ? SEEDS : SEEDS / 4);
+    });
+  },
+);

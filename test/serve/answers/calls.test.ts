@@ -171,6 +171,44 @@ describe('calls of tools are read', () => {
     expect(read('openai', 'no head at all')).toEqual({ content: 'no head at all', reasoning: '', calls: [] });
   });
 
+  const deep = `{"a":${'['.repeat(3000)}${']'.repeat(3000)}}`;
+  const many = `{"a":[${'1,'.repeat(20_000)}1]}`;
+  const calls = (count: number): string => '{"name":"now"} '.repeat(count).trimEnd();
+  it.each<[string, string]>([
+    ['hermes', `<tool_call>{"name":"now","arguments":${deep}}</tool_call>`],
+    ['hermes', `<tool_call>{"name":"now","arguments":${many}}</tool_call>`],
+    ['hermes', `<tool_call>${calls(1025)}</tool_call>`],
+    ['mistral', `[TOOL_CALLS]now[ARGS]${deep}`],
+    ['openai', `<|channel|>commentary to=functions.now<|message|>${deep}<|call|>`],
+    ['openai', `<|channel|>commentary to=functions.now<|message|>${many}<|call|>`],
+    [
+      'kimi_k2',
+      `<|tool_calls_section_begin|>${'<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|>'.repeat(1025)}<|tool_calls_section_end|>`,
+    ],
+    [
+      'qwen3_coder',
+      `<tool_call><function=now>${'<parameter=a>1</parameter>'.repeat(4097)}</function></tool_call>`,
+    ],
+    ['qwen3_coder', `<tool_call>${'<function=now></function>'.repeat(1025)}</tool_call>`],
+    ['glm45', `<tool_call>now${'<arg_key>a</arg_key><arg_value>1</arg_value>'.repeat(4097)}</tool_call>`],
+    ['gemma4', `<|tool_call>call:now{a:[${'1,'.repeat(20_000)}1]}<tool_call|>`],
+  ])('what would take long to read by %s stays text (%#)', (parser, text) => {
+    const { content, calls: none } = read(parser, text);
+    expect([content.length >= text.length - 60, none]).toEqual([true, []]);
+  });
+
+  it('and so many are read as a model may make', () => {
+    expect(read('hermes', `<tool_call>${calls(1024)}</tool_call>`).calls).toHaveLength(1024);
+    const list = Array.from({ length: 16_000 }, () => 1);
+    const one = {
+      name: 'now',
+      arguments: { list, deep: JSON.parse(`${'['.repeat(90)}${']'.repeat(90)}`) as unknown },
+    };
+    expect(read('hermes', `<tool_call>${JSON.stringify(one)}</tool_call>`).calls).toEqual([
+      ['now', one.arguments],
+    ]);
+  });
+
   const MIB = 2 ** 20;
   it.each<[string, string]>([
     ['hermes', '<tool_call>'],

@@ -25,8 +25,8 @@ export class ByteTokenizer implements ModelTokenizer {
     const tokens: number[] = addsSpecial && this.beginToken >= 0 ? [this.beginToken] : [];
     for (const part of text.split(knowsSpecial ? /(<s>|<\/s>|<\|end\|>)/ : /(?!)/)) {
       const special = [...NAMES].find(([, name]) => name === part);
-      if (special === undefined) tokens.push(...Buffer.from(part));
-      else tokens.push(special[0]);
+      if (special !== undefined) tokens.push(special[0]);
+      else for (const byte of Buffer.from(part)) tokens.push(byte);
     }
     return Int32Array.from(tokens);
   }

@@ -222,7 +222,7 @@ describe('routes of other APIs', () => {
       const { error } = await answerOf(response);
       expect(error).toMatchObject({ code: 'unsupported_route' });
       expect(error.message).toBe(
-        `${path} is not served: this server generates text, and makes no embeddings or scores; ask another server for them`,
+        `${path} is not served: the model generates text, and makes no embeddings or scores; ask another server for it`,
       );
     }
   });

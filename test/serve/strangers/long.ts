@@ -1,4 +1,7 @@
 import { spawn } from 'node:child_process';
+import { constants, setPriority } from 'node:os';
+import { text } from 'node:stream/consumers';
+import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import { besiege } from './siege.js';
@@ -21,7 +24,7 @@ if (values.help) {
   console.log(USAGE);
   process.exit(0);
 }
-const end = performance.now() + 1000 * Number(values.seconds);
+let end = Number.POSITIVE_INFINITY;
 const model = values.model === undefined ? [] : ['--model', values.model];
 const main = scriptArguments(import.meta.url, '../../../src/cli/main');
 const server = spawn(process.execPath, [...main, 'serve', '--port', '0', ...model], {
@@ -41,15 +44,20 @@ server.removeAllListeners('exit').once('exit', (code, signal) => {
   console.error(`the server ended: ${signal ?? code}`);
   process.exit(1);
 });
+end = performance.now() + 1000 * Number(values.seconds);
+const watch = spawn(process.execPath, [...scriptArguments(import.meta.url, './watch'), url], {
+  stdio: ['pipe', 'pipe', 'inherit'],
+});
+const watched = text(watch.stdout);
+// What the siege takes of the processors is not to be measured.
+setPriority(constants.priority.PRIORITY_LOW);
 const lengths = [1000, 10_000, 100_000, 1_000_000, 4_000_000, 7_900_000];
-const { health, statuses } = await besiege(
-  url,
-  Number(values.connections),
-  lengths,
-  () => performance.now() > end,
-  false,
-);
+const siege = besiege(url, Number(values.connections), lengths, () => performance.now() > end);
+await setTimeout(end - performance.now());
+watch.stdin.end();
+const health = JSON.parse(await watched) as number[];
 server.kill('SIGKILL');
+const statuses = await siege;
 const sorted = health.toSorted((a, b) => a - b);
 const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
 const figures = [0.5, 0.9, 0.99, 1].map((share) => `p${100 * share} ${at(share).toFixed(1)} ms`);

@@ -24,25 +24,31 @@ export const BODIES: readonly ((text: string) => readonly [path: string, body: s
   (text) => ['/v1/completions', `{"prompt": ${'['.repeat(text.length)}`],
   (text) => ['/v1/completions', `{"prompt": [${'1,'.repeat(text.length / 2)}1]}`],
   (text) => ['/v1/completions', JSON.stringify({ prompt: 'a', stop: [text] })],
+  (text) => ['/v1/completions', JSON.stringify({ prompt: 'a', max_tokens: 1, grammar: `root ::= ${text}` })],
+  (text) => ['/v1/completions', formatted({ pattern: `^((${text.slice(0, 1000)})+)+$` })],
+  (text) => ['/v1/completions', formatted({ enum: text.match(/.{1,100}/gsu)?.slice(0, 20_000) })],
+  (text) => ['/v1/completions', formatted(nested(text.length / 20))],
 ];
 
-/** What a siege saw. */
-export interface Siege {
-  /** Milliseconds of each answer of `/health`. */
-  readonly health: readonly number[];
-  /** Answers by their status. */
-  readonly statuses: ReadonlyMap<number, number>;
+function formatted(schema: object): string {
+  const format = { type: 'json_schema', json_schema: { name: 'a', schema } };
+  return JSON.stringify({ prompt: 'a', max_tokens: 1, response_format: format });
 }
 
-/** Sends what takes long over many connections, and asks meanwhile how the server is. @param lengths of texts, in turn @param ends whether it is over @param waits for the answers that have not come then */
+/** Lists within lists. */
+function nested(depth: number): object {
+  let schema = {};
+  for (let i = Math.min(depth, 2000); i > 0; i--) schema = { type: 'array', items: schema };
+  return schema;
+}
+
+/** Sends what takes long over many connections. @param lengths of texts, in turn @param ends whether it is over @returns answers by their status */
 export async function besiege(
   url: string,
   connections: number,
   lengths: readonly number[],
   ends: (answers: number) => boolean,
-  waits = true,
-): Promise<Siege> {
-  const health: number[] = [];
+): Promise<ReadonlyMap<number, number>> {
   const statuses = new Map<number, number>();
   let turn = 0;
   let answers = 0;
@@ -56,19 +62,21 @@ export async function besiege(
       answers++;
     }
   };
-  const watch = async (): Promise<void> => {
-    while (!ends(answers)) {
-      const begin = performance.now();
-      const status = await ask(`${url}/health`, null);
-      health.push(performance.now() - begin);
-      if (status !== 200) throw new Error(`/health answered ${status}`);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  };
-  const attacks = Promise.all(Array.from({ length: connections }, attack));
-  await watch();
-  if (waits) await attacks;
-  return { health, statuses };
+  await Promise.all(Array.from({ length: connections }, attack));
+  return statuses;
+}
+
+/** Asks how a server is, again and again. @param ends whether it is over @returns milliseconds of each answer */
+export async function watchHealth(url: string, ends: () => boolean): Promise<readonly number[]> {
+  const times: number[] = [];
+  while (!ends()) {
+    const begin = performance.now();
+    const status = await ask(`${url}/health`, null);
+    times.push(performance.now() - begin);
+    if (status !== 200) throw new Error(`/health answered ${status}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return times;
 }
 
 /** Asks over a connection of its own. @param body null: none @returns the status; 0: the connection was cut while the body was sent */

@@ -10,7 +10,7 @@ import { ENGINE_LOOP } from './run.js';
 import type { Stage } from './stage.js';
 import { Waits } from './waits.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(12, 30));
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(6, 30));
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [
   ...['stop', 'length', 'abort', 'abort with a reason', 'error', 'stops asked', 'stops refused'],

@@ -12,7 +12,7 @@ import { drawSetup } from './draw-setup.js';
 import { SCHEDULER_LOOP } from './run.js';
 import { FAULTS, type Fault, type Setup } from './setup.js';
 
-const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(12, 70, 100));
+const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(6, 70, 100));
 /** What a simulation is for: each of it must happen often. */
 const WANTED = [
   ...[

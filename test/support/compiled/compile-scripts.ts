@@ -24,11 +24,10 @@ const MADE_BY = [
 const DAY_MS = 86_400_000;
 /** How far the clock of files may be behind, generously. */
 const CLOCK_MS = 100;
-/** The package, what tests compute much with, and what they start in threads and processes of their own. */
-const SCRIPTS = [
-  ...sources('src'),
-  ...sources('test/parity/reference'),
-  ...sources('test/sim'),
+/** The folder of a folder of compiled scripts in which they are bundled. */
+const TOGETHER = 'together';
+/** What is started in threads and processes of its own, and never imported. */
+const STARTED = [
   'bench/cases/lives-process.ts',
   'bench/docs/main.ts',
   'bench/main.ts',
@@ -37,6 +36,10 @@ const SCRIPTS = [
   'bench/tail/life.ts',
   'bench/vs/pair.ts',
   'examples/pipeline.ts',
+  'src/base/scripts/aside-process.ts',
+  'src/cli/main.ts',
+  'src/connectors/store/client/thread-main.ts',
+  'src/connectors/store/embedded/process-main.ts',
   'test/connectors/lease/process/child.ts',
   'test/connectors/offload/disk-writer.ts',
   'test/connectors/store/support/writer.ts',
@@ -47,6 +50,21 @@ const SCRIPTS = [
   'test/pipeline/process/alive.ts',
   'test/pipeline/process/child.ts',
 ];
+/** What programs import of the package. */
+const FACES = [
+  'src/index.ts',
+  ...[
+    ...['connectors/lease', 'connectors/multi', 'connectors/offload', 'connectors/store'],
+    ...['executors/llama-cpp', 'kv-events', 'pipeline', 'pipeline/redis', 'serve', 'testing'],
+  ].map((room) => `src/${room}/index.ts`),
+];
+/** The package, what tests compute much with, and what they start. */
+const SCRIPTS = [
+  ...sources('src'),
+  ...sources('test/parity/reference'),
+  ...sources('test/sim'),
+  ...STARTED.filter((path) => !path.startsWith('src/')),
+];
 
 /**
  * Before all suites: compiles the package, which they import so (`compiled-package.ts`), and the scripts of threads and processes
@@ -55,6 +73,11 @@ const SCRIPTS = [
  */
 export default async function compileScripts(): Promise<void> {
   process.env['BLOCKSTEP_COMPILED'] = await compiledFolder();
+}
+
+/** The folder in which a program finds the compiled package, in few files: `src/index.js`, and the other faces. */
+export async function facesFolder(): Promise<string> {
+  return join(await compiledFolder(), TOGETHER);
 }
 
 /** The folder of the compiled scripts, as the sources are now. */
@@ -81,11 +104,12 @@ function isLatest(folder: string): boolean {
 }
 
 async function compile(): Promise<string> {
-  const { compileInto } = await import('./script-compiler.js');
+  const { bundleTogether, compileInto } = await import('./script-compiler.js');
   mkdirSync(FOLDERS, { recursive: true });
   const making = mkdtempSync(join(FOLDERS, 'making-'));
   const begin = Date.now();
   const made = [...MADE_BY, ...(await compileInto(making, ROOT, SCRIPTS))];
+  await bundleTogether(making, TOGETHER, STARTED, FACES);
   const files = Object.fromEntries(made.map((path) => [path, stampOf(path)] as const));
   // What was written meanwhile may have been read before: then the list fits no source, and the next run makes it anew.
   for (const [path, [mtimeMs, size]] of Object.entries(files))

@@ -1,7 +1,7 @@
-import { cpSync, existsSync } from 'node:fs';
+import { cpSync, existsSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { rolldown } from 'rolldown';
+import { type Plugin, rolldown } from 'rolldown';
 
 /** What the scripts read at run time beside what they import. */
 const ASSETS = ['src/report/browser/page.js'];
@@ -62,6 +62,66 @@ export async function compileInto(
   } finally {
     await bundle.close();
   }
+}
+
+/**
+ * Bundles compiled scripts with everything that they import. A process that imports the package then reads a few files instead of 250, and is
+ * ready after a fifth of the processor time.
+ * @param folder that `compileInto` has filled
+ * @param together name of a folder in it, into which the bundles come, at the same places
+ * @param starts scripts that are only started, and never imported: they are replaced by their bundles
+ * @param faces what programs import; it stays what it is beside its bundle
+ */
+export async function bundleTogether(
+  folder: string,
+  together: string,
+  starts: readonly string[],
+  faces: readonly string[],
+): Promise<void> {
+  const compiled = (path: string) => path.replace(/\.ts$/, '.js');
+  const inputs = [...starts, ...faces].map(compiled).filter((path) => existsSync(join(folder, path)));
+  const bundle = await rolldown({
+    cwd: folder,
+    input: Object.fromEntries(inputs.map((path) => [path.replace(/\.js$/, ''), join(folder, path)])),
+    platform: 'node',
+    treeshake: false,
+    external: (id) => !isAbsolute(id) && !/^[.\0]/.test(id),
+    plugins: [inPlace(folder, together)],
+  });
+  try {
+    await bundle.write({
+      dir: join(folder, together),
+      format: 'esm',
+      keepNames: true,
+      entryFileNames: '[name].js',
+      chunkFileNames: '[hash].js',
+    });
+  } finally {
+    await bundle.close();
+  }
+  for (const path of starts.map(compiled).filter((path) => inputs.includes(path)))
+    writeFileSync(join(folder, path), `import ${JSON.stringify(relativeUrl(path, join(together, path)))};\n`);
+}
+
+/** Modules find what lies beside them, and who they are, as if they lay where they were compiled to. */
+function inPlace(folder: string, together: string): Plugin {
+  const mark = '__placeOfModule__';
+  return {
+    name: 'in-place',
+    transform: (code, id) =>
+      code.replaceAll('import.meta.url', () => `${mark}(${JSON.stringify(relative(folder, id))})`),
+    renderChunk: (code, { fileName }) =>
+      code.replace(new RegExp(`${mark}\\("([^"]*)"\\)`, 'g'), (_, path: string) => {
+        const from = relativeUrl(join(together, fileName), path);
+        return `new URL(${JSON.stringify(from)}, import.meta.url).href`;
+      }),
+  };
+}
+
+/** What names a file in another one; both are paths below one folder. */
+function relativeUrl(from: string, to: string): string {
+  const path = relative(dirname(from), to);
+  return path.startsWith('.') ? path : `./${path}`;
 }
 
 /** Makes the script of the page, as the build does. @returns the paths of the sources */

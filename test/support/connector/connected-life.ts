@@ -19,6 +19,7 @@ function drawScript(seed: number, id: string, children: number): Script {
     child: random.below(children),
     oneshot: chance(30),
     defer: chance(20) ? random.below(3) : 0,
+    wakes: chance(30),
     delayFree: chance(50),
     delayAbort: chance(30),
     delivers: chance(50),
@@ -58,19 +59,23 @@ export class ConnectedLife {
   readonly happened: Record<string, number> = {};
   readonly #handles: number[] = [];
   readonly #inFlight: Plan[] = [];
+  readonly #isCalm: boolean;
   readonly #pinned: number[] = [];
   readonly #children: number;
   #now = 0;
   #next = 0;
   #last: Plan | null = null;
 
+  /** @param isCalm mostly steps in which nothing else happens, and long answers */
   constructor(
     seed: number,
-    log: LogSink,
+    log: LogSink | null,
     readonly onPlan: (plan: Plan, scheduler: Scheduler) => void,
     given: Partial<SchedulerOptions> = {},
+    isCalm = false,
   ) {
     this.random = new Random(seed);
+    this.#isCalm = isCalm;
     const { random } = this;
     const reporters = [[[0]], [[0, 1], [3]]][random.below(2)];
     this.#children = reporters.length;
@@ -85,21 +90,29 @@ export class ConnectedLife {
       ...given,
       connector: this.connector,
       now: () => this.#now,
-      log,
+      ...(log !== null && { log }),
     });
     this.connector.during = () => this.#inside();
   }
 
   run(events: number): void {
     for (let i = 0; i < events; i++) {
-      this.#now += this.random.below(3);
-      this.#event();
+      this.event();
       this.scheduler.verify();
     }
   }
 
-  #event(): void {
+  /** One event, drawn by the seed and by what there is. */
+  event(): void {
     const { random, scheduler } = this;
+    this.#now += random.below(3);
+    if (this.#isCalm && random.chance(80)) {
+      if (random.chance(4)) this.connector.throwing.add('metadata');
+      else this.connector.throwing.delete('metadata');
+      this.#schedule();
+      if (random.chance(90)) this.#update();
+      return;
+    }
     const dice = random.below(100);
     if (random.chance(20)) this.connector.throwing.clear();
     if (dice < 20) this.#add();
@@ -110,7 +123,8 @@ export class ConnectedLife {
     else if (dice < 91) this.#fence();
     else if (dice < 93) this.#reset();
     else if (dice < 96) this.connector.throwing.add(THROWING[random.below(THROWING.length)]);
-    else if (dice < 98) this.#pin();
+    else if (dice < 97) this.#pin();
+    else if (dice < 98) this.#wake();
     else if (dice < 99) scheduler.pause(random.chance(50) ? 'new' : 'all');
     else scheduler.resume();
     if (dice < 50) scheduler.resume();
@@ -119,7 +133,7 @@ export class ConnectedLife {
   #add(): void {
     const { random, scheduler } = this;
     const id = `r${this.#next++}`;
-    const maxTokens = 1 + random.below(8);
+    const maxTokens = 1 + random.below(this.#isCalm ? 30 : 8);
     const input = { id, prompt: prompt(1 + random.below(24), random.below(3)), maxTokens };
     try {
       this.#handles.push(scheduler.add({ ...input, priority: random.below(3) }));
@@ -143,8 +157,8 @@ export class ConnectedLife {
 
   #update(): void {
     const { random, scheduler } = this;
-    const output = random.chance(50) ? this.#output() : null;
-    const fails = random.chance(8);
+    const output = random.chance(this.#isCalm ? 10 : 50) ? this.#output() : null;
+    const fails = random.chance(this.#isCalm ? 1 : 8);
     const [plan] = this.#inFlight;
     if (plan === undefined) {
       if (this.#last?.awaitsUpdate !== true) {
@@ -167,7 +181,8 @@ export class ConnectedLife {
     const tokens = Int32Array.from({ length: total }, () => 1000 + random.below(50));
     const errors = Uint8Array.from(counts, () => (random.chance(10) ? 1 : 0));
     for (const [i, error] of errors.entries()) if (error === 1 && counts[i] > 0) errors[i] = 0;
-    scheduler.update(plan, { tokens, counts, errors }, output);
+    const isPlain = this.#isCalm && !errors.includes(1);
+    scheduler.update(plan, isPlain ? { tokens, counts } : { tokens, counts, errors }, output);
     const { numSpeculativeTokens, pipelineDepth } = scheduler.config;
     if (numSpeculativeTokens > 0 && pipelineDepth === 1 && plan === this.#last && random.chance(70)) {
       const drafts = new Int32Array(plan.numRequests).fill(1);
@@ -252,6 +267,7 @@ export class ConnectedLife {
   /** What the connector does while it is asked. */
   #inside(): void {
     if (this.random.chance(10)) this.#pin();
+    if (this.random.chance(10)) this.#wake();
     if (!this.random.chance(2) || this.#handles.length === 0) return;
     this.scheduler.abort(this.#recent());
     this.#count('late abort');
@@ -268,6 +284,10 @@ export class ConnectedLife {
     connector.pins?.pin(Int32Array.of(block));
     this.#pinned.push(block);
     this.#count('pin');
+  }
+
+  #wake(): void {
+    if (this.#handles.length > 0 && this.connector.view.wake(this.#recent())) this.#count('wake');
   }
 
   #count(what: string): void {

@@ -4,6 +4,7 @@ import type {
   ConnectorOutput,
   Finished,
   HandOver,
+  KvView,
   Match,
   Plan,
   Protection,
@@ -23,6 +24,8 @@ export interface Script {
   oneshot?: boolean;
   /** Answers null so many times first. */
   defer?: number;
+  /** It says when it is to be asked again. */
+  wakes?: boolean;
   /** Wants the blocks of a request that ended; of one that was aborted. */
   delayFree?: boolean;
   delayAbort?: boolean;
@@ -48,6 +51,7 @@ export class ScriptedConnector implements SchedulerConnector {
   /** What requests that ended left behind, as it was told. */
   readonly handOvers: { id: string; handOver: HandOver }[] = [];
   pins: BlockPins | null = null;
+  view!: KvView;
   pending = false;
   tier: boolean | undefined = undefined;
   readonly #scripts: Record<string, Script>;
@@ -66,6 +70,10 @@ export class ScriptedConnector implements SchedulerConnector {
     this.reporters = options.reporters ?? [[0]];
   }
 
+  bind(view: KvView): void {
+    this.view = view;
+  }
+
   bindPins(pins: BlockPins): void {
     this.pins = pins;
   }
@@ -76,11 +84,18 @@ export class ScriptedConnector implements SchedulerConnector {
 
   getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
     this.#called('match', request, numLocalTokens);
-    const { ext = 0, async: isAsync = false, child = 0, oneshot, defer = 0 } = this.#script(request);
+    const {
+      ext = 0,
+      async: isAsync = false,
+      child = 0,
+      oneshot,
+      defer = 0,
+      wakes = false,
+    } = this.#script(request);
     const deferred = this.#deferred.get(request.handle) ?? 0;
     if (deferred < defer) {
       this.#deferred.set(request.handle, deferred + 1);
-      return { numTokens: null, async: false };
+      return { numTokens: null, async: false, wakes };
     }
     const spent = oneshot === true && this.#loaded.has(request.handle);
     const numTokens = spent ? 0 : Math.max(0, ext - numLocalTokens);

@@ -1,9 +1,8 @@
-import type { BlockLists, KvView, Match, Plan, Request } from '../../../src/index.js';
+import type { BlockLists, Match, Plan, Request } from '../../../src/index.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';
 
-/** A scripted connector that keeps its view, and does what a test tells it to inside its methods. */
+/** A scripted connector that does what a test tells it to inside its methods. */
 export class ViewingConnector extends ScriptedConnector {
-  view!: KvView;
   /** Runs inside `buildMetadata`. */
   onMetadata: (plan: Plan) => unknown = () => undefined;
   onAlloc: (request: Request, blocks: BlockLists) => void = () => {};
@@ -15,10 +14,6 @@ export class ViewingConnector extends ScriptedConnector {
     options?: ConstructorParameters<typeof ScriptedConnector>[1],
   ) {
     super(scripts, options);
-  }
-
-  bind(view: KvView): void {
-    this.view = view;
   }
 
   override getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {

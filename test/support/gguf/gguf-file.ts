@@ -1,7 +1,7 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 
 /** The types of a GGUF file's metadata, by their numbers in the file. */
-const VALUE_TYPES = { u32: 4, i32: 5, f32: 6, bool: 7, text: 8, list: 9 } as const;
+const VALUE_TYPES = { u16: 2, u32: 4, i32: 5, f32: 6, bool: 7, text: 8, list: 9 } as const;
 /** The types of tensors, by their numbers in the file. */
 const TENSOR_TYPES = { F32: 0, Q8_0: 8 } as const;
 const ALIGNMENT = 32;
@@ -18,6 +18,7 @@ interface Tensor {
   readonly fill: (weights: Float32Array) => void;
 }
 
+const u16 = (value: number) => Buffer.from(Uint16Array.of(value).buffer);
 const u32 = (value: number) => Buffer.from(Uint32Array.of(value).buffer);
 const u64 = (value: number) => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
 const f32 = (value: number) => Buffer.from(Float32Array.of(value).buffer);
@@ -30,8 +31,16 @@ export class GgufFile {
   readonly #values: Buffer[] = [];
   readonly #tensors: Tensor[] = [];
 
+  u16(key: string, value: number): void {
+    this.#value(key, 'u16', u16(value));
+  }
+
   u32(key: string, value: number): void {
     this.#value(key, 'u32', u32(value));
+  }
+
+  i32(key: string, value: number): void {
+    this.#value(key, 'i32', u32(value));
   }
 
   f32(key: string, value: number): void {
@@ -76,25 +85,51 @@ export class GgufFile {
 
   /** Writes the file. @param version of the format that the file says it has */
   write(path: string, version = 3): void {
-    let offset = 0;
-    const infos = this.#tensors.map(({ name, shape, type, ...tensor }) => {
-      const info = [text(name), u32(shape.length), ...shape.map(u64), u32(TENSOR_TYPES[type]), u64(offset)];
-      offset += padded(bytesOf({ name, shape, type, ...tensor }));
-      return Buffer.concat(info);
+    writeFile(path, this.#values, this.#tensors, version);
+  }
+
+  /** Writes it in parts, as llama-gguf-split does. @returns their paths */
+  writeParts(prefix: string, count: number): readonly string[] {
+    const perPart = Math.ceil(this.#tensors.length / count);
+    return Array.from({ length: count }, (_, i) => {
+      const digits = (number: number) => String(number).padStart(5, '0');
+      const path = `${prefix}-${digits(i + 1)}-of-${digits(count)}.gguf`;
+      const split = new GgufFile();
+      split.u16('split.no', i);
+      split.u16('split.count', count);
+      split.i32('split.tensors.count', this.#tensors.length);
+      const values = [...(i === 0 ? this.#values : []), ...split.#values];
+      writeFile(path, values, this.#tensors.slice(i * perPart, (i + 1) * perPart), 3);
+      return path;
     });
-    const counts = [u32(version), u64(this.#tensors.length), u64(this.#values.length)];
-    const head = Buffer.concat([Buffer.from('GGUF'), ...counts, ...this.#values, ...infos]);
-    const file = openSync(path, 'w');
-    try {
-      writeSync(file, pad(head));
-      for (const tensor of this.#tensors) writeSync(file, pad(weightsOf(tensor)));
-    } finally {
-      closeSync(file);
-    }
   }
 
   #value(key: string, type: keyof typeof VALUE_TYPES, value: Buffer): void {
     this.#values.push(Buffer.concat([text(key), u32(VALUE_TYPES[type]), value]));
+  }
+}
+
+function writeFile(
+  path: string,
+  values: readonly Buffer[],
+  tensors: readonly Tensor[],
+  version: number,
+): void {
+  let offset = 0;
+  const infos = tensors.map((tensor) => {
+    const { name, shape, type } = tensor;
+    const info = [text(name), u32(shape.length), ...shape.map(u64), u32(TENSOR_TYPES[type]), u64(offset)];
+    offset += padded(bytesOf(tensor));
+    return Buffer.concat(info);
+  });
+  const counts = [u32(version), u64(tensors.length), u64(values.length)];
+  const head = Buffer.concat([Buffer.from('GGUF'), ...counts, ...values, ...infos]);
+  const file = openSync(path, 'w');
+  try {
+    writeSync(file, pad(head));
+    for (const tensor of tensors) writeSync(file, pad(weightsOf(tensor)));
+  } finally {
+    closeSync(file);
   }
 }
 

@@ -6,9 +6,9 @@ import { SPECIAL_TOKENS, type VocabularyKind, writeVocabulary } from './vocabula
 export interface RandomModel {
   /**
    * `llama`: attention alone. `gemma3`: every second layer has a sliding window. `mamba`: states alone. `lfm2`: every second layer
-   * has a state, the others attention. Default `llama`.
+   * has a state, the others attention. `bert`: reads a text in both directions, and generates none. Default `llama`.
    */
-  readonly architecture?: 'llama' | 'gemma3' | 'mamba' | 'lfm2';
+  readonly architecture?: 'llama' | 'gemma3' | 'mamba' | 'lfm2' | 'bert';
   /** How matrices are stored. Default F32. */
   readonly weights?: WeightType;
   /** Default `gpt2`. */
@@ -33,6 +33,8 @@ export interface RandomModel {
   readonly contextLength?: number;
   /** Tokens of a sliding window, with `gemma3`. Default 64. */
   readonly window?: number;
+  /** How vectors of tokens become one of a text, by llama.cpp's numbers: 1 mean, 2 of the first, 3 of the last, 4 a score. Default null: not said. */
+  readonly pooling?: number | null;
   /** Default `CHAT_TEMPLATE`; null: none. */
   readonly chatTemplate?: string | null;
 }
@@ -52,8 +54,17 @@ type Model = Required<RandomModel>;
 
 /** Writes a model of random weights as a GGUF file. Equal models have equal bytes. */
 export function writeRandomModel(path: string, model: RandomModel = {}): void {
+  randomModelFile(whole(model)).write(path);
+}
+
+/** Writes such a model in several parts. @returns their paths, NAME-00001-of-0000N.gguf and so on */
+export function writeModelParts(prefix: string, count: number, model: RandomModel = {}): readonly string[] {
+  return randomModelFile(whole(model)).writeParts(prefix, count);
+}
+
+function whole(model: RandomModel): Model {
   const width = model.width ?? 64;
-  const whole: Model = {
+  return {
     architecture: 'llama',
     weights: 'F32',
     vocabulary: 'gpt2',
@@ -67,10 +78,10 @@ export function writeRandomModel(path: string, model: RandomModel = {}): void {
     feedForward: 3 * width,
     contextLength: 4096,
     window: 64,
+    pooling: null,
     chatTemplate: CHAT_TEMPLATE,
     ...model,
   };
-  randomModelFile(whole).write(path);
 }
 
 /** The ids of the tokens that end a generation of such a model, ascending. */
@@ -96,6 +107,7 @@ function randomModelFile(model: Model): GgufFile {
   file.u32(key('feed_forward_length'), architecture === 'mamba' ? 0 : model.feedForward);
   file.u32(key('vocab_size'), numTokens);
   file.f32(key('attention.layer_norm_rms_epsilon'), 1e-5);
+  if (model.pooling !== null) file.u32(key('pooling_type'), model.pooling);
   LAYERS[architecture].head(file, model, key);
   writeVocabulary(file, vocabulary, numTokens, model.preTokenizer);
   if (chatTemplate !== null) file.text('tokenizer.chat_template', chatTemplate);
@@ -107,6 +119,10 @@ function randomModelFile(model: Model): GgufFile {
     small: (name, shape, least, most) => file.tensor(name, shape, 'F32', random.between(least, most)),
   };
   put.matrix('token_embd', [width, numTokens], Math.sqrt(width));
+  if (architecture === 'bert') {
+    putReader(put, model);
+    return file;
+  }
   put.ones(architecture === 'lfm2' ? 'token_embd_norm' : 'output_norm', width);
   // A model without a matrix of its own for the output would say each token again and again.
   put.matrix('output', [width, numTokens], 3);
@@ -157,6 +173,25 @@ const LAYERS: Readonly<Record<Model['architecture'], Architecture>> = {
       put.ones(`blk.${layer}.post_ffw_norm`, model.width);
     },
   },
+  bert: {
+    head: (file, { heads }, key) => {
+      file.u32(key('attention.head_count'), heads);
+      file.f32(key('attention.layer_norm_epsilon'), 1e-5);
+      file.bool(key('attention.causal'), false);
+      file.u32('tokenizer.ggml.token_type_count', 1);
+    },
+    layer: (put, { width, feedForward }, layer) => {
+      const at = `blk.${layer}.`;
+      for (const name of ['attn_q', 'attn_k', 'attn_v', 'attn_output'])
+        put.matrix(`${at}${name}`, [width, width], 2);
+      put.matrix(`${at}ffn_up`, [width, feedForward], 1);
+      put.matrix(`${at}ffn_down`, [feedForward, width], 1);
+      for (const name of ['attn_output_norm', 'layer_output_norm']) {
+        put.ones(`${at}${name}`, width);
+        put.small(`${at}${name}.bias`, [width], -0.1, 0.1);
+      }
+    },
+  },
   mamba: {
     head: (file, { width }, key) => {
       file.u32(key('attention.head_count'), 0);
@@ -192,6 +227,19 @@ function writeHeads(file: GgufFile, { heads, kvHeads }: Model, key: (name: strin
   file.u32(key('attention.head_count'), heads);
   file.u32(key('attention.head_count_kv'), kvHeads);
   file.f32(key('rope.freq_base'), 10_000);
+}
+
+/** What a model that reads in both directions has beside its layers: positions, and a head that scores. */
+function putReader(put: Put, model: Model): void {
+  const { width, layers, contextLength, pooling } = model;
+  put.matrix('position_embd', [width, contextLength], 1);
+  put.ones('token_embd_norm', width);
+  put.small('token_embd_norm.bias', [width], -0.1, 0.1);
+  if (pooling === 4) {
+    put.matrix('cls', [width, width], 1);
+    put.matrix('cls.output', [width, 1], 1);
+  }
+  for (let layer = 0; layer < layers; layer++) LAYERS.bert.layer(put, model, layer);
 }
 
 function putAttention(put: Put, { width, heads, kvHeads }: Model, layer: number, normsHeads: boolean): void {

@@ -4,7 +4,7 @@ import { type Html, type HtmlValue, html } from '../../../report/markup/html.js'
 import { factTable } from '../../../report/markup/tables.js';
 import type { PlotLibrary } from '../../../report/page/library.js';
 import type { Report } from '../report/report.js';
-import { hitsInWords, overloadInWords } from '../report/report-words.js';
+import { extrapolationInWords, hitsInWords, overloadInWords } from '../report/report-words.js';
 import { latencyCells, named, percentileCells, percentileTable } from './page-parts.js';
 import { requestCharts, stepChart } from './replay-distributions.js';
 import { renderReplay } from './replay-document.js';
@@ -46,6 +46,8 @@ function warnings(report: Report): HtmlValue[] {
     );
   }
   if (overload !== null) found.push(html`<strong>Overload</strong>: ${overload}`);
+  const beyond = extrapolationInWords(report);
+  if (beyond !== null) found.push(html`<strong>Extrapolated</strong>: ${beyond}`);
   return found;
 }
 

@@ -1,6 +1,6 @@
 import { decimal, duration, figure, grouped, percent } from '../../../report/markup/figures.js';
 import type { Report } from './report.js';
-import { hitsInWords, overloadInWords, sourceInWords } from './report-words.js';
+import { extrapolationInWords, hitsInWords, overloadInWords, sourceInWords } from './report-words.js';
 import { latencyRow, named, optional, renderTables, short, wrapped } from './table-parts.js';
 
 /** The report as tables for people: what happened, then how long it took. */
@@ -11,9 +11,11 @@ export function renderTable(report: Report): string {
 /** Notes and warnings about the results. */
 function notes(report: Report): string {
   const overload = overloadInWords(report);
+  const beyond = extrapolationInWords(report);
   return [
     report.incomplete ? 'INCOMPLETE: interrupted, figures cover the time until then\n' : '',
     overload === null ? '' : `${wrapped(`OVERLOAD: ${overload}`)}\n`,
+    beyond === null ? '' : `${wrapped(`EXTRAPOLATED: ${beyond}`)}\n`,
   ].join('');
 }
 

@@ -28,6 +28,13 @@ export function hitsInWords(report: Report): string {
   return whyNoHits(report) ?? (queries === 0 ? 'no prompt was looked up' : hit);
 }
 
+/** That a profile says more than was measured; null if it does not. */
+export function extrapolationInWords({ extrapolated, options }: Report): string | null {
+  if (extrapolated === null || extrapolated === 0) return null;
+  const share = extrapolated === 1 ? 'every step lies' : `${percent(extrapolated)} of the steps lie`;
+  return `${share} outside of what the profile ${String(options['model'])} was measured with. Times there are calculated, and nobody has seen them.`;
+}
+
 /** A warning that more requests arrive than can be served, and how that is known; null if they can be served. */
 export function overloadInWords({ load, workload }: Pick<Report, 'workload' | 'load'>): string | null {
   const { exceedsCapacity, waitingAtLastArrival, arrivalSeconds } = load;

@@ -1,3 +1,4 @@
+import { WatchedCost } from '../../../planner/model/seen-range.js';
 import type { SchedulerConfig } from '../../../scheduler/options/options.js';
 import type { Load } from '../run/backlog.js';
 import type { Percentiles } from '../run/histogram.js';
@@ -52,6 +53,8 @@ export interface Report {
   tpotMs: Percentiles;
   e2eMs: Percentiles;
   steps: number;
+  /** Share of the steps outside of what the profile was measured with, 1 if nothing was; null without a profile. */
+  extrapolated: number | null;
   /** Real microseconds of schedule() and update() together, per step. */
   schedulerStepUs: Percentiles;
   virtualSeconds: number;
@@ -107,6 +110,7 @@ export function makeReport(
     tpotMs: measurements.tpotMs.percentiles(),
     e2eMs: measurements.e2eMs.percentiles(),
     steps: measurements.steps,
+    extrapolated: options.cost instanceof WatchedCost ? options.cost.shareOutside : null,
     schedulerStepUs: measurements.stepUs.percentiles(),
     virtualSeconds: replay.nowMs / 1000,
     wallSeconds: wallMs / 1000,
@@ -115,7 +119,7 @@ export function makeReport(
 }
 
 /** The options without what JSON cannot carry. */
-function printableOptions({ scheduler, ...rest }: ReplayOptions): Record<string, unknown> {
+function printableOptions({ scheduler, cost, ...rest }: ReplayOptions): Record<string, unknown> {
   const { log, hashSeed, placement, ...printable }: Omit<SchedulerConfig, 'now'> = scheduler;
   return { ...printable, hashSeed: Buffer.from(hashSeed).toString('hex'), ...rest };
 }

@@ -1,7 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { BlockstepError } from '../../../base/errors.js';
-import { aloneMs, type CostModel } from '../../../executors/cost-model/cost-model.js';
+import type { CostModel } from '../../../executors/cost-model/cost-model.js';
 import { CostModelExecutor, type TimedTokens } from '../../../executors/cost-model/cost-model-executor.js';
+import { aloneMs } from '../../../executors/cost-model/step-cost.js';
+import type { StepCost } from '../../../executors/cost-model/step-features.js';
 import { groupOptions } from '../../../scheduler/options/kv-groups.js';
 import type { SchedulerConfig } from '../../../scheduler/options/options.js';
 import type { Plan } from '../../../scheduler/plan/plan.js';
@@ -15,7 +17,10 @@ import type { ReplayObserver } from './replay-observer.js';
 export interface ReplayOptions {
   /** The scheduler's options. Its clock is the replay's virtual time. */
   scheduler: Omit<SchedulerConfig, 'now'>;
-  model: CostModel;
+  /** What a step's time follows from. */
+  cost: StepCost;
+  /** The same as a report tells it: figures, or the name of a profile. */
+  model: CostModel | string;
   /** Probability that a draft token is right. */
   acceptanceRate: number;
   /** Requests arrive this many times as fast as in the workload. */
@@ -67,7 +72,7 @@ export class Replay {
   /** @throws ERR_BLOCKSTEP_BAD_ARG as `new Scheduler` does */
   constructor(workload: Workload, options: ReplayOptions) {
     const now = (): number => this.#nowMs;
-    const { scheduler, model, seed, acceptanceRate } = options;
+    const { scheduler, cost, seed, acceptanceRate } = options;
     this.#workload = workload;
     this.#options = options;
     this.#aborts = new AbortPlan(options.abortRate, seed);
@@ -90,7 +95,7 @@ export class Replay {
       ...(log !== null && { log }),
     });
     this.#executor = new CostModelExecutor({
-      model,
+      model: cost,
       now,
       seed,
       acceptanceRate,
@@ -187,7 +192,7 @@ export class Replay {
     }
     this.measurements.deliver(outputs, this.#nowMs, (request) => {
       this.#observer?.finished(this.#nowMs, this.#nowMs - request.arrivalTime);
-      const alone = aloneMs(this.#options.model, request.numPromptTokens, request.numOutputTokens);
+      const alone = aloneMs(this.#options.cost, request.numPromptTokens, request.numOutputTokens);
       this.#aborts.observe(this.#nowMs - request.arrivalTime, alone);
     });
     // With several steps in flight drafts stay on the device; the scheduler reserves room for them without being told.
@@ -220,7 +225,7 @@ export class Replay {
     const arrivalTime = this.#arrivalMs(index);
     const inputTokens = this.#workload.inputTokens[index];
     const maxTokens = this.#workload.outputTokens[index];
-    const alone = aloneMs(this.#options.model, inputTokens, maxTokens);
+    const alone = aloneMs(this.#options.cost, inputTokens, maxTokens);
     const abortAt = this.#aborts.draw(index, arrivalTime, alone);
     if (abortAt !== null && abortAt <= this.#nowMs) {
       // The request is aborted while it waits outside of the scheduler.

@@ -2,35 +2,41 @@ import type { Writable } from 'node:stream';
 
 const ERASE = '\r\u001b[K';
 
-/** Says how far the loading of a model is: in one line of a terminal that changes, or at its beginning and its end. */
+/** Says how far the loading of a model is, or the download: in one line of a terminal that changes, or at its beginning and its end. */
 export class Loading {
   readonly #stream: Writable & { isTTY?: boolean };
   readonly #what: string;
+  readonly #done: string;
+  /** Percents between two lines where no line can change. */
+  readonly #interval: number;
   readonly #start = performance.now();
-  #shown = -1;
+  #shown = 0;
 
   /** @param what is loaded, in words */
-  constructor(stream: Writable & { isTTY?: boolean }, what: string) {
+  constructor(stream: Writable & { isTTY?: boolean }, what: string, isDownload = false) {
     this.#stream = stream;
-    this.#what = what;
-    stream.write(`loading ${what}${stream.isTTY ? '' : '\n'}`);
+    this.#what = `${isDownload ? 'downloading' : 'loading'} ${what}`;
+    this.#done = isDownload ? 'downloaded' : 'loaded';
+    this.#interval = stream.isTTY ? 1 : isDownload ? 10 : 101;
+    stream.write(`${this.#what}${stream.isTTY ? '' : '\n'}`);
   }
 
   /** @param share from 0 to 1 */
   update(share: number): void {
     const percent = Math.floor(100 * share);
-    if (!this.#stream.isTTY || percent === this.#shown) return;
-    this.#shown = percent;
-    this.#stream.write(`${ERASE}loading ${this.#what}: ${percent} %`);
+    const isNext = percent < this.#shown || percent >= this.#shown + this.#interval;
+    if (!isNext) return;
+    this.#shown = percent - (percent % this.#interval);
+    this.#stream.write(`${this.#erase}${this.#what}: ${percent} %${this.#stream.isTTY ? '' : '\n'}`);
   }
 
-  /** The model is there. */
+  /** It is there. */
   done(): void {
     const seconds = ((performance.now() - this.#start) / 1000).toFixed(1);
-    this.#stream.write(`${this.#erase}loaded in ${seconds} s\n`);
+    this.#stream.write(`${this.#erase}${this.#done} in ${seconds} s\n`);
   }
 
-  /** It could not be loaded: what is written next has a line of its own. */
+  /** It could not be had: what is written next has a line of its own. */
   failed(): void {
     this.#stream.write(this.#erase);
   }

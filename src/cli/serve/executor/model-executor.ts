@@ -12,6 +12,7 @@ import type { SchedulerOptions } from '../../../scheduler/options/options.js';
 import { reasoningParserOf, toolCallParserOf } from '../../../serve/answers/parsers.js';
 import { type Chat, type ModelOptions, modelOptions, SAMPLING_DEFAULTS } from '../../../serve/index.js';
 import type { Io } from '../../terminal/io.js';
+import { embeddingExecutor } from './embedding-executor.js';
 import { freeDeviceMemory, freeHostMemory } from './free-memory.js';
 import { Loading } from './loading.js';
 import { checkForModel } from './model-checks.js';
@@ -58,6 +59,16 @@ export async function modelExecutor(
   checkForModel(card, flags, given);
   const wanted = { ...given, ...(flags.ctx !== undefined && { maxModelLen: flags.ctx }) };
   const { variant, memory } = flags;
+  const id = basename(file).replace(/(-00001-of-\d{5})?\.gguf$/i, '');
+  if (!card.generates || (card.pooling ?? 'none') !== 'none') {
+    const embedding = await load(file, card, flags, io);
+    try {
+      return await embeddingExecutor(embedding, id, flags, wanted);
+    } catch (error) {
+      embedding.dispose();
+      throw error;
+    }
+  }
   // What a GPU has is known when llama.cpp is loaded; a CPU's memory is looked at before that.
   const isOnHost = variant === 'cpu' || (variant === 'auto' && process.platform !== 'darwin');
   const free = memory === undefined ? null : memory * GIB;
@@ -82,7 +93,7 @@ export async function modelExecutor(
     const { enablePrefixCaching = canRollBack } = given;
     const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, ...card.sampling };
     const served = await modelOptions(model, {
-      id: basename(file).replace(/\.gguf$/i, ''),
+      id,
       samplingDefaults: sampling,
       toolCallParser: flags.toolCallParser,
       reasoningParser: flags.reasoningParser,
@@ -98,6 +109,7 @@ export async function modelExecutor(
           executor,
           gpus.map(({ description }) => description),
         ),
+        ...(isOnGpu ? [] : [describeAttention(model)]),
         describePool(card, flags, sizes, enablePrefixCaching),
         describeSampling(sampling),
         describeForms(served),
@@ -122,6 +134,7 @@ async function load(file: string, card: ModelCard, flags: ModelFlags, io: Io): P
     const model = await openLlamaModel({
       path: file,
       variant: flags.variant,
+      attention: flags.attention,
       ...(flags.gpuLayers !== undefined && { gpuLayers: flags.gpuLayers }),
       onProgress: (share) => loading.update(share),
       signal: io.signal,
@@ -175,6 +188,13 @@ function describeModel({ info }: LlamaModel, { threads }: LlamaExecutor, gpus: r
   const what = name === null ? description : `${name} (${description})`;
   const where = gpus.length > 0 ? gpus.join(', ') : `the CPU, in ${counted(threads, 'thread')}`;
   return `${what}, ${inWords(weightBytes)} of weights, by llama.cpp ${library.version} on ${where}.`;
+}
+
+/** Which kernel computes attention, and why it is not blockstep's. */
+function describeAttention({ info: { attention } }: LlamaModel): string {
+  const { kernel, reason } = attention;
+  if (kernel !== 'llama') return `Attention by blockstep (${kernel}); --attention llama has llama.cpp's own.`;
+  return `Attention by llama.cpp${reason === '' ? '' : `, since blockstep's kernel cannot be used: ${reason}`}.`;
 }
 
 /** What will not go as one hopes: chats that nothing writes, threads that wait for a processor. */

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { CacheType } from '../../../executors/llama-cpp/gguf/memory-needs.js';
 import { CACHE_TYPE_NAMES } from '../../../executors/llama-cpp/gguf/memory-needs.js';
-import type { LlamaVariant } from '../../../executors/llama-cpp/index.js';
+import type { LlamaAttention, LlamaVariant } from '../../../executors/llama-cpp/index.js';
 import { REASONING_PARSERS, TOOL_CALL_PARSERS } from '../../../serve/answers/parsers.js';
 import { parse } from '../../terminal/flag-values.js';
 
@@ -13,6 +13,7 @@ export interface ModelFlags {
   gpuLayers?: number;
   threads?: number;
   cacheType: CacheType;
+  attention: LlamaAttention;
   memory?: number;
   chatTemplate?: string;
   toolCallParser: string;
@@ -26,6 +27,7 @@ export const MODEL_FLAGS = [
   'gpuLayers',
   'threads',
   'cacheType',
+  'attention',
   'memory',
   'chatTemplate',
   'toolCallParser',
@@ -37,7 +39,10 @@ const VARIANTS: readonly LlamaVariant[] = ['auto', 'cpu', 'cuda', 'vulkan', 'met
 /** The flags that say which model is served, and how llama.cpp runs it. */
 export function modelFlags(): readonly Option[] {
   return [
-    new Option('--model <file>', 'a model in a GGUF file, run by llama.cpp'),
+    new Option(
+      '--model <file>',
+      'a model in a GGUF file, run by llama.cpp; hf:OWNER/NAME[:QUANT] is fetched from Hugging Face',
+    ),
     new Option(
       '--ctx <n>',
       'most tokens of a request, prompt and output (default: what the model was trained for, at most 8192, and what fits)',
@@ -56,6 +61,12 @@ export function modelFlags(): readonly Option[] {
     new Option('--cache-type <name>', 'how keys and values are kept')
       .choices([...CACHE_TYPE_NAMES])
       .default('f16'),
+    new Option(
+      '--attention <name>',
+      'what computes attention on the CPU; auto is blockstep’s kernel where it can be, else llama.cpp’s',
+    )
+      .choices(['auto', 'llama'])
+      .default('auto'),
     new Option(
       '--memory <gib>',
       'GiB that weights and KV cache may take together (default: nine tenths of what is free)',

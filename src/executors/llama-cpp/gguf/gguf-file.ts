@@ -1,6 +1,7 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { badModel } from './bad-model.js';
 import { CutOff, FileBytes } from './file-bytes.js';
+import { partPaths } from './part-paths.js';
 import { type TensorType, tensorType } from './tensor-types.js';
 
 const VERSIONS = [2, 3];
@@ -63,10 +64,28 @@ const TOKENS = 'tokenizer.ggml.tokens';
 
 /**
  * Reads what stands in a GGUF file in front of its weights, and checks that the weights are there: all that can be known of a model
- * without loading it.
- * @throws ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off, of another format or version, or one of several parts
+ * without loading it. Of a model in several parts the first one is named, and all are read.
+ * @throws ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off, of another format or version, or another part than the first
  */
 export function readGguf(path: string): GgufFile {
+  const first = readPart(path);
+  const paths = partPaths(path, first.values.get('split.count'));
+  if (paths.length === 1) return first;
+  const parts = [first, ...paths.slice(1).map(readPart)];
+  for (const [number, part] of parts.entries())
+    if (part.values.get('split.no') !== number || part.values.get('split.count') !== parts.length)
+      throw badModel(part.path, `is not part ${number + 1} of ${parts.length} of the model ${path}`);
+  const tensors = parts.flatMap((part) => part.tensors);
+  const wanted = first.values.get('split.tensors.count');
+  if (typeof wanted === 'number' && wanted !== tensors.length)
+    throw badModel(
+      path,
+      `is to have ${wanted} tensors, and its ${parts.length} parts have ${tensors.length}`,
+    );
+  return { ...first, tensors, weightBytes: parts.reduce((sum, part) => sum + part.weightBytes, 0) };
+}
+
+function readPart(path: string): GgufFile {
   let file: number;
   try {
     file = openSync(path, 'r');
@@ -95,9 +114,6 @@ function readWhole(path: string, bytes: FileBytes, size: number): GgufFile {
     const key = bytes.text();
     values.set(key, readValue(path, key, bytes));
   }
-  const parts = values.get('split.count');
-  if (typeof parts === 'number' && parts > 1)
-    throw badModel(path, `is one of ${parts} parts; join them with llama-gguf-split --merge`);
   const tensors: GgufTensor[] = [];
   let weightBytes = 0;
   let end = 0;

@@ -24,15 +24,29 @@ export interface ModelCard {
   readonly weightBytes: number;
   /** The type in which most of the weights are, by their bytes. */
   readonly weightType: string;
+  /** Whether it generates text, one token after the other. */
+  readonly generates: boolean;
+  /**
+   * How the vectors of a text's tokens become one, where it is a model of embeddings; `rank`: one that scores documents. Null: its file does not
+   * say.
+   */
+  readonly pooling: Pooling | null;
   /** The chat template; null: none. */
   readonly chatTemplate: string | null;
   /** How the makers of the model want tokens picked; empty: they did not say. */
   readonly sampling: Readonly<Partial<Record<'temperature' | 'top_k' | 'top_p' | 'min_p', number>>>;
 }
 
-/** Architectures that generate no text one token after the other. */
-const NO_GENERATORS =
-  /^(clip|.*bert.*|t5encoder|t5|gemma-embedding|llama-embed|eagle3|dflash|dream|llada.*|rnd1|wavtokenizer-dec)$/;
+/** Ways to make one vector of those of a text's tokens, by llama.cpp's numbers. */
+export const POOLINGS = ['none', 'mean', 'cls', 'last', 'rank'] as const;
+
+/** One of them. */
+export type Pooling = (typeof POOLINGS)[number];
+
+/** Architectures that make vectors of texts, and generate none. */
+const EMBEDDERS = /^(.*bert.*|gemma-embedding|llama-embed)$/;
+/** Architectures that do neither. */
+const NO_GENERATORS = /^(clip|t5encoder|t5|eagle3|dflash|dream|llada.*|rnd1|wavtokenizer-dec)$/;
 /** LLAMA_MAX_LAYERS. */
 const MOST_LAYERS = 512;
 const SAMPLING = { temperature: 'temp', top_k: 'top_k', top_p: 'top_p', min_p: 'min_p' } as const;
@@ -84,6 +98,8 @@ export function readModelCard({ path, values, tensors, weightBytes }: GgufFile):
     stateNumbers: recurrent * states,
     window: number('attention.sliding_window') ?? 0,
     weightBytes,
+    generates: !EMBEDDERS.test(architecture),
+    pooling: POOLINGS[number('pooling_type') ?? -1] ?? null,
     weightType: mostOf(tensors),
     chatTemplate: text('tokenizer.chat_template'),
     sampling: Object.fromEntries(

@@ -1,17 +1,27 @@
-import { badArg, isObject } from '../../../base/checks.js';
+import { badArg } from '../../../base/checks.js';
 import { BlockstepError, checkInteger, describeError } from '../../../base/errors.js';
 import { INSPECT, showFacts } from '../../../base/inspect.js';
+import { sharedAside } from '../../../base/scripts/aside.js';
 import { badModel } from '../gguf/bad-model.js';
 import { readGguf } from '../gguf/gguf-file.js';
 import { inWords } from '../gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../gguf/model-card.js';
 import type { LlamaDevice, NativeModel } from '../native/binding.js';
 import { type LlamaLibrary, type LlamaVariant, loadLibrary } from '../native/library.js';
-import { checkGbnf } from '../sampling/gbnf.js';
-import { jsonObjectGrammar, schemaGrammar } from '../sampling/json-grammar.js';
+import {
+  badGrammar,
+  type LlamaGrammarForm,
+  type ReadGrammar,
+  readGrammar,
+} from '../sampling/grammar-form.js';
 import { LlamaGrammar } from '../sampling/llama-grammar.js';
 import { type LlamaModelInfo, readInfo } from './model-info.js';
 import { type LlamaModelOptions, resolveModelOptions } from './model-options.js';
+import { rankPrompt } from './rank-prompt.js';
+
+/** Reads grammars aside, and milliseconds in which that is done on a busy machine. */
+const READ = { from: import.meta.url, module: '../sampling/grammar-form', name: 'readGrammar' };
+const READ_MS = 5000;
 
 /** How a text becomes tokens. */
 export interface TokenizeOptions {
@@ -45,14 +55,15 @@ export class LlamaModel {
 
   /** See `openLlamaModel`. */
   static async open(options: LlamaModelOptions): Promise<LlamaModel> {
-    const { path, variant, libraryFolder, gpuLayers, memoryMap, checkTensors, onProgress, signal } =
-      resolveModelOptions(options);
+    const resolved = resolveModelOptions(options);
+    const { path, variant, libraryFolder, attention, gpuLayers, memoryMap, checkTensors } = resolved;
+    const { onProgress, signal } = resolved;
     signal?.throwIfAborted();
     const card = readModelCard(readGguf(path));
     const isOnHost =
       variant === 'cpu' || gpuLayers === 0 || (variant === 'auto' && process.platform !== 'darwin');
     if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory());
-    const library = await loadLibrary(variant, libraryFolder);
+    const library = await loadLibrary(variant, libraryFolder, attention);
     checkDevices(library.devices, variant, gpuLayers);
     const cancelled = new Int32Array(1);
     const cancel = (): void => {
@@ -132,21 +143,51 @@ export class LlamaModel {
     return native.piece(checkInteger('token', token, 0, this.info.vocabSize - 1), special);
   }
 
+  /** The tokens by which a model that scores is told of a query and a document. @throws ERR_BLOCKSTEP_DISPOSED; ERR_BLOCKSTEP_BAD_MODEL as `tokenize` */
+  rankPrompt(query: string, document: string): Int32Array {
+    const native = this.#alive();
+    try {
+      return rankPrompt(native, query, document);
+    } catch (cause) {
+      return this.#noTokens(cause);
+    }
+  }
+
   /**
    * Makes a grammar, which holds the tokens of a request to it: `engine.submit({ grammar: model.grammar({ jsonSchema }) })`.
    * @param form `gbnf`: llama.cpp's own language, whose rule `root` is the begin. `jsonSchema`: JSON as a schema has it. `json`: any object
    * @throws ERR_BLOCKSTEP_BAD_ARG for a grammar that cannot be parsed, or a schema that cannot be heeded; ERR_BLOCKSTEP_DISPOSED
    */
   grammar(form: LlamaGrammarForm): LlamaGrammar {
-    const native = this.#alive();
-    const gbnf = readForm(form);
+    this.#alive();
+    const { gbnf, tokens } = readGrammar(form);
+    this.#checkTokens(tokens);
     try {
-      checkGbnf(gbnf, (name) => native.tokenize(name, false, true).length === 1);
-      native.checkGrammar(gbnf);
+      this.#alive().checkGrammar(gbnf);
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : describeError(cause);
-      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `grammar must be GBNF with a rule root: ${why}`);
+      throw badGrammar(cause);
     }
+    return new LlamaGrammar(gbnf);
+  }
+
+  /**
+   * The same, off the event loop, which a large schema or a grammar of a stranger would hold up: it is read in a process aside, for at most
+   * five seconds, and llama.cpp tries it in a thread.
+   * @returns a promise of the grammar; it is rejected with what `grammar` throws, and with what breaks it off
+   */
+  async grammarAsync(form: LlamaGrammarForm): Promise<LlamaGrammar> {
+    this.#alive();
+    const { gbnf, tokens } = await sharedAside
+      .run<LlamaGrammarForm, ReadGrammar>(READ, form, { timeMs: READ_MS })
+      .catch((error: unknown) => {
+        throw error instanceof RangeError ? badGrammar('it is nested too deep') : error;
+      });
+    this.#checkTokens(tokens);
+    await this.#alive()
+      .checkGrammarAsync(gbnf)
+      .catch((cause) => {
+        throw badGrammar(cause);
+      });
     return new LlamaGrammar(gbnf);
   }
 
@@ -170,6 +211,13 @@ export class LlamaModel {
   static nativeOf(model: LlamaModel): { native: NativeModel; library: LlamaLibrary } {
     if (!(model instanceof LlamaModel)) throw badArg('model', model, 'a LlamaModel');
     return { native: model.#alive(), library: model.#library };
+  }
+
+  #checkTokens(tokens: ReadGrammar['tokens']): void {
+    for (const [name, place] of tokens) {
+      if (this.#alive().tokenize(name, false, true).length === 1) continue;
+      throw badGrammar(new Error(`the model has no token ${name.slice(0, 60)}, at ${place}`));
+    }
   }
 
   #noTokens(cause: unknown): never {
@@ -206,23 +254,8 @@ function checkMemory({ path, weightBytes }: ModelCard, free: number): void {
   throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message);
 }
 
-/** A grammar, in one of these forms. */
-export type LlamaGrammarForm =
-  | { readonly gbnf: string }
-  | { readonly jsonSchema: Readonly<Record<string, unknown>> | boolean }
-  | { readonly json: true };
-
-function readForm(form: LlamaGrammarForm): string {
-  if (isObject(form) && Object.keys(form).length === 1) {
-    if ('gbnf' in form && typeof form.gbnf === 'string') return form.gbnf;
-    if ('jsonSchema' in form) return schemaGrammar(form.jsonSchema);
-    if ('json' in form && form.json === true) return jsonObjectGrammar();
-  }
-  throw badArg('grammar', form, 'an object with one of gbnf, jsonSchema, json: true');
-}
-
 /**
- * Loads a model from a GGUF file, which takes from less than a second to minutes. A model in several files wants to be merged first.
+ * Loads a model from a GGUF file, which takes from less than a second to minutes. Of a model in several files the first one is named.
  * Needs the package `@node-llama-cpp/<platform>` in the version that `LLAMA_VERSIONS` names.
  * @returns a promise of the model. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off
  * or no model; ERR_BLOCKSTEP_NO_MEMORY for weights that are not mapped and do not fit; ERR_BLOCKSTEP_NO_PACKAGE without llama.cpp, or with another version of it; ERR_BLOCKSTEP_NO_NATIVE; and with the reason of

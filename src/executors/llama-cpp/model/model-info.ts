@@ -40,6 +40,11 @@ export interface LlamaModelInfo {
   readonly chatTemplate: string | null;
   /** llama.cpp's own version, and the commit that it was built from. */
   readonly library: { readonly version: string; readonly commit: string };
+  /**
+   * What computes attention on the CPU: `avx512`, `avx2`, `neon` or `plain`: blockstep's kernel. `llama`: llama.cpp's own, and why; '' if that
+   * was asked for.
+   */
+  readonly attention: { readonly kernel: string; readonly reason: string };
 }
 
 export function readInfo(file: string, native: NativeModelInfo, library: LlamaLibrary): LlamaModelInfo {
@@ -63,6 +68,7 @@ export function readInfo(file: string, native: NativeModelInfo, library: LlamaLi
     addsBos: native.addsBos,
     chatTemplate: native.chatTemplate,
     library: Object.freeze({ version: library.version, commit: library.commit }),
+    attention: Object.freeze({ kernel: library.attention, reason: library.attentionReason }),
   });
 }
 

@@ -1,11 +1,11 @@
 import { badArg, checkBoolean, checkOneOf, isObject } from '../../../base/checks.js';
 import { checkInteger } from '../../../base/errors.js';
 import { checkNames, knownNames } from '../../../base/known-names.js';
-import type { LlamaVariant } from '../native/library.js';
+import type { LlamaAttention, LlamaVariant } from '../native/library.js';
 
 /** Options of `openLlamaModel`. */
 export interface LlamaModelOptions {
-  /** Path of a GGUF file. */
+  /** Path of a GGUF file, the first one of several parts. `downloadLlamaModel` gives that of a model of Hugging Face. */
   readonly path: string;
   /**
    * What llama.cpp computes on, which is the package that is loaded: `@node-llama-cpp/linux-x64`, `@node-llama-cpp/linux-x64-cuda` and so on.
@@ -14,6 +14,11 @@ export interface LlamaModelOptions {
   readonly variant?: LlamaVariant;
   /** Folder with llama.cpp's libraries, in place of a package. Default: the environment variable BLOCKSTEP_LLAMA_LIBRARY, else none. */
   readonly libraryFolder?: string;
+  /**
+   * What computes attention on the CPU: `auto`: blockstep's kernel, where it is right and can be put in; else, and with `llama`, llama.cpp's own.
+   * All models of a process have the same. Default `auto`.
+   */
+  readonly attention?: LlamaAttention;
   /** Layers whose weights lie on a GPU; -1: all. Default: all, and 0 with the variant `cpu`. */
   readonly gpuLayers?: number;
   /** Maps the file into memory instead of reading it, so that processes share it. Default true. */
@@ -30,6 +35,7 @@ const OPTIONS = knownNames<LlamaModelOptions>('the options of openLlamaModel', {
   path: true,
   variant: true,
   libraryFolder: true,
+  attention: true,
   gpuLayers: true,
   memoryMap: true,
   checkTensors: true,
@@ -41,6 +47,7 @@ export interface ResolvedModelOptions {
   readonly path: string;
   readonly variant: LlamaVariant;
   readonly libraryFolder: string | null;
+  readonly attention: LlamaAttention;
   readonly gpuLayers: number;
   readonly memoryMap: boolean;
   readonly checkTensors: boolean;
@@ -52,8 +59,8 @@ export interface ResolvedModelOptions {
 export function resolveModelOptions(options: LlamaModelOptions): ResolvedModelOptions {
   if (!isObject(options)) throw badArg('options', options, 'an object');
   checkNames(options, OPTIONS);
-  const { path, variant, libraryFolder, gpuLayers, memoryMap = true, checkTensors = false } = options;
-  const { onProgress = () => {}, signal = null } = options;
+  const { path, variant, libraryFolder, attention, gpuLayers, memoryMap = true } = options;
+  const { checkTensors = false, onProgress = () => {}, signal = null } = options;
   if (typeof path !== 'string' || path === '') throw badArg('path', path, 'the path of a GGUF file');
   const folder = libraryFolder ?? process.env['BLOCKSTEP_LLAMA_LIBRARY'] ?? null;
   if (folder !== null && typeof folder !== 'string') throw badArg('libraryFolder', folder, 'a path');
@@ -64,6 +71,7 @@ export function resolveModelOptions(options: LlamaModelOptions): ResolvedModelOp
     path,
     variant: taken,
     libraryFolder: folder === '' ? null : folder,
+    attention: checkOneOf('attention', attention, ['auto', 'llama']),
     gpuLayers:
       gpuLayers === undefined
         ? taken === 'cpu'

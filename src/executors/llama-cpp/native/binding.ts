@@ -4,6 +4,8 @@ export interface LlamaAddon {
   readonly abi: number;
   /** Loads llama.cpp, once in a process. @throws Error with what the system or the library said */
   load(files: NativeLibraryFiles): NativeLibrary;
+  /** Computes attention by our kernel and by llama.cpp's: native/llama/attention/attention.h. For tests. */
+  tryAttention(trial: AttentionTrial): AttentionTrialResult;
   /**
    * Loads a model's file in a thread of its own.
    * @param progress is told shares from 0 to 1
@@ -17,6 +19,32 @@ export interface LlamaAddon {
   ): Promise<NativeModel>;
 }
 
+/** A random attention; see native/llama/attention/attention.h. */
+export interface AttentionTrial {
+  readonly type: number;
+  readonly keySize: number;
+  readonly valueSize: number;
+  readonly kvHeads: number;
+  readonly group: number;
+  readonly rows: number;
+  readonly cells: number;
+  readonly cap: number;
+  readonly hasSinks: boolean;
+  readonly hasBiases: boolean;
+  readonly threads: number;
+  readonly seed: number;
+  readonly pattern: number;
+}
+
+/** What it brought. */
+export interface AttentionTrialResult {
+  readonly wasOurs: boolean;
+  /** The largest distance of a row's answer from llama.cpp's, in shares of its length. */
+  readonly distance: number;
+  /** Rows have the same bits when they are computed alone. */
+  readonly isSameAlone: boolean;
+}
+
 /** The files of llama.cpp's libraries, and the commit of llama.cpp that they must be made of; '': any. */
 export interface NativeLibraryFiles {
   readonly folder: string;
@@ -24,6 +52,8 @@ export interface NativeLibraryFiles {
   readonly ggml: string;
   readonly llama: string;
   readonly commit: string;
+  /** Which kernel computes attention on the CPU: '': the fastest of ours. `llama`: llama.cpp's. Else the name of one of ours. */
+  readonly attention: string;
 }
 
 /** A device that llama.cpp found. */
@@ -43,6 +73,10 @@ export interface NativeLibrary {
   /** Most sequences of a context. */
   readonly maxSequences: number;
   readonly devices: readonly LlamaDevice[];
+  /** The kernel that computes attention on the CPU: `avx512`, `avx2`, `neon` or `plain` of ours; `llama`: llama.cpp's. */
+  readonly attention: string;
+  /** Why it is llama.cpp's, in words; '': it is not, or that was asked for. */
+  readonly attentionReason: string;
 }
 
 /** What a model's file says, as llama.cpp understands it. -1: there is no such token. */
@@ -64,9 +98,13 @@ export interface NativeModelInfo {
   readonly bos: number;
   readonly eos: number;
   readonly eot: number;
+  readonly sep: number;
   readonly addsBos: boolean;
   readonly addsEos: boolean;
+  readonly addsSep: boolean;
   readonly chatTemplate: string | null;
+  /** How a query and a document are written for a model that scores them; null: it does not say. */
+  readonly rankTemplate: string | null;
   readonly endTokens: readonly number[];
   readonly longestToken: number;
 }
@@ -80,8 +118,42 @@ export interface NativeModel {
   piece(token: number, special: boolean): Uint8Array;
   /** @throws Error if a grammar in GBNF cannot be parsed */
   checkGrammar(gbnf: string): void;
+  /** The same in a thread of its own. */
+  checkGrammarAsync(gbnf: string): Promise<void>;
   createContext(options: NativeContextOptions): Promise<NativeContext>;
+  createEmbedder(options: NativeEmbedderOptions): Promise<NativeEmbedder>;
   /** The weights are freed when the last context of the model has been disposed too. */
+  dispose(): void;
+}
+
+/** Sizes of an embedder. */
+export interface NativeEmbedderOptions {
+  /** Most tokens of a call, and of a text. */
+  readonly batch: number;
+  /** Most texts of a call. */
+  readonly sequences: number;
+  readonly threads: number;
+  /** How the vectors of a text's tokens become one, as llama.cpp numbers it; -1: as the model has it. */
+  readonly pooling: number;
+  readonly typeK: number;
+  readonly typeV: number;
+  /** -1: where it can be had. 0: off. 1: on. */
+  readonly flashAttention: number;
+  readonly onGpu: boolean;
+}
+
+/** A context of llama.cpp that makes vectors of texts. */
+export interface NativeEmbedder {
+  /**
+   * Computes the vectors of texts in a thread of its own.
+   * @param tokens of all texts, one behind the other @param lengths tokens of each
+   * @returns [texts, width]
+   */
+  embed(tokens: Int32Array, lengths: Int32Array): Promise<Float32Array>;
+  /** Numbers of a vector. */
+  width(): number;
+  pooling(): number;
+  /** Breaks off what is computed, and frees the memory. */
   dispose(): void;
 }
 

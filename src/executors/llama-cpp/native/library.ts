@@ -9,6 +9,9 @@ import { LLAMA_VERSIONS, type LlamaVersion } from './versions.js';
 /** What llama.cpp computes on. `auto`: Metal on a Mac with Apple's processor, else the CPU. */
 export type LlamaVariant = 'auto' | 'cpu' | 'cuda' | 'vulkan' | 'metal';
 
+/** What computes attention on the CPU. `auto`: blockstep's own kernel where that can be; `llama`: llama.cpp's. */
+export type LlamaAttention = 'auto' | 'llama';
+
 /** The packages with llama.cpp's libraries, by platform and variant. */
 const PACKAGES: Readonly<Record<string, Partial<Record<LlamaVariant, string>>>> = {
   'linux-x64': { cpu: 'linux-x64', cuda: 'linux-x64-cuda', vulkan: 'linux-x64-vulkan' },
@@ -46,13 +49,21 @@ export function libraryPackage(variant: LlamaVariant): string {
  * @param folder where its libraries lie; null: in the package of this platform
  * @throws ERR_BLOCKSTEP_NO_PACKAGE if it is missing, does not load, or is another version than those that work; ERR_BLOCKSTEP_NO_NATIVE
  */
-export async function loadLibrary(variant: LlamaVariant, folder: string | null): Promise<LlamaLibrary> {
+export async function loadLibrary(
+  variant: LlamaVariant,
+  folder: string | null,
+  attention: LlamaAttention,
+): Promise<LlamaLibrary> {
   const addon = loadLlamaAddon();
   const where = folder === null ? await folderOfPackage(libraryPackage(variant)) : resolve(folder);
   const files = filesIn(where);
   const [{ commit }] = LLAMA_VERSIONS;
   try {
-    return { ...addon.load({ ...files, commit }), addon, folder: where };
+    return {
+      ...addon.load({ ...files, commit, attention: attention === 'auto' ? '' : attention }),
+      addon,
+      folder: where,
+    };
   } catch (cause) {
     throw refused(`llama.cpp in ${where} cannot be used: ${describeError(cause)}`, cause);
   }

@@ -1,9 +1,7 @@
-/** What a part of a rule is to llama.cpp, as far as its begin is concerned. */
+/** What a part of a rule is to llama.cpp. */
 export interface GbnfPart {
-  /** The rules with which it begins, in order, up to the first character or token. */
-  readonly refs: readonly number[];
-  /** Whether there is a character or a token, behind which nothing is a begin any more. */
-  readonly isClosed: boolean;
+  /** What stands in it, in order: rules by their numbers, and `LETTERS` for any number of characters and tokens. */
+  readonly path: readonly number[];
   /** The rules that it cannot do without. */
   readonly needs: readonly number[];
   /** Elements that llama.cpp has for it: characters, tokens, rules. */
@@ -13,7 +11,10 @@ export interface GbnfPart {
 /** A rule: its choices. */
 export type GbnfRule = readonly GbnfPart[];
 
-export const NOTHING: GbnfPart = { refs: [], isClosed: false, needs: [], size: 0 };
+/** Characters and tokens in the path of a part. */
+export const LETTERS = -1;
+
+export const NOTHING: GbnfPart = { path: [], needs: [], size: 0 };
 
 /** Most elements and rules of a grammar, which llama.cpp has in memory. */
 const MOST_ELEMENTS = 1_000_000;
@@ -93,27 +94,40 @@ export class GbnfRules {
 
   /** The rules that have no text that ends: each of their choices needs one of them. By name where there is one. */
   endless(): { readonly count: number; readonly names: readonly string[] } {
+    const ends = this.#grown(({ needs }) => needs);
+    const names = [...this.#names].filter(([, id]) => ends[id] === 0).map(([name]) => name);
+    return { count: ends.reduce((sum, each) => sum - each, ends.length), names };
+  }
+
+  /** [rule] 1: it may be the empty text. */
+  emptyRules(): Uint8Array {
+    return this.#grown(({ path }) => (path.includes(LETTERS) ? null : path));
+  }
+
+  /** [rule] 1: one of its choices needs only rules that are such rules themselves. @param needsOf null: the choice is none of them */
+  #grown(needsOf: (choice: GbnfPart) => readonly number[] | null): Uint8Array {
     const users: number[][] = this.#rules.map(() => []);
     const missing: { rule: number; left: number }[] = [];
-    const ends = new Uint8Array(this.#rules.length);
+    const grown = new Uint8Array(this.#rules.length);
     const open: number[] = [];
-    const end = (rule: number): void => {
-      if (ends[rule] === 1) return;
-      ends[rule] = 1;
+    const add = (rule: number): void => {
+      if (grown[rule] === 1) return;
+      grown[rule] = 1;
       open.push(rule);
     };
     this.#rules.forEach((choices, rule) => {
-      for (const { needs } of choices ?? []) {
+      for (const choice of choices ?? []) {
+        const needs = needsOf(choice);
+        if (needs === null) continue;
         const all = new Set(needs);
-        if (all.size === 0) end(rule);
+        if (all.size === 0) add(rule);
         for (const each of all) users[each].push(missing.length);
         missing.push({ rule, left: all.size });
       }
     });
     for (let rule = open.pop(); rule !== undefined; rule = open.pop())
-      for (const choice of users[rule]) if (--missing[choice].left === 0) end(missing[choice].rule);
-    const names = [...this.#names].filter(([, id]) => ends[id] === 0).map(([name]) => name);
-    return { count: ends.reduce((sum, each) => sum - each, ends.length), names };
+      for (const choice of users[rule]) if (--missing[choice].left === 0) add(missing[choice].rule);
+    return grown;
   }
 
   #count(size: number): void {
@@ -124,21 +138,18 @@ export class GbnfRules {
 }
 
 export function refTo(rule: number): GbnfPart {
-  return { refs: [rule], isClosed: false, needs: [rule], size: 1 };
+  return { path: [rule], needs: [rule], size: 1 };
 }
 
 /** Parts behind each other. */
 export function joined(parts: readonly GbnfPart[]): GbnfPart {
-  const refs: number[] = [];
+  const path: number[] = [];
   const needs: number[] = [];
-  let isClosed = false;
   let size = 0;
   for (const part of parts) {
     size += part.size;
     for (const each of part.needs) needs.push(each);
-    if (isClosed) continue;
-    for (const each of part.refs) refs.push(each);
-    ({ isClosed } = part);
+    for (const each of part.path) if (each !== LETTERS || path.at(-1) !== LETTERS) path.push(each);
   }
-  return { refs, isClosed, needs, size };
+  return { path, needs, size };
 }

@@ -1,11 +1,12 @@
 import { type CharSet, charSet, complement, hasChar, intersection } from '../language/char-set.js';
-import { type GbnfPart, type GbnfRule, GbnfRules, joined, NOTHING, refTo } from './gbnf-rules.js';
+import { type GbnfPart, type GbnfRule, GbnfRules, joined, LETTERS, NOTHING, refTo } from './gbnf-rules.js';
+import { checkWays } from './gbnf-ways.js';
 
-/** Groups within groups, and rules that begin with rules: llama.cpp's calls of itself, for which a thread has a stack. */
+/** Groups within groups: llama.cpp's calls of itself, for which a thread has a stack. */
 const MOST_NESTING = 200;
-const MOST_DEPTH = 2200;
-/** Ways in which a rule may begin. llama.cpp goes all of them. */
-const MOST_WAYS = 1_000_000;
+/** Names of tokens, and characters of one: each becomes tokens of the model at once. */
+const MOST_TOKENS = 1000;
+const LONGEST_NAME = 256;
 const HEX_DIGITS: Readonly<Record<string, [digits: RegExp, what: string]>> = {
   x: [/[0-9a-fA-F]{2}/y, '2 hex digits'],
   u: [/[0-9a-fA-F]{4}/y, '4 hex digits'],
@@ -21,17 +22,18 @@ const WRITABLE: CharSet = [1, 0xd7ff, 0xe000, 0x10ffff];
  * Checks a grammar in GBNF, before llama.cpp reads it: that one says what is wrong to the process's standard error alone, and a grammar that is
  * nested very deep, is repeated very often, or begins in very many ways ends its stack, its memory, or takes for ever. So what is refused here
  * is what it would refuse, and what no grammar of use has.
- * @param isToken whether a text is one token: `<NAME>`
+ * @returns the texts that must each be one token of the model, as `<NAME>`, and where they stand: whoever has a vocabulary checks them
  * @throws Error that says what is wrong, and where
  */
-export function checkGbnf(text: string, isToken: (name: string) => boolean): void {
-  const rules = new GbnfReader(text, isToken).read();
+export function checkGbnf(text: string): ReadonlyMap<string, string> {
+  const reader = new GbnfReader(text);
+  const rules = reader.read();
   const root = rules.named('root');
   const missing = rules.undefinedName();
   if (missing !== null) throw new Error(`there is no rule ${missing}`);
-  checkBegins(rules, root);
+  checkWays(rules, root);
   const endless = rules.endless();
-  if (endless.count === 0) return;
+  if (endless.count === 0) return reader.tokens;
   const [name] = endless.names;
   throw new Error(
     `${name === undefined ? 'a group' : `the rule ${name}`} has no text that ends: it always needs itself`,
@@ -40,47 +42,21 @@ export function checkGbnf(text: string, isToken: (name: string) => boolean): voi
 
 /** The name of a rule that has no text that ends, of those that are asked for; null: all have some. */
 export function endlessRule(text: string, isAsked: (name: string) => boolean): string | null {
-  return new GbnfReader(text, () => true).read().endless().names.find(isAsked) ?? null;
-}
-
-/** Follows the rules with which rules begin, as llama.cpp does in search of left recursion. */
-function checkBegins(rules: GbnfRules, root: number): void {
-  const ways = new Float64Array(rules.count);
-  const isOpen = new Uint8Array(rules.count);
-  const mayBeEmpty = (id: number) => rules.get(id).some(({ size }) => size === 0);
-  const visit = (id: number, depth: number): number => {
-    if (ways[id] > 0) return ways[id];
-    if (isOpen[id] === 1) throw new Error('a rule that begins with itself (left recursion)');
-    if (depth > MOST_DEPTH) throw new Error(`rules that begin with rules, more than ${MOST_DEPTH} deep`);
-    isOpen[id] = 1;
-    let sum = 1;
-    for (const { refs } of rules.get(id)) {
-      for (const ref of refs) {
-        sum += visit(ref, depth + 1);
-        if (sum > MOST_WAYS) throw new Error(`a rule that may begin in more than ${MOST_WAYS} ways`);
-        if (!mayBeEmpty(ref)) break;
-      }
-    }
-    isOpen[id] = 0;
-    ways[id] = sum;
-    return sum;
-  };
-  visit(root, 0);
-  for (let id = 0; id < rules.count; id++) visit(id, 0);
+  return new GbnfReader(text).read().endless().names.find(isAsked) ?? null;
 }
 
 /** Reads a grammar as llama.cpp's parser does. */
 class GbnfReader {
+  /** Names of tokens, and where they stand first. */
+  readonly tokens = new Map<string, string>();
   readonly #text: string;
-  readonly #isToken: (name: string) => boolean;
   readonly #rules = new GbnfRules();
   /** What sets are, by their text behind the bracket. */
   readonly #sets = new Map<string, GbnfPart>();
   #at = 0;
 
-  constructor(text: string, isToken: (name: string) => boolean) {
+  constructor(text: string) {
     this.#text = text;
-    this.#isToken = isToken;
   }
 
   read(): GbnfRules {
@@ -91,11 +67,14 @@ class GbnfReader {
       this.#space(true);
       while (this.#at < this.#text.length) this.#rule();
     } catch (error) {
-      const lines = this.#text.slice(0, this.#at).split('\n');
-      const where = `line ${lines.length}, column ${lines[lines.length - 1].length + 1}`;
-      throw new Error(`${(error as Error).message}, at ${where}`);
+      throw new Error(`${(error as Error).message}, at ${this.#place()}`);
     }
     return this.#rules;
+  }
+
+  #place(): string {
+    const lines = this.#text.slice(0, this.#at).split('\n');
+    return `line ${lines.length}, column ${lines[lines.length - 1].length + 1}`;
   }
 
   #rule(): void {
@@ -157,13 +136,19 @@ class GbnfReader {
     if ('!<'.includes(this.#text[this.#at] ?? ' ')) {
       this.#take('!');
       const name = this.#match(/<(\[\d{1,9}\]>|[^[>][^>]*>)/y, 'a token: <[NUMBER]> or <NAME>');
-      if (name[1] !== '[' && !this.#isToken(name))
-        throw new Error(`the model has no token ${name.slice(0, 60)}`);
+      if (name[1] !== '[') this.#token(name);
       return characters(1);
     }
     const name = /[a-zA-Z0-9-]+/y;
     name.lastIndex = this.#at;
     return name.test(this.#text) ? refTo(this.#rules.named(this.#match(name, 'a name'))) : null;
+  }
+
+  #token(name: string): void {
+    if (this.tokens.has(name)) return;
+    if (name.length > LONGEST_NAME) throw new Error(`the model has no token ${name.slice(0, 60)}...`);
+    if (this.tokens.size === MOST_TOKENS) throw new Error(`more than ${MOST_TOKENS} names of tokens`);
+    this.tokens.set(name, this.#place());
   }
 
   /** How often the part in front is to stand; null: nothing is said of that. */
@@ -270,5 +255,5 @@ class GbnfReader {
 const MOST_COUNTED = 2000;
 
 function characters(count: number): GbnfPart {
-  return { refs: [], isClosed: count > 0, needs: [], size: count };
+  return { path: count > 0 ? [LETTERS] : [], needs: [], size: count };
 }

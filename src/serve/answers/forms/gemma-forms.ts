@@ -1,4 +1,5 @@
 import type { CallForm, ReadCall } from './call-form.js';
+import { MOST_NESTING, MOST_VALUES } from './json-values.js';
 
 /** `<start_function_call>call:NAME{key:<escape>text<escape>}<end_function_call>`: FunctionGemma. */
 export const FUNCTION_GEMMA: CallForm = {
@@ -14,15 +15,13 @@ export const GEMMA4: CallForm = {
   read: (body) => new GemmaText(body, '<|"|>').calls(),
 };
 
-/** Values within values. */
-const MOST_NESTING = 100;
-
 /** Reads what Gemma has in place of JSON: keys without quotes, and a marker in place of the quotes of texts. What is not of the form throws. */
 class GemmaText {
   readonly #text: string;
   readonly #quote: string;
   #at = 0;
   #depth = 0;
+  #values = 0;
 
   constructor(text: string, quote: string) {
     this.#text = text.trim();
@@ -76,6 +75,7 @@ class GemmaText {
     this.#at++;
     this.#space();
     while (this.#text[this.#at] !== end) {
+      if (++this.#values > MOST_VALUES) throw new Error('too many values');
       item();
       this.#space();
       if (this.#text[this.#at] === ',') this.#at++;

@@ -12,10 +12,10 @@ export function argumentsOf(value: unknown): string | null {
   return isObject(read) ? JSON.stringify(read) : null;
 }
 
-/** Text as JSON; undefined: it is none. */
+/** Text as JSON; an empty text: it is none. */
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text) ?? {};
+    return parseJson(text) ?? {};
   } catch {
     // A text is no object.
     return '';
@@ -40,9 +40,16 @@ function callsOf(value: unknown): readonly ReadCall[] | null {
   return calls.length === 0 || calls.includes(null) ? null : (calls as ReadCall[]);
 }
 
-/** The index behind the object or list that begins at `from`; -1: it does not end. Its time is linear. */
+/** Most calls that stand together. */
+export const MOST_CALLS = 1024;
+/** Most values of a call, and most of them within each other. More take too long to read on the event loop, where answers are read. */
+export const MOST_VALUES = 2 ** 14;
+export const MOST_NESTING = 100;
+
+/** The index behind the object or list that begins at `from`; -1: it does not end, or is too large. Its time is linear. */
 export function jsonEnd(text: string, from: number): number {
   let depth = 0;
+  let values = 0;
   let isString = false;
   for (let i = from; i < text.length; i++) {
     const letter = text[i];
@@ -50,23 +57,40 @@ export function jsonEnd(text: string, from: number): number {
       if (letter === '\\') i++;
       else if (letter === '"') isString = false;
     } else if (letter === '"') isString = true;
-    else if (letter === '{' || letter === '[') depth++;
-    else if (letter === '}' || letter === ']') {
+    else if (letter === ',') values++;
+    else if (letter === '{' || letter === '[') {
+      values++;
+      depth++;
+    } else if (letter === '}' || letter === ']') {
       depth--;
       if (depth === 0) return i + 1;
     }
+    if (values > MOST_VALUES || depth > MOST_NESTING) return -1;
   }
   return -1;
 }
+
+/** A value in JSON. @throws SyntaxError for what is none, or too large */
+export function parseJson(text: string): unknown {
+  const plain = text.trim();
+  const isNested = plain.startsWith('{') || plain.startsWith('[');
+  if (isNested && jsonEnd(plain, 0) !== plain.length)
+    throw new SyntaxError('expected one value, and no large one');
+  return JSON.parse(plain);
+}
+
+const BETWEEN = /[ \n\r\t,;]*/y;
 
 /** Objects and lists that stand one behind another, between which white space, commas and semicolons may be; null: something else is there. */
 function jsonValues(text: string): readonly unknown[] | null {
   const values: unknown[] = [];
   for (let from = 0; ; ) {
-    while (from < text.length && ' \n\r\t,;'.includes(text[from])) from++;
+    BETWEEN.lastIndex = from;
+    BETWEEN.exec(text);
+    from = BETWEEN.lastIndex;
     if (from === text.length) return values.length === 0 ? null : values;
     const end = text[from] === '{' || text[from] === '[' ? jsonEnd(text, from) : -1;
-    if (end < 0) return null;
+    if (end < 0 || values.length === MOST_CALLS) return null;
     values.push(JSON.parse(text.slice(from, end)));
     from = end;
   }

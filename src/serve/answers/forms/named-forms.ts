@@ -1,5 +1,5 @@
 import { type CallForm, type ReadCall, TOOL_NAME } from './call-form.js';
-import { argumentsOf, jsonCalls, jsonEnd } from './json-values.js';
+import { argumentsOf, jsonCalls, jsonEnd, MOST_CALLS } from './json-values.js';
 
 const ARGS = '[ARGS]';
 const CALL_ID = '[CALL_ID]';
@@ -68,7 +68,7 @@ function eachCall(
 ): readonly ReadCall[] | null {
   const calls: ReadCall[] = [];
   const [before, ...texts] = body.split(begin);
-  if (before.trim() !== '' || texts.length === 0) return null;
+  if (before.trim() !== '' || texts.length === 0 || texts.length > MOST_CALLS) return null;
   for (const text of texts) {
     const [inside, ...after] = text.split(end);
     const call = after.join('').trim() === '' ? read(inside) : null;

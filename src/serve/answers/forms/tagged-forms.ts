@@ -1,9 +1,11 @@
 import { isObject } from '../../../base/checks.js';
 import { type CallForm, type ReadCall, TOOL_NAME } from './call-form.js';
-import { argumentsOf } from './json-values.js';
+import { argumentsOf, MOST_CALLS, parseJson } from './json-values.js';
 
 const FUNCTION = '<function=';
 const FUNCTION_END = '</function>';
+/** Most parameters of a call. */
+const MOST_PARAMETERS = 4096;
 
 /** `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`: Qwen3-Coder, and Nemotron after it. */
 export const QWEN3_CODER: CallForm = {
@@ -17,7 +19,7 @@ export const QWEN3_CODER: CallForm = {
     // A body without the marker of a function stands behind one.
     const isWithin = !body.includes(FUNCTION);
     const texts = isWithin ? ['', body] : body.split(FUNCTION);
-    if (texts.shift()?.trim() !== '') return null;
+    if (texts.shift()?.trim() !== '' || texts.length > MOST_CALLS) return null;
     for (const text of texts) {
       const [head, rest] = cut(text, '>');
       const [inside, behind] = isWithin ? [rest, hasEnded ? '' : null] : cutLast(rest ?? '', FUNCTION_END);
@@ -38,7 +40,7 @@ export const GLM45: CallForm = {
     const [head, ...texts] = body.split('<arg_key>');
     const name = head.trim();
     // Its name or its arguments may have been cut off.
-    if (!hasEnded || !TOOL_NAME.test(name)) return null;
+    if (!hasEnded || !TOOL_NAME.test(name) || texts.length > MOST_PARAMETERS) return null;
     const pairs: [string, string][] = [];
     for (const text of texts) {
       const [key, rest] = cut(text, '</arg_key>');
@@ -59,7 +61,7 @@ function parameters(text: string): readonly [string, string][] | null {
       ? null
       : Object.entries(JSON.parse(args) as object).map(([key, value]) => [key, JSON.stringify(value)]);
   }
-  if (before.trim() !== '') return null;
+  if (before.trim() !== '' || texts.length > MOST_PARAMETERS) return null;
   const pairs: [string, string][] = [];
   for (const each of texts) {
     const [key, rest] = cut(each, '>');
@@ -90,9 +92,14 @@ function typed(
   schema: Readonly<Record<string, unknown>> | undefined,
 ): string {
   const properties = isObject(schema?.['properties']) ? schema['properties'] : {};
+  const types = new Map<string, ReadonlySet<string>>();
   const members = pairs.map(([key, text]) => {
-    const own = Object.hasOwn(properties, key) ? properties[key] : undefined;
-    return `${JSON.stringify(key)}:${jsonOf(text, typesOf(own, 0))}`;
+    let known = types.get(key);
+    if (known === undefined) {
+      known = typesOf(Object.hasOwn(properties, key) ? properties[key] : undefined, 0);
+      types.set(key, known);
+    }
+    return `${JSON.stringify(key)}:${jsonOf(text, known)}`;
   });
   return `{${members.join(',')}}`;
 }
@@ -104,7 +111,7 @@ function jsonOf(text: string, types: ReadonlySet<string>): string {
   const plain = text.trim();
   let value: unknown;
   try {
-    value = Object.hasOwn(PYTHON, plain) ? PYTHON[plain] : JSON.parse(plain);
+    value = Object.hasOwn(PYTHON, plain) ? PYTHON[plain] : parseJson(plain);
   } catch {
     return JSON.stringify(text);
   }

@@ -15,6 +15,7 @@ const bundle = modules === null ? null : join(modules, 'node-llama-cpp', 'llama'
 const compiler = process.env['CXX'] ?? 'c++';
 const canCompile =
   bundle !== null && existsSync(bundle) && spawnSync(compiler, ['--version']).error === undefined;
+const GGML = ['include', 'src', 'src/ggml-cpu'];
 function git(args: readonly string[]): void {
   const { status, stderr } = spawnSync('git', args, { encoding: 'utf8' });
   if (status !== 0) throw new Error(stderr);
@@ -40,12 +41,14 @@ describe('the description of the API of llama.cpp', () => {
       if (!existsSync(source)) {
         git(['clone', '--quiet', '--no-checkout', bundle as string, source]);
         // Of 200 MB the headers alone.
-        git(['-C', source, 'checkout', '--quiet', 'HEAD', '--', 'include', 'ggml/include']);
+        git(['-C', source, 'checkout', '--quiet', 'HEAD', '--', 'include', 'ggml/include', 'ggml/src/*.h']);
       }
       const program = write('check.cc', checkingProgram(readApi(api)));
-      const include = [folder, join(source, 'include'), join(source, 'ggml', 'include')].map(
-        (path) => `-I${path}`,
-      );
+      const include = [
+        folder,
+        join(source, 'include'),
+        ...GGML.map((path) => join(source, 'ggml', path)),
+      ].map((path) => `-I${path}`);
       const { stderr } = spawnSync(compiler, ['-std=c++20', '-fsyntax-only', ...include, program], {
         encoding: 'utf8',
       });
@@ -66,6 +69,8 @@ describe('the description of the API of llama.cpp', () => {
         '  bool offload_kqv;\n  bool embeddings;',
         'offload_kqv',
       ],
+      ['an array of another length', '  int32_t op_params[16];', '  int32_t op_params[15];', 'op_params'],
+      ['a field of a header that is not public', '  size_t wsize;\n', '', 'wdata'],
       ['a field of another type', '  float defrag_thold;', '  int32_t defrag_thold;', 'defrag_thold'],
       [
         'another argument',

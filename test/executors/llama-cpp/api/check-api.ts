@@ -12,7 +12,7 @@ export function readApi(text: string): Description {
   for (const [, name, body] of code.matchAll(/^struct (\w+) \{([^}]*)\};/gm))
     structs.set(
       name,
-      [...body.matchAll(/(\w+);/g)].map(([, field]) => field),
+      [...body.matchAll(/(\w+)(?:\[\d+\])?;/g)].map(([, field]) => field),
     );
   const functions = [...code.matchAll(/^(?!typedef|struct)[\w* ]+?\b(\w+)\([^;{]*\);/gm)].map(
     ([, name]) => name,
@@ -34,7 +34,8 @@ export function checkingProgram({ structs, functions, values }: Description): st
     '#include <cstdint>',
     '#include <type_traits>',
     '#include "llama.h"',
-    '#include "ggml-backend.h"',
+    '#include "ggml-backend-impl.h"',
+    '#include "ggml-cpu-impl.h"',
     'namespace ours {',
     '#include "api.h"',
     '}',

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type LlamaModel, openLlamaModel } from '../../../../src/executors/llama-cpp/model/llama-model.js';
 import { type RandomModel, writeRandomModel } from '../../../support/gguf/random-model.js';
 import { llamaForTests } from '../../../support/llama/library.js';
-import { isQuick } from '../../../support/share.js';
+import { isQuick, share } from '../../../support/share.js';
 import { useTempFiles } from '../../../support/temp-file.js';
 import { Alone } from './alone.js';
 import type { Fault } from './faulty-context.js';
-import { EXACT, type NumberType, USUAL } from './numbers.js';
+import { EXACT, FLASH, type NumberType, USUAL } from './numbers.js';
 import { type RunFigures, type RunOptions, randomRun, sumOf } from './random-run.js';
 
 const { folder } = llamaForTests();
@@ -66,6 +66,13 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.sequencesGivenUp).toBeGreaterThan(0);
   });
 
+  it('are so with flash attention, which rounds keys and values to 16 bits', async () => {
+    const figures = await run({ ...(await setUp({}, FLASH)), numbers: FLASH }, [1, 2]);
+    expect(figures.reports).toEqual([]);
+    expect(figures).toMatchObject({ wrong: 0, errors: 0 });
+    expect(figures.hits).toBeGreaterThan(0);
+  });
+
   it('are so with drafts', async () => {
     const figures = await run({ ...llama, drafts: true }, [5, 6, 7]);
     expect(figures.reports).toEqual([]);
@@ -85,7 +92,7 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
   );
 
   it('are so where tokens are drawn, with penalties, biases and filters', async () => {
-    const figures = await run({ ...llama, sampling: true, drafts: true }, [8, 9]);
+    const figures = await run({ ...llama, sampling: true, drafts: true }, share([8], [8, 9]));
     expect(figures.reports).toEqual([]);
     expect(figures.wrong).toBe(0);
   });
@@ -116,14 +123,14 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     ['of states alone', { architecture: 'mamba' }],
     ['of states and attention', { architecture: 'lfm2' }],
   ] as const)('are so for a model %s', async (_, written) => {
-    const figures = await run(await setUp(written), [12, 13]);
+    const figures = await run(await setUp(written), share([12], [12, 13]));
     expect(figures.reports).toEqual([]);
     expect(figures.wrong).toBe(0);
   });
 
   it('part where two tokens are about equally likely alone, with flash attention and a cache of 16 bits', async () => {
     const usual = await setUp({ weights: 'Q8_0' }, USUAL);
-    const figures = await run({ ...usual, numbers: USUAL }, [14, 15]);
+    const figures = await run({ ...usual, numbers: USUAL }, share([14], [14, 15]));
     expect(figures.reports).toEqual([]);
     expect(figures.near).toBeLessThan(figures.requests / 2);
   });

@@ -7,7 +7,7 @@ import { type RandomModel, writeRandomModel } from '../../../support/gguf/random
 import { llamaForTests } from '../../../support/llama/library.js';
 import { Alone } from './alone.js';
 import type { Fault } from './faulty-context.js';
-import { EXACT, ROUNDED, USUAL, USUAL_ROUNDED } from './numbers.js';
+import { EXACT, FLASH, ROUNDED, USUAL, USUAL_ROUNDED } from './numbers.js';
 import { type RunFigures, type RunOptions, randomRun, sumOf } from './random-run.js';
 
 const HELP = `npm run test:long -- llama [--seeds N] [--first S] [--config NAME] [--model NAME] [--fault NAME]
@@ -15,7 +15,7 @@ const HELP = `npm run test:long -- llama [--seeds N] [--first S] [--config NAME]
 Random requests in random engines over llama.cpp, every token compared with that of the model alone.
   --seeds N      seeds of each configuration (default 40: some minutes on two cores)
   --first S      the first seed (default 1)
-  --config NAME  greedy, drafts, sampling, both, failing, usual (default: all)
+  --config NAME  greedy, drafts, sampling, both, failing, flash, usual (default: all)
   --model NAME   llama, q8, gemma3, mamba, lfm2 (default: all)
   --fault NAME   a bug to plant: token, holder, remove, draw (with sampling)`;
 
@@ -25,6 +25,7 @@ const CONFIGS: Readonly<Record<string, Partial<RunOptions>>> = {
   sampling: { sampling: true },
   both: { sampling: true, drafts: true },
   failing: { fault: 'fail' },
+  flash: { numbers: FLASH },
   usual: { numbers: USUAL },
 };
 const MODELS: Readonly<Record<string, RandomModel>> = {

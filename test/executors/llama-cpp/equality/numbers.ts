@@ -15,6 +15,14 @@ export const EXACT: NumberType = {
   nearness: 1e-3,
 };
 
+/** As `EXACT`, with flash attention: llama.cpp rounds keys and values to 16 bits then, whatever the cache has. */
+export const FLASH: NumberType = {
+  type: 0,
+  flash: 1,
+  options: { cacheType: 'f32', flashAttention: 'on' },
+  nearness: 1e-3,
+};
+
 /**
  * A cache as in `EXACT` for weights of fewer bits: llama.cpp rounds what it multiplies with them, and another order of sums, as another batch
  * has it, is rounded to other numbers.

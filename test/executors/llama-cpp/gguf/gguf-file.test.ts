@@ -1,11 +1,11 @@
-import { readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../../src/base/random.js';
 import { readGguf } from '../../../../src/executors/llama-cpp/gguf/gguf-file.js';
 import { readModelCard } from '../../../../src/executors/llama-cpp/gguf/model-card.js';
 import { BlockstepError } from '../../../../src/index.js';
 import { GgufFile } from '../../../support/gguf/gguf-file.js';
-import { writeRandomModel } from '../../../support/gguf/random-model.js';
+import { writeModelParts, writeRandomModel } from '../../../support/gguf/random-model.js';
 import { useTempFiles } from '../../../support/temp-file.js';
 
 const write = useTempFiles();
@@ -79,6 +79,24 @@ describe('a GGUF file', () => {
     expect(weightBytes).toBeGreaterThan(0.9 * size);
   });
 
+  it('may have several parts, all of which are read', () => {
+    const prefix = write('parts', '');
+    const paths = writeModelParts(prefix, 3);
+    const whole = write('one.gguf', '');
+    writeRandomModel(whole);
+    const { tensors, weightBytes } = readGguf(whole);
+    expect(readGguf(paths[0])).toMatchObject({ path: paths[0], tensors, weightBytes });
+    expect(readModelCard(readGguf(paths[0]))).toMatchObject({ weightBytes, numLayers: 4 });
+    expect(() => readGguf(paths[1])).toThrow(
+      /is part 2 of 3; the first one is to be named, beside the others/,
+    );
+    const other = writeModelParts(write('other', ''), 2);
+    renameSync(other[1], paths[1]);
+    expect(() => readGguf(paths[0])).toThrow(/parts-00002-of-00003\.gguf is not part 2 of 3 of the model/);
+    rmSync(paths[1]);
+    expect(() => readGguf(paths[0])).toThrow(/parts-00002-of-00003\.gguf does not exist/);
+  });
+
   it('may have version 2 of the format', () => {
     expect(readGguf(write('second.gguf', bytesOf(small, 2))).version).toBe(2);
   });
@@ -111,9 +129,9 @@ describe('a file that cannot be a model', () => {
       /that put the high byte first/,
     ],
     [
-      'one of several parts',
+      'one of several parts, by another name',
       () => bytesOf((file) => file.u32('split.count', 3)),
-      /is one of 3 parts; .*--merge/,
+      /is one of 3 parts, and is not named NAME-00001-of-00003\.gguf/,
     ],
     [
       'with an alignment of nothing',

@@ -18,6 +18,8 @@ const CARD: ModelCard = {
   stateNumbers: 0,
   window: 0,
   weightBytes: 2 * GIB,
+  generates: true,
+  pooling: null,
   weightType: 'Q4_K',
   chatTemplate: null,
   sampling: {},

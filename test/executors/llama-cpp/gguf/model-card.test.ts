@@ -135,7 +135,7 @@ describe('a file of another kind than a language model', () => {
   it.each([
     ['an adapter', { 'general.type': 'adapter' }, /is no model, but "adapter"/],
     ['a vision encoder', { 'general.architecture': 'clip' }, /architecture clip, which generates no text/],
-    ['an encoder of texts', { 'general.architecture': 'nomic-bert' }, /architecture nomic-bert, which/],
+    ['an encoder of texts', { 'general.architecture': 't5encoder' }, /architecture t5encoder, which/],
     ['a model without an architecture', {}, /does not say its architecture/],
     ['a model without sizes', { 'general.architecture': 'llama' }, /\(llama\.block_count\)/],
   ])('is refused: %s', (_, texts, says) => {

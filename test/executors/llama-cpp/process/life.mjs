@@ -63,6 +63,22 @@ const LIVES = {
     const { executor } = await make(model);
     return executor.stats().steps;
   },
+  /** The threads of the process while nothing is computed. */
+  async threads() {
+    const { readdirSync } = await import('node:fs');
+    const model = await openLlamaModel({ path });
+    const run = ({ engine }) => engine.submit({ prompt, maxTokens: 4 }).result();
+    const threads = () => readdirSync('/proc/self/task').sort();
+    await run(await make(model));
+    const one = threads();
+    const made = await make(model, { threads: 2 });
+    await run(made);
+    const three = threads();
+    await run(made);
+    const later = threads();
+    await made.engine.shutdown();
+    return [one, three, later, threads()];
+  },
   async exits() {
     const model = await openLlamaModel({ path });
     const { engine } = await make(model);

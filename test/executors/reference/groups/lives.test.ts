@@ -1,16 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { seeded } from '../../../support/core-bench.js';
+import { share } from '../../../support/share.js';
 import { live } from '../lives.js';
 import { ReferenceDriver, wordy } from '../support.js';
 import { drawChunks, drawDraftStates, drawDrafts, drawGroupOptions } from './draw.js';
 
+/** `npm test` has one life of so many: no multiple of the depths. */
+const EVERY = share(5, 1);
 /** How often each thing happened that the lives are to go through. */
 const seen = { hits: 0, preemptions: 0, types: new Set<string>() };
 
 const TITLE = 'every text is that of an unpaged computation, and the memory is never wrong';
 
 describe('random lives over chunks that begin inside blocks', () => {
-  for (let seed = 1; seed <= 60; seed++) {
+  for (let seed = 1; seed <= 60; seed += EVERY) {
     it(`seed ${seed}: ${TITLE}`, async () => {
       const next = seeded(seed);
       const options = drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2, drawChunks);
@@ -25,7 +28,7 @@ describe('random lives over chunks that begin inside blocks', () => {
 describe('random lives with drafts', () => {
   let verified = 0;
   let accepted = 0;
-  for (let seed = 1; seed <= 120; seed++) {
+  for (let seed = 1; seed <= 120; seed += EVERY) {
     it(`seed ${seed}: ${TITLE}`, async () => {
       const next = seeded(seed);
       const options = drawDrafts(next, (1 + (seed % 3)) as 1 | 2 | 3);
@@ -49,7 +52,7 @@ describe('random lives with drafts', () => {
 describe('random lives with drafts beside states', () => {
   /** Accepted drafts by mode and depth. */
   const accepted: Record<string, number> = {};
-  for (let seed = 1; seed <= 120; seed++) {
+  for (let seed = 1; seed <= 120; seed += EVERY) {
     it(`seed ${seed}: ${TITLE}`, async () => {
       const next = seeded(seed);
       const options = drawDraftStates(next, (1 + (seed % 2)) as 1 | 2);
@@ -100,7 +103,8 @@ it('with keepDraftWindows off, blocks are let go that a rejected draft takes a r
 });
 
 describe('random lives over KV cache groups', () => {
-  for (let seed = 1; seed <= 120; seed++) {
+  // From this seed on so few have groups of every type.
+  for (let seed = share(4, 1); seed <= 120; seed += EVERY) {
     it(`seed ${seed}: ${TITLE}`, async () => {
       const next = seeded(seed);
       const options = drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2);

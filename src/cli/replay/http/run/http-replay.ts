@@ -1,5 +1,6 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
-import { aloneMs, DEFAULT_COST_MODEL } from '../../../../executors/cost-model/cost-model.js';
+import { costOf, DEFAULT_COST_MODEL } from '../../../../executors/cost-model/cost-model.js';
+import { aloneMs } from '../../../../executors/cost-model/step-cost.js';
 import type { Workload } from '../../../../workload/workload.js';
 import { AbortPlan } from '../../run/abort-plan.js';
 import type { CallFailure } from '../client/call-failure.js';
@@ -34,6 +35,8 @@ interface Live {
 
 /** Calls in a row that found nobody, after which the server counts as gone. */
 const GONE_AFTER = 3;
+/** About how long a request lives, until requests have ended. */
+const USUAL_COST = costOf(DEFAULT_COST_MODEL);
 /** The longest time of Node's timers. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -144,7 +147,7 @@ export class HttpReplay {
     const { timeoutMs } = this.#options;
     const arrivalMs = this.#arrivalMs(index);
     const promptTokens = this.#workload.inputTokens[index];
-    const alone = aloneMs(DEFAULT_COST_MODEL, promptTokens, this.#workload.outputTokens[index]);
+    const alone = aloneMs(USUAL_COST, promptTokens, this.#workload.outputTokens[index]);
     const abortAt = this.#aborts.draw(index, arrivalMs, alone);
     const sentMs = this.nowMs;
     if (abortAt !== null && abortAt <= sentMs) {

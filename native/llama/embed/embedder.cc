@@ -1,0 +1,98 @@
+#include "embedder.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "../api/log.h"
+
+namespace blockstep::llama {
+
+Embedder::Embedder(std::shared_ptr<const Weights> weights, const EmbedderConfig& config)
+    : weights_(std::move(weights)), library_(weights_->library), config_(config) {
+  const Log log;
+  auto params = library_.llama_context_default_params();
+  params.n_ctx = static_cast<uint32_t>(config.batch);
+  // A text is computed at once: models that read it in both directions, and vectors of all its tokens, go no other way.
+  params.n_batch = params.n_ubatch = params.n_outputs_max = static_cast<uint32_t>(config.batch);
+  params.n_seq_max = static_cast<uint32_t>(config.sequences);
+  params.n_threads = params.n_threads_batch = config.threads;
+  params.pooling_type = static_cast<enum api::llama_pooling_type>(config.pooling);
+  params.type_k = static_cast<api::ggml_type>(config.type_k);
+  params.type_v = static_cast<api::ggml_type>(config.type_v);
+  params.flash_attn_type = static_cast<api::llama_flash_attn_type>(config.flash_attention);
+  params.embeddings = true;
+  params.offload_kqv = params.op_offload = config.on_gpu;
+  params.no_perf = true;
+  params.kv_unified = true;
+  params.swa_full = true;
+  params.abort_callback = [](void* data) { return static_cast<Embedder*>(data)->stopping_.load(std::memory_order_relaxed); };
+  params.abort_callback_data = this;
+  context_ = library_.llama_init_from_model(weights_->model(), params);
+  if (context_ == nullptr) throw std::runtime_error(log.errors("llama.cpp gives no reason"));
+  pooling_ = library_.llama_pooling_type(context_);
+  width_ = pooling_ == api::LLAMA_POOLING_TYPE_RANK ? static_cast<int>(library_.llama_model_n_cls_out(weights_->model()))
+                                                    : library_.llama_model_n_embd_out(weights_->model());
+}
+
+Embedder::~Embedder() { stop(); }
+
+void Embedder::stop() {
+  stopping_ = true;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (context_ != nullptr) library_.llama_free(context_);
+  context_ = nullptr;
+}
+
+void Embedder::check(const std::vector<int32_t>& tokens, const std::vector<int32_t>& lengths) const {
+  // llama.cpp ends the process where more comes than a context was made for.
+  std::size_t sum = 0;
+  for (const int32_t length : lengths) {
+    if (length < 1 || length > config_.batch) throw std::runtime_error("a text has no token, or more than a call takes");
+    sum += static_cast<std::size_t>(length);
+  }
+  if (lengths.empty() || lengths.size() > static_cast<std::size_t>(config_.sequences) || sum != tokens.size() ||
+      sum > static_cast<std::size_t>(config_.batch))
+    throw std::runtime_error("there are more texts, or tokens, than a call takes");
+  for (const int32_t token : tokens)
+    if (token < 0 || token >= weights_->num_tokens()) throw std::runtime_error("a token is not of the vocabulary");
+}
+
+std::vector<float> Embedder::embed(const std::vector<int32_t>& tokens, const std::vector<int32_t>& lengths) {
+  check(tokens, lengths);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (context_ == nullptr || stopping_) throw std::runtime_error("it was broken off");
+  const Log log;
+  auto inputs = tokens;
+  std::vector<int32_t> positions(tokens.size()), counts(tokens.size(), 1);
+  std::vector<api::llama_seq_id> sequences(tokens.size());
+  std::vector<api::llama_seq_id*> lists(tokens.size() + 1, nullptr);
+  std::vector<int8_t> wanted(tokens.size(), 1);
+  std::size_t at = 0;
+  for (std::size_t text = 0; text < lengths.size(); text++)
+    for (int32_t position = 0; position < lengths[text]; position++, at++) {
+      positions[at] = position;
+      sequences[at] = static_cast<api::llama_seq_id>(text);
+      lists[at] = &sequences[at];
+    }
+  // Models that read in both directions keep nothing, and have no memory.
+  if (auto* memory = library_.llama_get_memory(context_); memory != nullptr) library_.llama_memory_clear(memory, false);
+  const api::llama_batch batch{static_cast<int32_t>(tokens.size()), inputs.data(), nullptr, positions.data(), counts.data(), lists.data(),
+                               wanted.data()};
+  const int status = library_.llama_decode(context_, batch);
+  if (status != 0) {
+    const char* why = status == -2 ? "memory could not be allocated" : status == 2 ? "it was broken off" : "llama_decode failed";
+    throw std::runtime_error(std::string(why) + ": " + log.errors("llama.cpp gives no reason"));
+  }
+  library_.llama_synchronize(context_);
+  const auto width = static_cast<std::size_t>(width_);
+  std::vector<float> vectors(lengths.size() * width);
+  for (std::size_t text = 0; text < lengths.size(); text++) {
+    const float* vector = library_.llama_get_embeddings_seq(context_, static_cast<api::llama_seq_id>(text));
+    if (vector == nullptr) throw std::runtime_error("a text has no vector");
+    std::copy(vector, vector + width, vectors.begin() + static_cast<std::ptrdiff_t>(text * width));
+  }
+  return vectors;
+}
+
+}  // namespace blockstep::llama

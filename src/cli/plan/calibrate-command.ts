@@ -1,0 +1,242 @@
+import { readFileSync, statSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { type Command, Option } from 'commander';
+import { BlockstepError } from '../../base/errors.js';
+import { type Calibration, calibrate } from '../../planner/calibrate.js';
+import { differenceInWords } from '../../planner/fit/fit-steps.js';
+import { GPUS } from '../../planner/model/gpus.js';
+import { readLlmServingSim } from '../../planner/model/llmservingsim.js';
+import { type FitErrors, type Profile, rooflineProfile } from '../../planner/model/profile.js';
+import { readJson } from '../../planner/model/profile-file.js';
+import { counted, decimal } from '../../report/markup/figures.js';
+import { OutputFile } from '../../report/output-file.js';
+import { readTrace } from '../../workload/trace.js';
+import type { Workload } from '../../workload/workload.js';
+import { parse } from '../terminal/flag-values.js';
+import { ExitCode, type Invocation, type Io, type Job } from '../terminal/io.js';
+import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
+
+interface CalibrateFlags {
+  model: string;
+  gpu: string;
+  gpus: number;
+  requests?: string;
+  tables?: string;
+  skew: number;
+  share: number;
+  starts: number;
+  vllm?: string;
+  output: string;
+  json: boolean;
+}
+
+const DESCRIPTION =
+  'Makes a profile of a model on GPUs, for plan, replay and serve: from the data sheet alone, or fitted to what a server measured.';
+
+const DETAILS = `
+FILE is what a server measured; without it the profile is a roofline: calculated
+from the model and the data sheet, and off by tens of percent. It is one of
+  - vLLM's log, started with --enable-logging-iteration-details and
+    --no-async-scheduling; with --requests, the trace that was sent. The same
+    requests are scheduled again: the first step that differs is named;
+  - the results of vllm bench serve --save-result --save-detailed, of GuideLLM
+    (JSON), or of AIPerf (profile_export.jsonl): times of each request.
+The options of the scheduler are to be those that the server had; so is
+--num-blocks, which vLLM's log says when it starts.
+
+The first part of FILE is fitted, the rest judges the fit.
+
+Exit codes: 0 done; 1 failed while it ran; 2 bad options or unusable file;
+3 a step of the log differs; the profile is of those before it; 130 interrupted.
+
+Examples:
+  npx blockstep calibrate --model config.json --gpu h100 -o roofline.json
+  npx blockstep calibrate bench.json --model config.json --gpu h100 \\
+    --max-num-seqs 256 --num-blocks 27000 --pipeline-depth 2 -o profile.json`;
+
+/** Defines the `calibrate` command. `onReady` is given it once all input is read. */
+export function defineCalibrateCommand(
+  command: Command,
+  { io }: Invocation,
+  onReady: (job: Job) => void,
+): void {
+  command
+    .description(DESCRIPTION)
+    .argument('[FILE]', 'what a server measured')
+    .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Profile:'));
+  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
+    const option = new Option(flags, help);
+    if (parser !== undefined) option.argParser(parser);
+    command.addOption(value === undefined ? option : option.default(value));
+  };
+  command.optionsGroup('Profile:');
+  command.addOption(
+    new Option('--model <file>', 'config.json of the model, as Hugging Face has it').makeOptionMandatory(),
+  );
+  command.addOption(new Option('--gpu <name>', 'the GPU').choices(Object.keys(GPUS)).makeOptionMandatory());
+  add('--gpus <n>', 'GPUs that share the model by tensor parallelism', parse.count, 1);
+  add('--requests <trace>', 'the requests of an iteration log: a trace as replay reads it');
+  add(
+    '--tables <folder>',
+    'instead of FILE: tables that LLMServingSim’s profiler wrote for this model and GPU',
+  );
+  add('--skew <share>', 'with --tables: alpha_default of their meta.yaml', parse.share, 0);
+  add('--share <share>', 'the part that is fitted, the first one', parse.share, 0.5);
+  add('--starts <n>', 'starts of the optimiser', parse.count, 2);
+  add('--vllm <version>', 'version of vLLM that was measured, to be kept in the profile');
+  command.addOption(new Option('-o, --output <file>', 'where the profile is written').makeOptionMandatory());
+  add('--json', 'print one JSON object', undefined, false);
+  command.optionsGroup('Scheduler:');
+  addSchedulerFlags(command);
+  command.addHelpText('after', DETAILS);
+  command.action(async (file: string | undefined) => {
+    onReady(await prepare(file, command, io));
+  });
+}
+
+async function prepare(file: string | undefined, command: Command, io: Io): Promise<Job> {
+  const values = command.opts<CalibrateFlags & Record<string, unknown>>();
+  const { model, gpu, gpus, tables, requests, skew } = values;
+  if (tables !== undefined && file !== undefined)
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--tables cannot be used with a FILE');
+  if (requests !== undefined && file === undefined)
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--requests needs a FILE');
+  const config = readJson(model);
+  const prior = rooflineProfile(config, modelName(config, model), GPUS[gpu], gpus);
+  const output = new OutputFile(values.output);
+  try {
+    if (file === undefined) {
+      const profile = tables === undefined ? prior : tableProfile(prior, config, tables, skew, io);
+      return () => Promise.resolve(write(output, profile, io));
+    }
+    const text = readText(file);
+    let workload: Workload | null = null;
+    if (requests !== undefined) ({ workload } = await readTrace(requests, { signal: io.signal }));
+    const scheduler = schedulerOf(values, command, prior);
+    return () => run({ prior, text, file, workload, scheduler, values, output, io });
+  } catch (error) {
+    output.discard();
+    throw error;
+  }
+}
+
+interface Run {
+  prior: Profile;
+  text: string;
+  file: string;
+  workload: Workload | null;
+  scheduler: ReturnType<typeof schedulerOptions>;
+  values: CalibrateFlags;
+  output: OutputFile;
+  io: Io;
+}
+
+async function run({ prior, text, file, workload, scheduler, values, output, io }: Run): Promise<number> {
+  const { share, starts, vllm = null, json } = values;
+  try {
+    const calibration = await calibrate({
+      prior,
+      text,
+      name: basename(file),
+      requests: workload,
+      scheduler,
+      share,
+      starts,
+      vllm,
+      date: statSync(file).mtime.toISOString(),
+      signal: io.signal,
+      onProgress: (done, of, loss) => void io.stderr.write(`fit ${done} of ${of}: loss ${loss.toFixed(4)}\n`),
+    });
+    if (json) {
+      const { profile, ...facts } = calibration;
+      io.stdout.write(`${JSON.stringify({ ...facts, profile })}\n`);
+    } else io.stdout.write(words(calibration));
+    const code = write(output, calibration.profile, io);
+    return calibration.steps?.difference == null ? code : ExitCode.differs;
+  } catch (error) {
+    if (!io.signal.aborted) throw error;
+    io.stderr.write('interrupted: no profile was written\n');
+    return ExitCode.interrupted;
+  } finally {
+    output.discard();
+  }
+}
+
+function write(output: OutputFile, profile: Profile, { stderr }: Io): number {
+  output.write(new TextEncoder().encode(`${JSON.stringify(profile, null, 1)}\n`));
+  output.commit();
+  stderr.write(`written to ${output.path}\n`);
+  return ExitCode.ok;
+}
+
+/** What a fit found, for people. */
+function words({ profile, priorErrors, form, simulations, steps, left }: Calibration): string {
+  const { errors, undetermined, ensemble } = profile.fit;
+  const lines = [`${profile.name}, fitted to ${form} by ${counted(simulations, 'trial')}`];
+  if (left > 0) lines.push(`${counted(left, 'request')} without tokens left out`);
+  if (steps !== null) {
+    const { equalSteps, difference } = steps;
+    lines.push(`${equalSteps} of ${counted(steps.steps, 'step')} are decided alike`);
+    if (difference !== null) lines.push(`DIFFERS: ${differenceInWords(difference)}`);
+  }
+  lines.push(`errors on the ${errors.heldOut} that were not fitted (medians; before the fit in brackets):`);
+  const names: [keyof FitErrors, string][] = [
+    ['stepMs', 'time of a step'],
+    ['ttft', 'time to first token'],
+    ['tpot', 'time per output token'],
+    ['e2e', 'end-to-end latency'],
+    ['p90', '90th percentile of the latter'],
+  ];
+  const percent = (share: number | null): string => (share === null ? '-' : `${decimal(100 * share, 2)} %`);
+  for (const [name, what] of names) {
+    if (errors[name] !== null)
+      lines.push(`  ${what}: ${percent(errors[name])} (${percent(priorErrors[name])})`);
+  }
+  lines.push(
+    undetermined.length === 0
+      ? 'the data determined every coefficient'
+      : `NOT DETERMINED by the data, and left about as assumed: ${undetermined.join(', ')}`,
+  );
+  lines.push(`error band: ${counted(ensemble.length, 'other fit')} within 5 % of the best`);
+  return `${lines.join('\n')}\n`;
+}
+
+function tableProfile(
+  prior: Profile,
+  config: unknown,
+  folder: string,
+  skew: number,
+  { stderr }: Io,
+): Profile {
+  const layers = (config as Record<string, unknown>)['num_hidden_layers'] as number;
+  const { profile, evened, points } = readLlmServingSim(folder, layers, skew);
+  stderr.write(`${counted(points, 'point')} read, ${evened} of them evened out\n`);
+  const { name, kvTokens, provenance } = prior;
+  return { ...profile, name, kvTokens, provenance: { ...provenance, source: profile.provenance.source } };
+}
+
+/** The scheduler's options; how many blocks there are follows from the GPU's memory, unless the user says it. */
+function schedulerOf(
+  values: Record<string, unknown>,
+  command: Command,
+  { kvTokens }: Profile,
+): ReturnType<typeof schedulerOptions> {
+  const options = schedulerOptions(values);
+  if (command.getOptionValueSource('numBlocks') === 'cli' || kvTokens === null) return options;
+  return { ...options, numBlocks: Math.floor(kvTokens / (options.blockSize ?? 16)) };
+}
+
+function modelName(config: unknown, path: string): string {
+  const named = (config as Record<string, unknown> | null)?.['_name_or_path'];
+  if (typeof named === 'string' && named !== '') return named;
+  return basename(dirname(path)) === '.' ? basename(path) : basename(dirname(path));
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    const reason = (cause as NodeJS.ErrnoException).code ?? String(cause);
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: cannot be read: ${reason}`, { cause });
+  }
+}

@@ -1,0 +1,198 @@
+import { availableParallelism } from 'node:os';
+import { basename } from 'node:path';
+import { type Command, Option } from 'commander';
+import { BlockstepError } from '../../base/errors.js';
+import type { Profile } from '../../planner/model/profile.js';
+import { readProfile } from '../../planner/model/profile-file.js';
+import { type Plan, type PlanInput, plan } from '../../planner/plan.js';
+import { parseSweep } from '../../planner/sweep/knobs.js';
+import { ROUTERS, type Router } from '../../planner/sweep/routing.js';
+import { parseSlo } from '../../planner/sweep/slo.js';
+import { counted, duration } from '../../report/markup/figures.js';
+import { OutputFile } from '../../report/output-file.js';
+import { loadPlotLibrary, type PlotLibrary } from '../../report/page/library.js';
+import { readTrace, TRACE_FORMATS, type TraceFormat } from '../../workload/trace.js';
+import { parse } from '../terminal/flag-values.js';
+import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
+import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
+import { planPage } from './page/plan-page.js';
+import { PlanState } from './plan-state.js';
+import { planTable } from './plan-table.js';
+
+interface PlanFlags {
+  profile: string;
+  slo: string;
+  sweep: string;
+  format?: TraceFormat;
+  limit?: number;
+  skipBad: boolean;
+  engines: number;
+  router: Router;
+  maxEngines: number;
+  finalists: number;
+  threads: number;
+  model: string;
+  state?: string;
+  report?: string;
+  json: boolean;
+}
+
+const DESCRIPTION =
+  'Compares options of an engine under an agreement on latencies, by simulating the requests of a trace under each, with the scheduler itself; finds the load at which the best of them break it, and how many engines the trace needs.';
+
+const DETAILS = `
+--slo has conditions: ttft (time to first token), tpot (time per output token) or
+e2e; mean, p50, p90, p95 or p99; a bound in ms or s.
+--sweep has knobs: max-num-seqs, max-num-batched-tokens, block-size, num-blocks,
+long-prefill-token-threshold, pipeline-depth. a..b doubles from a to b, a..b+c
+goes on by c, a|b is a list, k is 1024.
+
+What is not varied has the options of the scheduler below. A profile says how
+long steps take: see npx blockstep calibrate --help. What it was not measured
+with is said.
+
+With --state a plan that was interrupted goes on where it stopped.
+
+Exit codes: 0 done; 1 failed while it ran; 2 bad options or unusable file;
+130 interrupted.
+
+Example:
+  npx blockstep plan trace.csv --profile p.json --slo 'ttft:p95<1s,tpot:p95<50ms' \\
+    --sweep max-num-seqs=64..512,max-num-batched-tokens=1k..16k --report plan.html`;
+
+/** Defines the `plan` command. `onReady` is given it once all input is read. */
+export function definePlanCommand(
+  command: Command,
+  { io, args }: Invocation,
+  onReady: (job: Job) => void,
+): void {
+  command
+    .description(DESCRIPTION)
+    .argument('<TRACE>', 'requests with their times: a trace as replay reads it')
+    .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Output:'));
+  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
+    const option = new Option(flags, help);
+    if (parser !== undefined) option.argParser(parser);
+    command.addOption(value === undefined ? option : option.default(value));
+  };
+  command.optionsGroup('Plan:');
+  command.addOption(new Option('--profile <file>', 'what a step costs').makeOptionMandatory());
+  command.addOption(new Option('--slo <conditions>', 'the agreement').makeOptionMandatory());
+  add(
+    '--sweep <knobs>',
+    'the options to compare',
+    undefined,
+    'max-num-seqs=64..512,max-num-batched-tokens=2k..16k',
+  );
+  add('--engines <n>', 'equal engines that share the load while options are compared', parse.count, 1);
+  command.addOption(
+    new Option('--router <name>', 'how requests are spread over engines')
+      .choices(ROUTERS)
+      .default('round-robin'),
+  );
+  add(
+    '--max-engines <n>',
+    'find how many engines the trace needs, with the best options, up to n; 0: do not',
+    parse.integer,
+    0,
+  );
+  add('--finalists <n>', 'of how many of the best the load is sought at which they break', parse.count, 3);
+  add('--model <name>', 'the model, for the command line of vLLM', undefined, 'MODEL');
+  add('--threads <n>', 'threads that simulate', parse.count, availableParallelism());
+  command.optionsGroup('Trace:');
+  command.addOption(
+    new Option('--format <name>', 'format of TRACE; told by its first line unless given').choices(
+      TRACE_FORMATS,
+    ),
+  );
+  add('--limit <n>', 'read only the first n requests', parse.count);
+  add('--skip-bad', 'skip malformed lines instead of refusing TRACE', undefined, false);
+  command.optionsGroup('Output:');
+  add('--json', 'print one JSON object instead of tables', undefined, false);
+  add('--report <page>', 'write an HTML page with charts as well: one file, which needs no network');
+  add('--state <file>', 'keep what was simulated, and go on from it');
+  command.optionsGroup('Scheduler:');
+  addSchedulerFlags(command);
+  command.addHelpText('after', DETAILS);
+  command.action(async (trace: string) => onReady(await prepare(trace, command, { io, args })));
+}
+
+/** A plan with all that it needs. */
+interface Run extends Invocation {
+  readonly input: PlanInput;
+  readonly trace: string;
+  readonly flags: PlanFlags;
+  readonly profile: Profile;
+  readonly page: { readonly file: OutputFile; readonly plots: PlotLibrary } | null;
+  readonly state: PlanState | null;
+}
+
+async function prepare(trace: string, command: Command, { io, args }: Invocation): Promise<Job> {
+  const values = command.opts<PlanFlags & Record<string, unknown>>();
+  const { slo, sweep, engines, router, maxEngines, finalists, threads } = values;
+  // What is cheap to read is refused first.
+  const given = { slo: parseSlo(slo), sweep: parseSweep(sweep) };
+  for (const name of given.sweep.keys()) refuseTwice(name, command);
+  const profile = readProfile(values.profile);
+  const { format, limit, skipBad } = values;
+  const { workload, firstSkipped } = await readTrace(trace, { format, limit, skipBad, signal: io.signal });
+  if (firstSkipped !== null) io.stderr.write(`skipped malformed lines, the first: ${firstSkipped}\n`);
+  const scheduler = schedulerOptions(values);
+  const { kvTokens } = profile;
+  if (command.getOptionValueSource('numBlocks') !== 'cli' && kvTokens !== null)
+    scheduler.numBlocks = Math.floor(kvTokens / (scheduler.blockSize ?? 16));
+  const input = { workload, profile, ...given, scheduler, engines, router, maxEngines, finalists, threads };
+  let page: Run['page'] = null;
+  const state = values.state === undefined ? null : PlanState.open(values.state);
+  if (values.report !== undefined) page = { plots: loadPlotLibrary(), file: new OutputFile(values.report) };
+  return () => run({ input, trace, flags: values, profile, page, state, io, args });
+}
+
+function refuseTwice(name: string, command: Command): void {
+  const option = command.options.find((each) => each.long === `--${name}`);
+  if (option === undefined || command.getOptionValueSource(option.attributeName()) !== 'cli') return;
+  throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `--${name} cannot be used with --sweep, which varies it`);
+}
+
+async function run({ input, trace, flags, profile, page, state, io, args }: Run): Promise<number> {
+  const begin = performance.now();
+  let said = 0;
+  try {
+    const found = await plan({
+      ...input,
+      signal: io.signal,
+      ...(state && { known: state.known }),
+      onStage: (stage) => void io.stderr.write(`${stage}\n`),
+      onPoint: (key, result, done, of) => {
+        state?.add(key, result);
+        // Ten lines are enough for any sweep.
+        const tenth = Math.floor((10 * done) / of);
+        if (tenth > said) io.stderr.write(`${done} of ${counted(of, 'point')}\n`);
+        said = Math.max(said, tenth);
+      },
+    });
+    const wallMs = performance.now() - begin;
+    const told = { found, profile, slo: input.slo, trace: basename(trace), model: flags.model, input };
+    io.stdout.write(flags.json ? `${JSON.stringify(forJson(found))}\n` : planTable(told));
+    if (page !== null) {
+      page.file.write(new TextEncoder().encode(planPage({ ...told, args, date: new Date() }, page.plots)));
+      page.file.commit();
+      io.stderr.write(`written to ${page.file.path}\n`);
+    }
+    io.stderr.write(`${counted(found.steps, 'step')} of points in ${duration(wallMs)}\n`);
+    return ExitCode.ok;
+  } catch (error) {
+    if (!io.signal.aborted) throw error;
+    const kept = state === null ? 'with --state it would go on from here' : `${state.path} has what was done`;
+    io.stderr.write(`interrupted: ${kept}\n`);
+    return ExitCode.interrupted;
+  } finally {
+    state?.close();
+    page?.file.discard();
+  }
+}
+
+/** What JSON can carry: a strain that is infinite is null. */
+function forJson(found: Plan): unknown {
+  return JSON.parse(JSON.stringify(found));
+}

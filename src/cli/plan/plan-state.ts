@@ -1,0 +1,62 @@
+import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { isObject } from '../../base/checks.js';
+import { BlockstepError } from '../../base/errors.js';
+import type { PointRun } from '../../planner/plan.js';
+
+/** The first line of a file of states. */
+const HEADER = '{"blockstep":"plan-state/1"}';
+
+/** What a plan has simulated, in a file to which each point is appended as soon as it is known: one line of JSON. */
+export class PlanState {
+  readonly path: string;
+  readonly known = new Map<string, PointRun>();
+  readonly #descriptor: number;
+
+  private constructor(path: string, descriptor: number) {
+    this.path = path;
+    this.#descriptor = descriptor;
+  }
+
+  /**
+   * Opens a file, or makes it. A last line that was cut by a crash is passed over.
+   * @throws ERR_BLOCKSTEP_BAD_FILE for a file that is none of states, which stays as it is
+   */
+  static open(path: string): PlanState {
+    const bad = (problem: string, cause?: unknown): BlockstepError =>
+      new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: ${problem}`, { cause });
+    try {
+      const isNew = !existsSync(path);
+      const [header, ...lines] = isNew ? [HEADER] : readFileSync(path, 'utf8').split('\n');
+      if (header !== HEADER) throw bad('is no state of a plan; name a file that does not exist');
+      const state = new PlanState(path, openSync(path, 'a'));
+      if (isNew) writeSync(state.#descriptor, `${HEADER}\n`);
+      // Behind a line that was cut, the next one begins anew.
+      else if (lines.at(-1) !== '') writeSync(state.#descriptor, '\n');
+      for (const line of lines) state.#take(line);
+      return state;
+    } catch (cause) {
+      if (cause instanceof BlockstepError) throw cause;
+      throw bad(`cannot be used: ${(cause as NodeJS.ErrnoException).code ?? String(cause)}`, cause);
+    }
+  }
+
+  add(key: string, run: PointRun): void {
+    writeSync(this.#descriptor, `${JSON.stringify({ key, run })}\n`);
+  }
+
+  close(): void {
+    closeSync(this.#descriptor);
+  }
+
+  #take(line: string): void {
+    try {
+      const entry: unknown = JSON.parse(line);
+      if (!isObject(entry) || typeof entry['key'] !== 'string' || !isObject(entry['run'])) return;
+      const run = entry['run'] as unknown as PointRun;
+      // JSON has no infinity: an agreement that is not kept at all.
+      this.known.set(entry['key'], { ...run, strain: run.strain ?? Number.POSITIVE_INFINITY });
+    } catch {
+      // A line that was cut.
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import CliTable3 from 'cli-table3';
+import type { EngineWindow } from '../../planner/sweep/fleet-size.js';
+import { sloInWords } from '../../planner/sweep/slo.js';
+import { counted, duration, figure } from '../../report/markup/figures.js';
+import { wrapped } from '../replay/report/table-parts.js';
+import { loadInWords, pointInWords, type Told, trustInWords, vllmCommand, warningsOf } from './plan-words.js';
+
+/** Rows of the table of points. */
+const MOST_ROWS = 20;
+
+/** A plan as tables for a terminal. */
+export function planTable(told: Told): string {
+  const { found, slo, trace } = told;
+  const { points, finalists, sensitivities, fleet } = found;
+  const ms = (value: number | null): string => (value === null ? '-' : duration(value));
+  const best = [...points].sort((a, b) => a.run.strain - b.run.strain).slice(0, MOST_ROWS);
+  const parts = [
+    ...warningsOf(told).map((warning) => wrapped(`WARNING: ${warning}`)),
+    `${trace}: ${counted(points.length, 'point')} at ${figure(found.requestsPerSecond)} requests/s, under ${sloInWords(slo)}`,
+    table(
+      ['best at this load', 'of a bound', 'TTFT p95', 'TPOT p95', ''],
+      best.map(({ point, run, isParetoOptimal }) => [
+        pointInWords(point),
+        Number.isFinite(run.strain) ? `${figure(100 * run.strain)} %` : '-',
+        ms(run.latencies.ttft.p95),
+        ms(run.latencies.tpot.p95),
+        isParetoOptimal ? 'Pareto' : '',
+      ]),
+    ),
+    table(
+      ['the load at which the agreement breaks', ''],
+      finalists.map((each) => [pointInWords(each.point), loadInWords(each)]),
+    ),
+    table(
+      ['how much an option matters', 'best by value (share of a bound)'],
+      sensitivities.map(({ knob, values }) => [
+        knob,
+        values
+          .map(({ value, best: at }) => `${value}: ${Number.isFinite(at) ? `${figure(100 * at)} %` : '-'}`)
+          .join(', '),
+      ]),
+    ),
+  ];
+  if (fleet !== null) {
+    const needs =
+      fleet.engines === null ? 'more engines than were allowed' : counted(fleet.engines, 'engine');
+    parts.push(`The trace needs ${needs}. Over time: ${fleet.windows.map(windowInWords).join(' ')}`);
+  }
+  parts.push(
+    table(
+      ['how far to trust this', ''],
+      trustInWords(told).map((row) => [...row]),
+    ),
+    `The best options, as vLLM takes them:\n  ${vllmCommand(told, finalists[0].point)}`,
+  );
+  return `${parts.join('\n')}\n`;
+}
+
+function windowInWords({ engines }: EngineWindow): string {
+  return engines === null ? '>' : String(engines);
+}
+
+function table(head: string[], rows: string[][]): string {
+  const made = new CliTable3({ head, style: { head: [], border: [], compact: true }, wordWrap: true });
+  made.push(...rows);
+  return made.toString();
+}

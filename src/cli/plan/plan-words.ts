@@ -1,0 +1,123 @@
+import type { Profile } from '../../planner/model/profile.js';
+import type { Finalist, Plan, PlanInput } from '../../planner/plan.js';
+import { KNOBS, optionsAt, type Point } from '../../planner/sweep/knobs.js';
+import type { Condition } from '../../planner/sweep/slo.js';
+import { decimal, figure, percent } from '../../report/markup/figures.js';
+import { commandLine } from '../terminal/command-line.js';
+
+/** A plan, and what it was made of, to be told. */
+export interface Told {
+  readonly found: Plan;
+  readonly profile: Profile;
+  readonly slo: readonly Condition[];
+  /** Name of the trace. */
+  readonly trace: string;
+  /** Name of the model, for vLLM. */
+  readonly model: string;
+  readonly input: PlanInput;
+}
+
+/** A point in words. */
+export function pointInWords(point: Point): string {
+  const words = Object.entries(point).map(([name, value]) => `${name} ${value}`);
+  return words.length === 0 ? 'the options as given' : words.join(', ');
+}
+
+/** The command line that starts vLLM with a point's options, quoted for a shell. */
+export function vllmCommand({ model, profile, input }: Told, point: Point): string {
+  const options = optionsAt(input.scheduler, point);
+  const words = ['vllm', 'serve', model];
+  const { gpus } = profile.provenance;
+  if (gpus > 1) words.push('--tensor-parallel-size', String(gpus));
+  for (const name of ['max-num-seqs', 'max-num-batched-tokens', 'block-size'] as const) {
+    const { option, vllm } = KNOBS[name];
+    const value = (options as Record<string, unknown>)[option];
+    if (value !== undefined) words.push(vllm!, String(value));
+  }
+  if (point['num-blocks'] !== undefined) words.push('--num-gpu-blocks-override', String(point['num-blocks']));
+  const threshold = options.longPrefillTokenThreshold;
+  if (threshold !== undefined && threshold > 0)
+    words.push('--long-prefill-token-threshold', String(threshold));
+  if (options.enablePrefixCaching === false) words.push('--no-enable-prefix-caching');
+  if (options.enableChunkedPrefill === false) words.push('--no-enable-chunked-prefill');
+  if (options.policy === 'priority') words.push('--scheduling-policy', 'priority');
+  words.push((options.pipelineDepth ?? 1) > 1 ? '--async-scheduling' : '--no-async-scheduling');
+  return commandLine(words);
+}
+
+/** A load with its band. */
+export function loadInWords({ capacity, band }: Finalist): string {
+  const load = figure(capacity.requestsPerSecond);
+  if (capacity.requestsPerSecond === 0) return 'breaks at every load that was tried';
+  if (capacity.isLeast) return `over ${load} requests/s: the trace is too short to break it`;
+  return band === null
+    ? `${load} requests/s`
+    : `${load} requests/s (${figure(band[0])} to ${figure(band[1])})`;
+}
+
+/** How far a plan is to be trusted: facts, each with its name. */
+export function trustInWords({ profile, found }: Told): [string, string][] {
+  const { provenance, kind, seen } = profile;
+  const facts: [string, string][] = [
+    ['Profile', `${profile.name} (${kind})`],
+    [
+      'Made of',
+      [provenance.source, provenance.date, provenance.vllm && `vLLM ${provenance.vllm}`]
+        .filter(Boolean)
+        .join(', ') || 'not said',
+    ],
+  ];
+  if (profile.kind === 'fitted') {
+    const { errors, undetermined, ensemble } = profile.fit;
+    const names = { stepMs: 'step', ttft: 'TTFT', tpot: 'TPOT', e2e: 'E2E', p90: '90th percentile' } as const;
+    const parts = Object.entries(names).flatMap(([name, what]) => {
+      const error = errors[name as keyof typeof names];
+      return error === null ? [] : [`${what} ${decimal(100 * error, 2)} %`];
+    });
+    facts.push(['Errors on what was not fitted', `${parts.join(', ')} (${errors.heldOut}; medians)`]);
+    facts.push([
+      'Not determined by the data',
+      undetermined.length === 0 ? 'nothing' : undetermined.join(', '),
+    ]);
+    facts.push(['Error bands', ensemble.length === 0 ? 'none' : `from other fits within 5 % of the best`]);
+  } else
+    facts.push([
+      'Errors',
+      kind === 'roofline'
+        ? 'not known: nothing was measured'
+        : 'not known: tables were not checked against a server',
+    ]);
+  const winner = found.finalists[0].capacity.run.extrapolated;
+  const outside =
+    seen === null
+      ? 'all: the profile was not measured'
+      : `${percent(winner)} of the best options’ at the load found`;
+  facts.push(['Steps outside of what was measured', outside]);
+  facts.push(['Left out', 'HTTP, tokenizer and network; the router’s own time; failures; drafts']);
+  return facts;
+}
+
+/** Warnings of a plan. */
+export function warningsOf({ found, profile, slo }: Told): string[] {
+  const warnings: string[] = [];
+  const [winner] = found.finalists;
+  const { run, requestsPerSecond } = winner.capacity;
+  if (run.extrapolated > 0) {
+    const share = profile.seen === null ? 'every step' : `${percent(run.extrapolated)} of the steps`;
+    warnings.push(
+      `The best options rest on extrapolation: ${share} of theirs lies outside of what the profile was measured with.`,
+    );
+  }
+  if (requestsPerSecond === 0) {
+    const bounds = slo
+      .map(({ latency, statistic, belowMs }) => `${latency}:${statistic}<${belowMs}ms`)
+      .join(', ');
+    warnings.push(`No point keeps ${bounds}, at whatever load was tried.`);
+  } else if (requestsPerSecond < found.requestsPerSecond) {
+    warnings.push(
+      `No point keeps the agreement at the trace’s own load of ${figure(found.requestsPerSecond)} requests/s.`,
+    );
+  }
+  if (run.refused > 0) warnings.push(`${run.refused} requests fit into no engine with the best options.`);
+  return warnings;
+}

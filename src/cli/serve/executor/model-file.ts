@@ -1,0 +1,29 @@
+import { inWords } from '../../../executors/llama-cpp/gguf/memory-needs.js';
+import { downloadLlamaModel } from '../../../executors/llama-cpp/index.js';
+import type { Io } from '../../terminal/io.js';
+import { Loading } from './loading.js';
+
+/**
+ * The file of a model: itself, or where it lies once it was fetched from a hub, `hf:OWNER/NAME[:WHICH]`.
+ * @throws by rejection what `downloadLlamaModel` throws
+ */
+export async function modelFile(model: string, { stderr, signal }: Io): Promise<string> {
+  if (!model.startsWith('hf:')) return model;
+  let loading: Loading | null = null;
+  try {
+    const { path, fetched, unasked } = await downloadLlamaModel(model, {
+      onProgress: (bytes, ofBytes) => {
+        loading ??= new Loading(stderr, `${model} (${inWords(ofBytes)})`, true);
+        loading.update(bytes / ofBytes);
+      },
+      signal,
+    });
+    (loading as Loading | null)?.done();
+    if (unasked !== null) stderr.write(`${unasked}: what was fetched earlier is taken\n`);
+    stderr.write(`${model} ${fetched > 0 ? 'lies' : 'was fetched earlier, and lies'} at ${path}\n`);
+    return path;
+  } catch (error) {
+    (loading as Loading | null)?.failed();
+    throw error;
+  }
+}

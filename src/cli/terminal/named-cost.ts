@@ -1,0 +1,40 @@
+import { existsSync } from 'node:fs';
+import { badArgument, show } from '../../base/errors.js';
+import { costOf } from '../../executors/cost-model/cost-model.js';
+import { PROFILES } from '../../executors/cost-model/profiles.js';
+import type { StepCost } from '../../executors/cost-model/step-features.js';
+import { profileCost } from '../../planner/model/profile.js';
+import { readProfile } from '../../planner/model/profile-file.js';
+import { WatchedCost } from '../../planner/model/seen-range.js';
+
+/** Tokens of the blocks that the built-in profiles count. */
+const BLOCK = 16;
+
+/** A profile that a command line names. */
+export interface NamedCost {
+  readonly name: string;
+  /** Counts the steps outside of what was measured, where the profile comes from a file. */
+  readonly cost: StepCost;
+  /** Tokens of KV cache that fit; null: the profile does not say. */
+  readonly kvTokens: number | null;
+}
+
+/**
+ * The profile of a name: a built-in one, or a file.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for a name that is neither; ERR_BLOCKSTEP_BAD_FILE for a file that is no profile
+ */
+export function namedCost(name: string): NamedCost {
+  if (Object.hasOwn(PROFILES, name)) {
+    const { model, numBlocks } = PROFILES[name];
+    return { name, cost: costOf(model), kvTokens: numBlocks * BLOCK };
+  }
+  if (!existsSync(name))
+    throw badArgument(
+      '--profile',
+      show(name),
+      `${Object.keys(PROFILES).join(', ')}, or the path of a profile`,
+    );
+  const profile = readProfile(name);
+  const { seen, kvTokens } = profile;
+  return { name: profile.name, cost: new WatchedCost(profileCost(profile), seen), kvTokens };
+}

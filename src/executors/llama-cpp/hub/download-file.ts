@@ -1,0 +1,170 @@
+import { createHash, type Hash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, open, rm, statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { BlockstepError } from '../../../base/errors.js';
+import { inWords } from '../gguf/memory-needs.js';
+import { downloadError, systemWords } from './download-error.js';
+import { type Hub, Unavailable } from './hub.js';
+import type { HubName } from './hub-name.js';
+import type { HubFile } from './listing.js';
+
+/** Times that are asked in a row without that a byte comes. */
+const MOST_TRIES = 5;
+const CHUNK = 2 ** 20;
+
+/** What is fetched, from where, and who hears of it. */
+export interface Fetching {
+  readonly hub: Hub;
+  readonly from: HubName;
+  readonly commit: string;
+  readonly signal: AbortSignal | null;
+  /** Milliseconds before the second try; later ones wait longer. */
+  readonly pauseMs: number;
+  /** Is told of bytes that are there, those of an earlier try included, and of those that were lost again. */
+  readonly onBytes: (bytes: number) => void;
+}
+
+/**
+ * Fetches a file: goes on where an earlier try ended, and ends when all of it has the hash that it must have.
+ * @param path where it grows. It stays there when fetching is broken off; one that is wrong is removed
+ * @throws by rejection ERR_BLOCKSTEP_DOWNLOAD; the reason of the signal
+ */
+export async function downloadFile(file: HubFile, path: string, fetching: Fetching): Promise<void> {
+  let handle: FileHandle;
+  try {
+    const { O_RDWR, O_CREAT, O_NOFOLLOW = 0 } = constants;
+    handle = await open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0o644);
+  } catch (error) {
+    throw downloadError(`the file ${path} cannot be written: ${systemWords(error)}`, error);
+  }
+  let isRight = false;
+  let isWrong = false;
+  try {
+    const growing = new GrowingFile(handle, file);
+    const before = await growing.readWhatIsThere(fetching.signal);
+    fetching.onBytes(before);
+    await checkRoom(path, file.size - before);
+    isRight = await fetchRest(growing, file, fetching);
+    // What an earlier try left may be damaged: then it is fetched whole, once.
+    if (!isRight && before > 0) {
+      fetching.onBytes(-growing.length);
+      await growing.clear();
+      isRight = await fetchRest(growing, file, fetching);
+    }
+    isWrong = !isRight;
+    await handle.sync();
+  } catch (error) {
+    if (systemWords(error) !== 'ENOSPC') throw error;
+    throw downloadError(`there is no room for ${path}: what is there is kept`, error);
+  } finally {
+    await handle.close();
+    if (isWrong) await rm(path, { force: true });
+  }
+  if (!isRight)
+    throw downloadError(
+      `${file.path} is not what the hub says: its ${file.size} bytes do not have the hash ${file.hash}`,
+    );
+}
+
+/** @returns whether all of the file has its hash */
+async function fetchRest(growing: GrowingFile, file: HubFile, fetching: Fetching): Promise<boolean> {
+  const { hub, from, commit, signal, pauseMs, onBytes } = fetching;
+  for (let tries = 1; growing.length < file.size; tries++) {
+    const before = growing.length;
+    try {
+      const { start, body } = await hub.open(from, commit, file.path, before);
+      if (start !== before) {
+        onBytes(-before);
+        await growing.clear();
+      }
+      for await (const chunk of body) {
+        if (growing.length + chunk.length > file.size)
+          throw downloadError(`the hub gives more of ${file.path} than the ${file.size} bytes that it says`);
+        await growing.append(chunk);
+        onBytes(chunk.length);
+      }
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (error instanceof BlockstepError || isOfFiles(error)) throw error;
+      if (growing.length <= before && tries >= MOST_TRIES)
+        throw downloadError(`${file.path} broke off at byte ${growing.length}: ${systemWords(error)}`, error);
+    }
+    if (growing.length === file.size) break;
+    if (growing.length > before) tries = 0;
+    else if (tries >= MOST_TRIES)
+      throw downloadError(`${file.path} ends at byte ${growing.length}, and is to have ${file.size}`);
+    else await setTimeout(tries * pauseMs, undefined, signal === null ? {} : { signal });
+  }
+  return growing.hasItsHash();
+}
+
+/** Refuses what the disk has no room for, where the system says how much it has. */
+async function checkRoom(path: string, missing: number): Promise<void> {
+  const { bavail, bsize } = await statfs(dirname(path));
+  const free = bavail * bsize;
+  if (missing <= free) return;
+  throw downloadError(`${path} takes ${inWords(missing)} more, and ${inWords(free)} are free there`);
+}
+
+function isOfFiles(error: unknown): boolean {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  return !(error instanceof Unavailable) && (code === 'ENOSPC' || syscall === 'write');
+}
+
+/** A file that is written from its beginning to its end, and its hash. */
+class GrowingFile {
+  readonly #handle: FileHandle;
+  readonly #file: HubFile;
+  #hash: Hash;
+  length = 0;
+
+  constructor(handle: FileHandle, file: HubFile) {
+    this.#handle = handle;
+    this.#file = file;
+    this.#hash = hashFor(file);
+  }
+
+  /** @returns bytes that an earlier try left */
+  async readWhatIsThere(signal: AbortSignal | null): Promise<number> {
+    const { size } = await this.#handle.stat();
+    if (size > this.#file.size) {
+      await this.clear();
+      return 0;
+    }
+    const chunk = Buffer.alloc(Math.min(size, CHUNK));
+    while (this.length < size) {
+      signal?.throwIfAborted();
+      const { bytesRead } = await this.#handle.read(chunk, 0, chunk.length, this.length);
+      if (bytesRead === 0) break;
+      this.#hash.update(chunk.subarray(0, bytesRead));
+      this.length += bytesRead;
+    }
+    return this.length;
+  }
+
+  async append(bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.length; ) {
+      const { bytesWritten } = await this.#handle.write(bytes, at, bytes.length - at, this.length + at);
+      at += bytesWritten;
+    }
+    this.#hash.update(bytes);
+    this.length += bytes.length;
+  }
+
+  async clear(): Promise<void> {
+    await this.#handle.truncate(0);
+    this.#hash = hashFor(this.#file);
+    this.length = 0;
+  }
+
+  hasItsHash(): boolean {
+    return this.#hash.copy().digest('hex') === this.#file.hash.replace(/^\w+:/, '');
+  }
+}
+
+function hashFor({ hash, size }: HubFile): Hash {
+  if (hash.startsWith('sha256:')) return createHash('sha256');
+  return createHash('sha1').update(`blob ${size}\0`);
+}

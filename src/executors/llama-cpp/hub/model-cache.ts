@@ -1,0 +1,149 @@
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { hostname } from 'node:os';
+import { basename, dirname, join, sep } from 'node:path';
+import { isObject } from '../../../base/checks.js';
+import { downloadError, systemWords } from './download-error.js';
+import { isPlainPath } from './hub-name.js';
+import type { HubFile } from './listing.js';
+
+/** What was fetched, by path: size and hash of what was seen to have it. */
+const RECORD = 'fetched.json';
+const LOCK = '.lock';
+
+/** The folder of one model of a hub: its files, under the names that they have there, and a record of those that are whole. */
+export class ModelCache {
+  readonly folder: string;
+
+  constructor(root: string, owner: string, name: string) {
+    this.folder = join(root, owner, name);
+  }
+
+  /** The files that are here and whole. */
+  files(): readonly HubFile[] {
+    return this.#read().filter(({ path, size }) => sizeOf(join(this.folder, path)) === size);
+  }
+
+  /** Whether a file is here, and no other of its name. */
+  has({ path, size, hash }: HubFile): boolean {
+    return this.files().some((each) => each.path === path && each.size === size && each.hash === hash);
+  }
+
+  /** Where a file lies, or is to. */
+  place(path: string): string {
+    return join(this.folder, path);
+  }
+
+  /** Where a file grows while it is fetched: beside its place, and told from what else there may be to fetch for it by its hash. */
+  partial({ path, hash }: HubFile): string {
+    return join(this.folder, `${path}.${hash.replace(/^\w+:/, '').slice(0, 16)}.part`);
+  }
+
+  /** Makes the folder of a file. @throws ERR_BLOCKSTEP_DOWNLOAD if it lies elsewhere, by links */
+  prepare(path: string): void {
+    const folder = dirname(this.place(path));
+    try {
+      mkdirSync(folder, { recursive: true });
+      const root = realpathSync(dirname(dirname(this.folder)));
+      if (`${realpathSync(folder)}${sep}`.startsWith(`${root}${sep}`)) return;
+    } catch (error) {
+      throw downloadError(`the folder ${folder} cannot be made: ${systemWords(error)}`, error);
+    }
+    throw downloadError(`the folder ${folder} is a link to elsewhere; nothing is written there`);
+  }
+
+  /** Takes a file in that was seen to be whole, in place of an older one. What else was fetched in part for its place goes. */
+  adopt(file: HubFile): void {
+    const place = this.place(file.path);
+    // While there is none of the new content under the old record, or the other way round, there is no record.
+    this.forget(file.path);
+    renameSync(this.partial(file), place);
+    this.#write([...this.#read(), file]);
+    const folder = dirname(place);
+    for (const name of readdirSync(folder))
+      if (name.startsWith(`${basename(place)}.`) && name.endsWith('.part')) rmSync(join(folder, name));
+  }
+
+  /** Takes files out of the record: others of their names are to come. */
+  forget(...paths: readonly string[]): void {
+    const kept = this.#read().filter(({ path }) => !paths.includes(path));
+    if (kept.length < this.#read().length) this.#write(kept);
+  }
+
+  /**
+   * Keeps other processes from fetching the same model, until the result is called.
+   * @throws ERR_BLOCKSTEP_DOWNLOAD if one does
+   */
+  lock(): () => void {
+    this.prepare(LOCK);
+    const path = this.place(LOCK);
+    const own = `${process.pid} ${hostname()}`;
+    for (;;) {
+      try {
+        writeFileSync(path, own, { flag: 'wx' });
+        return () => rmSync(path, { force: true });
+      } catch (error) {
+        if (systemWords(error) !== 'EEXIST')
+          throw downloadError(`the file ${path} cannot be written: ${systemWords(error)}`, error);
+      }
+      const [pid, host] = textOf(path).split(' ');
+      if (host !== hostname() || isAlive(Number(pid)))
+        throw downloadError(
+          `the process ${pid} of ${host} fetches the same model into ${this.folder}; if it does not, remove ${path}`,
+        );
+      rmSync(path, { force: true });
+    }
+  }
+
+  #read(): HubFile[] {
+    let said: unknown;
+    try {
+      said = JSON.parse(textOf(this.place(RECORD)));
+    } catch {
+      return [];
+    }
+    if (!isObject(said) || !Array.isArray(said['files'])) return [];
+    return (said['files'] as unknown[]).flatMap((each) => {
+      if (!isObject(each)) return [];
+      const { path, size, hash } = each;
+      const isFile = typeof path === 'string' && isPlainPath(path) && typeof hash === 'string';
+      return isFile ? [{ path, size: Number(size), hash }] : [];
+    });
+  }
+
+  #write(files: readonly HubFile[]): void {
+    const path = this.place(RECORD);
+    writeFileSync(`${path}.new`, `${JSON.stringify({ files }, null, 1)}\n`);
+    renameSync(`${path}.new`, path);
+  }
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function sizeOf(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? null;
+}
+
+function isAlive(pid: number): boolean {
+  // This process fetches it in another call, or thread.
+  if (pid === process.pid) return true;
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return systemWords(error) === 'EPERM';
+  }
+}

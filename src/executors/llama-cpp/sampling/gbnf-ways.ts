@@ -1,0 +1,47 @@
+import { type GbnfRules, LETTERS } from './gbnf-rules.js';
+
+/** Rules that begin with rules: llama.cpp's calls of itself, for which a thread has a stack. */
+const MOST_DEPTH = 2200;
+/** Ways in which a text may go on at one place. llama.cpp keeps all of them, and compares each with all others. */
+const MOST_WAYS = 10_000;
+
+/**
+ * Counts in how many ways a text may go on where a rule begins, and behind each part of its choices. A rule that may be empty counts with what
+ * follows, also where llama.cpp's own search of left recursion does not see that it may be: that one would go on for ever.
+ */
+export function checkWays(rules: GbnfRules, root: number): void {
+  /** [rule] the characters and tokens with which it may begin, by the place where they stand; -1: nobody has counted. */
+  const ways = new Float64Array(rules.count).fill(-1);
+  const isOpen = new Uint8Array(rules.count);
+  const isEmpty = rules.emptyRules();
+  const check = (sum: number): number => {
+    if (sum > MOST_WAYS) throw new Error(`a text may go on in more than ${MOST_WAYS} ways at one place`);
+    return sum;
+  };
+  const visit = (id: number, depth: number): number => {
+    if (ways[id] >= 0) return ways[id];
+    if (isOpen[id] === 1) throw new Error('a rule that begins with itself (left recursion)');
+    if (depth > MOST_DEPTH) throw new Error(`rules that begin with rules, more than ${MOST_DEPTH} deep`);
+    isOpen[id] = 1;
+    let sum = 0;
+    for (const { path } of rules.get(id))
+      for (const part of path) {
+        sum = check(sum + (part === LETTERS ? 1 : visit(part, depth + 1)));
+        if (part === LETTERS || isEmpty[part] === 0) break;
+      }
+    isOpen[id] = 0;
+    ways[id] = sum;
+    return sum;
+  };
+  visit(root, 0);
+  for (let id = 0; id < rules.count; id++) {
+    visit(id, 0);
+    for (const { path } of rules.get(id)) {
+      let behind = 0;
+      for (let i = path.length - 1; i > 0; i--) {
+        const part = path[i];
+        behind = part === LETTERS ? 1 : check(visit(part, 0) + (isEmpty[part] === 1 ? behind : 0));
+      }
+    }
+  }
+}

@@ -1,0 +1,45 @@
+import { badArg, isObject } from '../../../base/checks.js';
+import { BlockstepError } from '../../../base/errors.js';
+import { checkGbnf } from './gbnf.js';
+import { jsonObjectGrammar, schemaGrammar } from './json-grammar.js';
+
+/** A grammar, in one of these forms. */
+export type LlamaGrammarForm =
+  | { readonly gbnf: string }
+  | { readonly jsonSchema: Readonly<Record<string, unknown>> | boolean }
+  | { readonly json: true };
+
+/** A grammar in GBNF that was read, but for what only the model knows. */
+export interface ReadGrammar {
+  readonly gbnf: string;
+  /** Texts that must each be one token of the model, and where they stand. */
+  readonly tokens: ReadonlyMap<string, string>;
+}
+
+/**
+ * Makes GBNF of a form, and checks it. This takes up to some hundred milliseconds, so grammars of strangers are read in a process aside.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function readGrammar(form: LlamaGrammarForm): ReadGrammar {
+  const gbnf = gbnfOf(form);
+  try {
+    return { gbnf, tokens: checkGbnf(gbnf) };
+  } catch (error) {
+    throw badGrammar(error);
+  }
+}
+
+/** The error that refuses a grammar. @param why what was thrown */
+export function badGrammar(why: unknown): BlockstepError {
+  const reason = why instanceof Error ? why.message : String(why);
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `grammar must be GBNF with a rule root: ${reason}`);
+}
+
+function gbnfOf(form: LlamaGrammarForm): string {
+  if (isObject(form) && Object.keys(form).length === 1) {
+    if ('gbnf' in form && typeof form.gbnf === 'string') return form.gbnf;
+    if ('jsonSchema' in form) return schemaGrammar(form.jsonSchema);
+    if ('json' in form && form.json === true) return jsonObjectGrammar();
+  }
+  throw badArg('grammar', form, 'an object with one of gbnf, jsonSchema, json: true');
+}

@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+import { checkNumber } from '../base/checks.js';
+import { badArgument, checkInteger } from '../base/errors.js';
+import type { SchedulerOptions } from '../scheduler/options/options.js';
+import type { Workload } from '../workload/workload.js';
+import { type Fitted, fitRequests } from './fit/fit-requests.js';
+import { fitSteps, type StepFit } from './fit/fit-steps.js';
+import { readIterationLog } from './fit/iteration-log.js';
+import { readRequestLog } from './fit/request-log.js';
+import type { FitErrors, Profile } from './model/profile.js';
+
+/** What a profile is fitted to. */
+export interface CalibrateInput {
+  /** The profile of the model and the GPU by physics alone (`rooflineProfile`), or an older fit of them. */
+  readonly prior: Profile;
+  /** The text of the measurement: vLLM's log with `--enable-logging-iteration-details`, or the results of a load generator. */
+  readonly text: string;
+  /** Its name, for messages and for the profile. */
+  readonly name: string;
+  /** The requests of an iteration log, which does not have them. */
+  readonly requests?: Workload | null;
+  /** The options that the server was started with. */
+  readonly scheduler: Omit<SchedulerOptions, 'now'>;
+  /** Share that is fitted, the first part; the rest judges the fit. Default 0.5. */
+  readonly share?: number;
+  /** Starts of the optimiser. Default 2. */
+  readonly starts?: number;
+  /** Most evaluations of a start. Default 70. */
+  readonly evaluations?: number;
+  /** Version of vLLM that was measured, for the profile. */
+  readonly vllm?: string | null;
+  /** When it was measured, for the profile. */
+  readonly date?: string | null;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((done: number, of: number, loss: number) => void) | undefined;
+}
+
+/** A fitted profile, and what the fit says of itself. */
+export interface Calibration {
+  readonly profile: Profile & { kind: 'fitted' };
+  /** What was read: `iterations`, or the form of the results. */
+  readonly form: string;
+  /** Requests or steps that were fitted and held out are in `profile.fit.errors`; these are the errors before the fit. */
+  readonly priorErrors: FitErrors;
+  readonly simulations: number;
+  /** Of an iteration log: how many of its steps were decided alike, from the first on, and what the first other one is. */
+  readonly steps: Pick<StepFit, 'equalSteps' | 'steps' | 'difference'> | null;
+  /** Requests of the results that failed, or had no token, and are left out. */
+  readonly left: number;
+}
+
+const ITERATION = /Iteration\(\d+\):/;
+
+/**
+ * Fits a profile to what a server measured: to the iteration log of vLLM, or to the results of a load generator.
+ * @throws ERR_BLOCKSTEP_BAD_FILE for a measurement that cannot be read; ERR_BLOCKSTEP_BAD_ARG for a prior without physics, and for a log of
+ * other requests, options or hardware; the signal's reason once it is aborted
+ */
+export async function calibrate(input: CalibrateInput): Promise<Calibration> {
+  const { prior, text, name, scheduler, share = 0.5, starts = 2, evaluations = 70, signal } = input;
+  if (prior.kind === 'table') throw badPrior(prior.name);
+  checkNumber('share', share, 0.1, 0.95);
+  checkInteger('starts', starts, 1, 16);
+  checkInteger('evaluations', evaluations, 10, 10_000);
+  const common = { scheduler, physics: prior.physics, host: prior.host, share, starts, evaluations, signal };
+  const isLog = ITERATION.test(text);
+  let fitted: Fitted;
+  let steps: Calibration['steps'] = null;
+  let form = 'iterations';
+  let left = 0;
+  if (isLog) {
+    const log = readIterationLog(text, name);
+    if (input.requests == null) throw noRequests(name);
+    const found = fitSteps({ ...common, workload: input.requests, log });
+    const { equalSteps, difference } = found;
+    steps = { equalSteps, steps: found.steps, difference };
+    fitted = found;
+  } else {
+    const log = readRequestLog(text, name);
+    ({ form, left } = log);
+    const { workload, times } = log;
+    fitted = await fitRequests({ ...common, workload, times, onProgress: input.onProgress });
+  }
+  const { space, solution, ensemble, errors, seen } = fitted;
+  const { schema, name: what, provenance, host, kvTokens, physics } = prior;
+  return {
+    profile: {
+      schema,
+      kind: 'fitted',
+      name: what,
+      provenance: {
+        ...provenance,
+        vllm: input.vllm ?? null,
+        date: input.date ?? null,
+        source: `${name} (${form})`,
+        sha256: createHash('sha256').update(text).digest('hex'),
+      },
+      seen,
+      host,
+      kvTokens,
+      physics,
+      coefficients: space.coefficients(solution.logs),
+      fit: {
+        errors,
+        undetermined: space.undetermined(solution),
+        ensemble: ensemble.map((logs) => space.coefficients(logs)),
+      },
+    },
+    form,
+    priorErrors: fitted.priorErrors,
+    simulations: fitted.simulations,
+    steps,
+    left,
+  };
+}
+
+function badPrior(name: string): Error {
+  return badArgument('prior', `the table ${name}`, 'a roofline or a fitted profile');
+}
+
+function noRequests(name: string): Error {
+  return badArgument('requests', `none for ${name}`, 'the requests of the log: it has their numbers alone');
+}

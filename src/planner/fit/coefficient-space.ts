@@ -1,0 +1,42 @@
+import { COEFFICIENTS, type Coefficients, PRIORS } from '../model/coefficients.js';
+import type { Physics } from '../model/physics.js';
+import type { LogPrior, Solution } from './least-squares.js';
+
+/** A coefficient counts as determined if the data leave at most this share of what was uncertain of it before. */
+const DETERMINED = 0.5;
+
+/** The coefficients that a fit can move, as logarithms. One GPU alone has no time between GPUs. */
+export class CoefficientSpace {
+  readonly names: readonly (keyof Coefficients)[];
+  readonly priors: readonly LogPrior[];
+
+  constructor(physics: Physics) {
+    this.names = COEFFICIENTS.filter((name) => name !== 'comm' || physics.commBytesPerToken > 0);
+    this.priors = this.names.map((name) => {
+      const { value, min, max, spread } = PRIORS[name];
+      return { mean: Math.log(value), spread, min: Math.log(min), max: Math.log(max) };
+    });
+  }
+
+  /** Where fits begin: the prior, and `others` starts around it, the same for all problems. */
+  starts(others: number): Float64Array[] {
+    const around = Array.from({ length: others }, (_, k) => (k % 2 === 0 ? 1 : -1) * (1 + Math.floor(k / 2)));
+    return [0, ...around].map((times) =>
+      Float64Array.from(
+        this.priors,
+        ({ mean, spread }, i) => mean + (i % 2 === 0 ? times : -times) * 0.7 * spread,
+      ),
+    );
+  }
+
+  coefficients(logs: Float64Array): Coefficients {
+    const made = Object.fromEntries(COEFFICIENTS.map((name) => [name, PRIORS[name].value]));
+    for (const [i, name] of this.names.entries()) made[name] = Math.exp(logs[i]);
+    return made as unknown as Coefficients;
+  }
+
+  /** The coefficients that the data did not determine. */
+  undetermined({ deviations }: Solution): (keyof Coefficients)[] {
+    return this.names.filter((_, i) => deviations[i] > DETERMINED * this.priors[i].spread);
+  }
+}

@@ -1,0 +1,211 @@
+import { BlockstepError } from '../../base/errors.js';
+import { StepFeatures } from '../../executors/cost-model/step-features.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
+import { EntryKind, type Plan } from '../../scheduler/plan/plan.js';
+import type { Workload } from '../../workload/workload.js';
+import type { Physics } from '../model/physics.js';
+import { type HostTime, PhysicsCost } from '../model/physics-cost.js';
+import type { FitErrors } from '../model/profile.js';
+import { RangeCollector } from '../model/seen-range.js';
+import { EngineRun } from '../run/engine-run.js';
+import { quantile } from '../run/summary.js';
+import { CoefficientSpace } from './coefficient-space.js';
+import { fitBand } from './ensemble.js';
+import type { Fitted } from './fit-requests.js';
+import type { LoggedStep } from './iteration-log.js';
+import { type Problem, type Solution, solve } from './least-squares.js';
+
+/** What a fit to logged steps is made of. */
+export interface StepFitInput {
+  readonly workload: Workload;
+  readonly log: readonly LoggedStep[];
+  readonly scheduler: Omit<SchedulerOptions, 'now'>;
+  readonly physics: Physics;
+  readonly host: HostTime;
+  /** Share of the steps that is fitted: the first ones. */
+  readonly share: number;
+  readonly starts: number;
+  readonly evaluations: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What a step of the log computed, and what ours did. */
+export interface StepDifference {
+  /** Number of the step, from 0, and its line in the log. */
+  readonly step: number;
+  readonly line: number;
+  readonly logged: Composition;
+  /** Null: ours had no more steps. */
+  readonly ours: Composition | null;
+}
+
+/** As vLLM's log counts: a request is in its context phase until it has a token. */
+export interface Composition {
+  readonly contextRequests: number;
+  readonly contextTokens: number;
+  readonly generationRequests: number;
+  readonly generationTokens: number;
+}
+
+/** What was found in a log. */
+export interface StepFit extends Fitted {
+  /** Steps that were decided as the log has them, from the first one on. */
+  readonly equalSteps: number;
+  readonly steps: number;
+  /** The first step that differs; null if none does. */
+  readonly difference: StepDifference | null;
+}
+
+/** Fewer equal steps say too little. */
+const FEWEST = 50;
+const NOISE = 0.03;
+/** Steps may be faster than the data sheet allows in a tenth of a log, where a clock was read late. */
+const TOO_FAST = 0.1;
+
+/**
+ * Fits coefficients to the iteration log of vLLM. The same requests are scheduled with the logged times as the clock. As long as each step computes
+ * what the log says, everything that it depends on is known exactly; the first that differs is named, and only those before it are fitted.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than 50 steps are equal, or if the times are none of steps; the signal's reason once it is aborted
+ */
+export function fitSteps(input: StepFitInput): StepFit {
+  const { log, physics, host, share, starts, evaluations, signal } = input;
+  refuseImpossible(input);
+  const { features, difference } = schedule(input);
+  const equalSteps = features.length;
+  if (equalSteps < FEWEST) {
+    const words = difference === null ? '' : `; ${differenceInWords(difference)}`;
+    throw bad(
+      `the log is of other requests or options: ${equalSteps} steps are equal, ${FEWEST} are needed${words}`,
+    );
+  }
+  const space = new CoefficientSpace(physics);
+  const costAt = (logs: Float64Array) => new PhysicsCost(physics, space.coefficients(logs), host);
+  // The time of an iteration has the host's in it unless the next one is planned meanwhile.
+  const isAlone = (input.scheduler.pipelineDepth ?? 1) === 1;
+  const msOf = (cost: PhysicsCost, i: number): number =>
+    cost.stepMs(features[i]) + (isAlone ? cost.hostMs(features[i]) : 0);
+  const count = Math.floor(share * equalSteps);
+  const problem: Problem = {
+    priors: space.priors,
+    noise: NOISE,
+    difference: 1e-3,
+    residuals: (logs) => {
+      const cost = costAt(logs);
+      return Float64Array.from({ length: count }, (_, i) => Math.log(msOf(cost, i) / log[i].elapsedMs));
+    },
+  };
+  const solutions = space.starts(starts - 1).map((start) => solve(problem, start, evaluations, signal));
+  const solution = solutions.reduce((best, each) => (each.loss < best.loss ? each : best));
+  const { ensemble, drawn } = fitBand(problem, solution, solutions);
+  const seen = new RangeCollector();
+  for (const each of features) seen.add(each);
+  const errorsAt = (logs: Float64Array): FitErrors => {
+    const cost = costAt(logs);
+    const errors = Float64Array.from({ length: equalSteps - count }, (_, k) =>
+      Math.abs(msOf(cost, count + k) / log[count + k].elapsedMs - 1),
+    ).sort();
+    return {
+      heldOut: errors.length,
+      stepMs: errors.length === 0 ? null : quantile(errors, 0.5),
+      ttft: null,
+      tpot: null,
+      e2e: null,
+      p90: errors.length === 0 ? null : quantile(errors, 0.9),
+    };
+  };
+  return {
+    space,
+    solution,
+    ensemble,
+    errors: errorsAt(solution.logs),
+    priorErrors: errorsAt(space.starts(0)[0]),
+    seen: seen.range(),
+    simulations: solutions.reduce((sum, { tried }: Solution) => sum + tried.length, drawn),
+    equalSteps,
+    steps: log.length,
+    difference,
+  };
+}
+
+/** Schedules the requests with the logged times, as long as the steps are those of the log. */
+function schedule({ workload, log, scheduler }: StepFitInput): {
+  features: StepFeatures[];
+  difference: StepDifference | null;
+} {
+  const features: StepFeatures[] = [];
+  let difference: StepDifference | null = null;
+  const at = (step: number): number => log[Math.min(step, log.length - 1)].elapsedMs;
+  const depth = scheduler.pipelineDepth ?? 1;
+  const run = new EngineRun({
+    workload,
+    scheduler,
+    cost: { hostMs: () => 0, stepMs: () => at(Math.max(0, features.length - 1)) },
+    onStep: (found, plan) => {
+      const step = features.length;
+      if (difference !== null || step >= log.length) return;
+      const logged = log[step];
+      const ours = compositionOf(plan, depth);
+      if (isEqual(logged, ours)) features.push(Object.assign(new StepFeatures(), found));
+      else difference = { step, line: logged.line, logged, ours };
+    },
+  });
+  try {
+    while (difference === null && features.length < log.length && run.advance());
+  } finally {
+    run.dispose();
+  }
+  if (difference === null && features.length < log.length) {
+    const step = features.length;
+    difference = { step, line: log[step].line, logged: log[step], ours: null };
+  }
+  return { features, difference };
+}
+
+function compositionOf(plan: Plan, depth: number): Composition {
+  const found = { contextRequests: 0, contextTokens: 0, generationRequests: 0, generationTokens: 0 };
+  for (let i = 0; i < plan.numRequests; i++) {
+    const request = plan.requests[i];
+    // With several steps in flight the one that was just planned is counted among the tokens to come already.
+    const planned = depth > 1 ? plan.maxOutputTokens[i] : 0;
+    const known = request.numOutputTokens + request.numOutputPlaceholders - planned;
+    if (plan.kinds[i] === EntryKind.new || known === 0) {
+      found.contextRequests++;
+      found.contextTokens += plan.numScheduledTokens[i];
+    } else {
+      found.generationRequests++;
+      found.generationTokens += plan.numScheduledTokens[i];
+    }
+  }
+  return found;
+}
+
+function isEqual(a: Composition, b: Composition): boolean {
+  return (
+    a.contextRequests === b.contextRequests &&
+    a.contextTokens === b.contextTokens &&
+    a.generationRequests === b.generationRequests &&
+    a.generationTokens === b.generationTokens
+  );
+}
+
+/** The difference as a sentence. */
+export function differenceInWords({ step, line, logged, ours }: StepDifference): string {
+  const words = (c: Composition): string =>
+    `${c.contextRequests} context requests with ${c.contextTokens} tokens and ${c.generationRequests} generation requests with ${c.generationTokens}`;
+  const own = ours === null ? 'ours has ended' : `ours has ${words(ours)}`;
+  return `step ${step} (line ${line}) differs: the log has ${words(logged)}, ${own}`;
+}
+
+/** Refuses times that no step can have: those of a log that tells how long the host took to hand a step over. */
+function refuseImpossible({ log, physics }: StepFitInput): void {
+  const least = (1000 * physics.weightBytes) / physics.memoryBytesPerSecond;
+  const tooFast = log.filter(({ elapsedMs }) => elapsedMs < 0.9 * least).length;
+  if (tooFast <= TOO_FAST * log.length) return;
+  const what = `${tooFast} of ${log.length} iterations are shorter than the ${least.toFixed(2)} ms in which the GPU can read the weights`;
+  const why = 'or vLLM ran with --async-scheduling, where the elapsed time is not the step’s';
+  throw bad(`${what}: the log is of another model or GPU, ${why}`);
+}
+
+function bad(problem: string): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', problem);
+}

@@ -1,0 +1,57 @@
+import { BlockstepError } from '../../base/errors.js';
+
+/** One line of vLLM's `--enable-logging-iteration-details`. */
+export interface LoggedStep {
+  readonly line: number;
+  readonly contextRequests: number;
+  readonly contextTokens: number;
+  readonly generationRequests: number;
+  readonly generationTokens: number;
+  readonly elapsedMs: number;
+}
+
+const LINE =
+  /Iteration\((\d+)\): (\d+) context requests, (\d+) context tokens, (\d+) generation requests, (\d+) generation tokens, iteration elapsed time: ([\d.]+) ms/;
+const ANY = /Iteration\(\d+\):/;
+
+/**
+ * Reads the steps of a log of vLLM; lines of other kinds are passed over. Steps that computed nothing are left out.
+ * @param name of the file, for messages
+ * @throws ERR_BLOCKSTEP_BAD_FILE for a log without such lines, with a line that is cut, or of several engines
+ */
+export function readIterationLog(text: string, name: string): LoggedStep[] {
+  const steps: LoggedStep[] = [];
+  let last = -1;
+  for (const [i, line] of text.split('\n').entries()) {
+    if (!ANY.test(line)) continue;
+    const found = LINE.exec(line);
+    if (found === null)
+      throw bad(name, i + 1, `expected a whole line of an iteration, got ${line.slice(0, 200)}`);
+    const [iteration, contextRequests, contextTokens, generationRequests, generationTokens, elapsedMs] = found
+      .slice(1)
+      .map(Number);
+    if (iteration <= last)
+      throw bad(
+        name,
+        i + 1,
+        `expected an iteration behind ${last}, got ${iteration}: a log of one engine, and of one start`,
+      );
+    last = iteration;
+    if (contextTokens + generationTokens === 0) continue;
+    steps.push({
+      line: i + 1,
+      contextRequests,
+      contextTokens,
+      generationRequests,
+      generationTokens,
+      elapsedMs,
+    });
+  }
+  if (steps.length > 0) return steps;
+  const expected = 'expected lines such as "Iteration(7): 1 context requests, ..."';
+  throw bad(name, 1, `${expected}; start vLLM with --enable-logging-iteration-details`);
+}
+
+function bad(name: string, line: number, problem: string): BlockstepError {
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${name}:${line}: ${problem}`);
+}

@@ -1,0 +1,51 @@
+/**
+ * The entry `blockstep/sim`: what a step costs on certain hardware, fitted to what was measured; engines in virtual time; plans of capacity.
+ *
+ * @module
+ */
+export type { StepCost, StepFeatures } from '../executors/cost-model/step-features.js';
+export { readTrace, type Trace, type TraceOptions } from '../workload/trace.js';
+export type { Workload } from '../workload/workload.js';
+export { type CalibrateInput, type Calibration, calibrate } from './calibrate.js';
+export type { StepDifference } from './fit/fit-steps.js';
+export type { Coefficients } from './model/coefficients.js';
+export { GPUS, type Gpu } from './model/gpus.js';
+export type { Physics } from './model/physics.js';
+export type { HostTime } from './model/physics-cost.js';
+export {
+  bandCosts,
+  type FitErrors,
+  type FitFacts,
+  type Profile,
+  type Provenance,
+  profileCost,
+  rooflineProfile,
+  takeProfile,
+} from './model/profile.js';
+export { readProfile } from './model/profile-file.js';
+export { isOutside, type SeenRange } from './model/seen-range.js';
+export type { CostTable } from './model/table-cost.js';
+export {
+  type Finalist,
+  type Plan,
+  type PlanInput,
+  type PlannedPoint,
+  type PointRun,
+  plan,
+  planKey,
+  type Sensitivity,
+} from './plan.js';
+export { EngineRun, type EngineRunOptions, type RequestTimes } from './run/engine-run.js';
+export {
+  type Latency,
+  type LatencySummary,
+  latenciesOf,
+  type Quantiles,
+  type Statistic,
+  summarise,
+} from './run/summary.js';
+export type { Capacity, FleetRun } from './sweep/evaluation.js';
+export type { EngineWindow, FleetSize } from './sweep/fleet-size.js';
+export { type Point, parseSweep, type Sweep } from './sweep/knobs.js';
+export type { Router } from './sweep/routing.js';
+export { type Condition, parseSlo } from './sweep/slo.js';

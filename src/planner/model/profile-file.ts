@@ -1,0 +1,25 @@
+import { readFileSync } from 'node:fs';
+import { BlockstepError, describeError } from '../../base/errors.js';
+import { type Profile, takeProfile } from './profile.js';
+
+/** Reads a JSON file. @throws ERR_BLOCKSTEP_BAD_FILE */
+export function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch (cause) {
+    const reason = (cause as NodeJS.ErrnoException).code ?? (cause as Error).message;
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: cannot be read: ${reason}`, { cause });
+  }
+}
+
+/** Reads and checks a profile. @throws ERR_BLOCKSTEP_BAD_FILE naming the file and what is wrong in it */
+export function readProfile(path: string): Profile {
+  const value = readJson(path);
+  try {
+    return takeProfile(value);
+  } catch (cause) {
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: is no profile: ${describeError(cause)}`, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,198 @@
+import { checkNumber, isObject } from '../../base/checks.js';
+import { badArgument, show } from '../../base/errors.js';
+import { checkNames, knownNames } from '../../base/known-names.js';
+import type { StepCost } from '../../executors/cost-model/step-features.js';
+import { COEFFICIENTS, type Coefficients, priorCoefficients, takeCoefficients } from './coefficients.js';
+import type { Gpu } from './gpus.js';
+import { type Physics, physicsOf, takePhysics } from './physics.js';
+import { type HostTime, PhysicsCost } from './physics-cost.js';
+import { type SeenRange, takeSeenRange } from './seen-range.js';
+import { type CostTable, TableCost, takeTable } from './table-cost.js';
+
+/** The version of the form of profiles. */
+export const PROFILE_SCHEMA = 'blockstep-profile/1';
+
+/** Where the figures of a profile come from; null: not known. */
+export interface Provenance {
+  model: string | null;
+  gpu: string | null;
+  gpus: number;
+  vllm: string | null;
+  driver: string | null;
+  /** ISO 8601. */
+  date: string | null;
+  /** What it was made of, in words, and the SHA-256 of that file. */
+  source: string | null;
+  sha256: string | null;
+}
+
+/** How far a fit was from steps or requests that it did not see: medians of absolute relative errors, 0.01 = 1 %; null: not known. */
+export interface FitErrors {
+  heldOut: number;
+  stepMs: number | null;
+  ttft: number | null;
+  tpot: number | null;
+  e2e: number | null;
+  /** 90th percentile of the end-to-end latency's, or of the step time's where steps were fitted. */
+  p90: number | null;
+}
+
+/** What a fit says about itself. */
+export interface FitFacts {
+  errors: FitErrors;
+  /** Coefficients that the data did not determine: they are about what was assumed before. */
+  undetermined: readonly (keyof Coefficients)[];
+  /** Other coefficients whose error is within 5 % of the best: the error band of what is predicted by them. */
+  ensemble: readonly Coefficients[];
+}
+
+interface ProfileBase {
+  schema: typeof PROFILE_SCHEMA;
+  name: string;
+  provenance: Provenance;
+  /** The range of the steps that were measured; null: none was. */
+  seen: SeenRange | null;
+  host: HostTime;
+  /** Tokens of KV cache that fit beside the weights; null: not known. */
+  kvTokens: number | null;
+}
+
+/** What says how long a step takes on certain hardware, as it stands in a file. */
+export type Profile = ProfileBase &
+  (
+    | { kind: 'roofline'; physics: Physics; coefficients: Coefficients }
+    | { kind: 'fitted'; physics: Physics; coefficients: Coefficients; fit: FitFacts }
+    | { kind: 'table'; table: CostTable }
+  );
+
+/** vLLM's scheduler alone takes about 0.4 ms for 64 requests, and 1.7 ms for 256. */
+export const USUAL_HOST: Readonly<HostTime> = { stepMs: 0.3, rowMs: 0.006 };
+
+const NO_PROVENANCE: Readonly<Provenance> = {
+  model: null,
+  gpu: null,
+  gpus: 1,
+  vllm: null,
+  driver: null,
+  date: null,
+  source: null,
+  sha256: null,
+};
+const PROVENANCE = knownNames<Provenance>('the provenance of a profile', NO_PROVENANCE);
+const HOST = knownNames<HostTime>('the host of a profile', USUAL_HOST);
+const COMMON = ['schema', 'name', 'kind', 'provenance', 'seen', 'host', 'kvTokens'];
+const KINDS: Readonly<Record<string, readonly string[]>> = {
+  roofline: ['physics', 'coefficients'],
+  fitted: ['physics', 'coefficients', 'fit'],
+  table: ['table'],
+};
+/** Most members of an ensemble. */
+const MOST_MEMBERS = 64;
+
+/**
+ * A profile by physics alone: nothing in it was measured.
+ * @param config the parsed `config.json` of the model
+ * @param name of the model
+ * @throws ERR_BLOCKSTEP_BAD_ARG for a config that cannot be read, or weights that do not fit
+ */
+export function rooflineProfile(config: unknown, name: string, gpu: Gpu, gpus = 1): Profile {
+  const { physics, kvTokens } = physicsOf(config, gpu, gpus);
+  if (kvTokens < 1) {
+    throw badArgument('gpu', `${gpus} x ${gpu.name}`, `more memory than the weights of ${name} take`);
+  }
+  return {
+    schema: PROFILE_SCHEMA,
+    kind: 'roofline',
+    name: `${name} on ${gpus === 1 ? '' : `${gpus} x `}${gpu.name}`,
+    provenance: { ...NO_PROVENANCE, model: name, gpu: gpu.name, gpus, source: 'config.json and data sheet' },
+    seen: null,
+    host: { ...USUAL_HOST },
+    kvTokens,
+    physics,
+    coefficients: priorCoefficients(),
+  };
+}
+
+/**
+ * Checks what stands in a file, and copies it.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming what is wrong: another schema, numbers that are none, negative ones, costs that fall
+ */
+export function takeProfile(value: unknown): Profile {
+  if (!isObject(value)) throw badArgument('a profile', show(value), 'an object');
+  if (value['schema'] !== PROFILE_SCHEMA)
+    throw badArgument('schema', show(value['schema']), `"${PROFILE_SCHEMA}"`);
+  const kind = value['kind'];
+  if (typeof kind !== 'string' || !(kind in KINDS))
+    throw badArgument('kind', show(kind), Object.keys(KINDS).join(', '));
+  const names = Object.fromEntries([...COMMON, ...KINDS[kind]].map((name) => [name, true]));
+  checkNames(value, knownNames<Record<string, unknown>>('a profile', names));
+  const { name, kvTokens, host } = value;
+  if (typeof name !== 'string' || name === '') throw badArgument('name', show(name), 'a text');
+  if (!isObject(host)) throw badArgument('host', show(host), 'an object');
+  checkNames(host, HOST);
+  const base = {
+    schema: PROFILE_SCHEMA,
+    name,
+    provenance: takeProvenance(value['provenance']),
+    seen: takeSeenRange(value['seen']),
+    host: {
+      stepMs: checkNumber('host.stepMs', host['stepMs'], 0),
+      rowMs: checkNumber('host.rowMs', host['rowMs'], 0),
+    },
+    kvTokens: kvTokens === null ? null : checkNumber('kvTokens', kvTokens, 1),
+  } as const;
+  if (kind === 'table') return { ...base, kind, table: takeTable(value['table']) };
+  const physics = takePhysics(value['physics']);
+  const coefficients = takeCoefficients('coefficients', value['coefficients']);
+  if (kind === 'roofline') return { ...base, kind, physics, coefficients };
+  return { ...base, kind: 'fitted', physics, coefficients, fit: takeFit(value['fit']) };
+}
+
+/** What a profile says of steps. */
+export function profileCost(profile: Profile): StepCost {
+  if (profile.kind === 'table') return new TableCost(profile.table, profile.host);
+  return new PhysicsCost(profile.physics, profile.coefficients, profile.host);
+}
+
+/** The costs of the error band of a profile: one for each member of its ensemble. */
+export function bandCosts(profile: Profile): StepCost[] {
+  if (profile.kind !== 'fitted') return [];
+  return profile.fit.ensemble.map((each) => new PhysicsCost(profile.physics, each, profile.host));
+}
+
+function takeProvenance(value: unknown): Provenance {
+  if (!isObject(value)) throw badArgument('provenance', show(value), 'an object');
+  checkNames(value, PROVENANCE);
+  const taken: Record<string, unknown> = { ...NO_PROVENANCE };
+  for (const [name, each] of Object.entries(value)) {
+    if (name === 'gpus') checkNumber('provenance.gpus', each, 1);
+    else if (each !== null && typeof each !== 'string')
+      throw badArgument(`provenance.${name}`, show(each), 'a text or null');
+    taken[name] = each;
+  }
+  return taken as unknown as Provenance;
+}
+
+function takeFit(value: unknown): FitFacts {
+  if (!isObject(value)) throw badArgument('fit', show(value), 'an object');
+  const { errors, undetermined, ensemble } = value;
+  if (!isObject(errors)) throw badArgument('fit.errors', show(errors), 'an object');
+  const error = (name: string): number | null =>
+    errors[name] === null ? null : checkNumber(`fit.errors.${name}`, errors[name], 0);
+  if (!Array.isArray(undetermined) || !undetermined.every((name) => COEFFICIENTS.includes(name)))
+    throw badArgument('fit.undetermined', show(undetermined), `names of ${COEFFICIENTS.join(', ')}`);
+  if (!Array.isArray(ensemble) || ensemble.length > MOST_MEMBERS)
+    throw badArgument('fit.ensemble', show(ensemble), `a list of at most ${MOST_MEMBERS}`);
+  return {
+    errors: {
+      heldOut: checkNumber('fit.errors.heldOut', errors['heldOut'], 0),
+      stepMs: error('stepMs'),
+      ttft: error('ttft'),
+      tpot: error('tpot'),
+      e2e: error('e2e'),
+      p90: error('p90'),
+    },
+    undetermined: [...undetermined],
+    ensemble: ensemble.map((each, i) => takeCoefficients(`fit.ensemble[${i}]`, each)),
+  };
+}

@@ -1,0 +1,243 @@
+import { BlockstepError } from '../../base/errors.js';
+import { checkMs } from '../../executors/cost-model/step-cost.js';
+import { type StepCost, StepFeatures } from '../../executors/cost-model/step-features.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { StepOutputs } from '../../scheduler/plan/step-outputs.js';
+import type { Request } from '../../scheduler/request/request.js';
+import { Scheduler } from '../../scheduler/scheduler.js';
+import type { Workload } from '../../workload/workload.js';
+
+/** What is simulated. */
+export interface EngineRunOptions {
+  readonly workload: Workload;
+  /** The requests that this engine is given, ascending; default: all. */
+  readonly indices?: Int32Array;
+  /** Requests arrive this many times as fast as in the workload. Default 1. */
+  readonly speedUp?: number;
+  /** The scheduler's options; drafts are not simulated here. */
+  readonly scheduler: Omit<SchedulerOptions, 'now'>;
+  readonly cost: StepCost;
+  /** Ends the run at this virtual time: requests that have not ended by then are left out. */
+  readonly untilMs?: number;
+  /** Is called with each step that computes something. The features are valid for the call. */
+  readonly onStep?: (features: Readonly<StepFeatures>, plan: Plan) => void;
+}
+
+/** When the requests of a run had their tokens, by their index in the workload, in virtual milliseconds; NaN: never. */
+export interface RequestTimes {
+  readonly firstMs: Float64Array;
+  readonly lastMs: Float64Array;
+}
+
+/** A plan in flight. */
+interface Step {
+  plan: Plan;
+  finishMs: number;
+  /** Entries whose first token this step may bring. */
+  first: Request[];
+}
+
+/** Plans in flight at most, and those whose update their caller still reads. */
+const STEPS = 8;
+/** Empty plans in a row, while requests wait, after which a run counts as stalled. */
+const MAX_EMPTY_STEPS = 16;
+const REFUSALS: readonly string[] = ['ERR_BLOCKSTEP_UNFIT', 'ERR_BLOCKSTEP_LIMIT'];
+/** What every text is made of: a token that ends none. */
+const TOKEN = 1;
+
+/**
+ * One engine in virtual time: the scheduler itself under a step cost, as `blockstep replay` runs it, with no more than that. Nothing is measured of
+ * the machine that simulates. Equal options give equal times and an equal digest.
+ */
+export class EngineRun {
+  readonly times: RequestTimes;
+  readonly scheduler: Scheduler;
+  steps = 0;
+  /** Requests that the scheduler refused: they can never fit. */
+  refused = 0;
+  preemptions = 0;
+  readonly #options: EngineRunOptions;
+  readonly #indices: Int32Array;
+  readonly #maxNumSeqs: number;
+  readonly #depth: number;
+  readonly #features = new StepFeatures();
+  readonly #tokens: Int32Array;
+  readonly #counts: Int32Array[];
+  readonly #outline: Int32Array;
+  readonly #steps: Step[];
+  readonly #inFlight: Step[] = [];
+  #nextStep = 0;
+  #nowMs = 0;
+  #deviceFreeMs = 0;
+  #next = 0;
+  #emptySteps = 0;
+  /** The repeated steps that the last plan was one of; 0 = none. */
+  #repeats = 0;
+
+  /** @throws ERR_BLOCKSTEP_BAD_ARG as `new Scheduler` does */
+  constructor(options: EngineRunOptions) {
+    const { workload, scheduler } = options;
+    this.#options = options;
+    this.#indices = options.indices ?? Int32Array.from({ length: workload.length }, (_, i) => i);
+    this.times = {
+      firstMs: new Float64Array(workload.length).fill(Number.NaN),
+      lastMs: new Float64Array(workload.length).fill(Number.NaN),
+    };
+    this.scheduler = new Scheduler({
+      maxModelLen: workload.maxTotalTokens,
+      hashSeed: 0n,
+      ...scheduler,
+      now: () => this.#nowMs,
+    });
+    this.#maxNumSeqs = scheduler.maxNumSeqs ?? 256;
+    this.#depth = scheduler.pipelineDepth ?? 1;
+    this.#tokens = new Int32Array(this.#maxNumSeqs).fill(TOKEN);
+    this.#counts = Array.from({ length: STEPS }, () => new Int32Array(this.#maxNumSeqs));
+    this.#outline = new Int32Array(workload.maxTotalTokens);
+    this.#steps = Array.from({ length: STEPS }, () => ({
+      plan: null as unknown as Plan,
+      finishMs: 0,
+      first: [],
+    }));
+  }
+
+  /** Virtual milliseconds since the first arrival of the workload. */
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  /** Runs until every request has ended, or `untilMs`. @throws what the cost throws; ERR_BLOCKSTEP_INVARIANT if it stalls */
+  run(): void {
+    while (this.advance());
+  }
+
+  /** One round, as `Replay` has it. @returns false when all is done */
+  advance(): boolean {
+    this.#addArrivals();
+    if (this.scheduler.hasWork()) {
+      const plan = this.#schedule();
+      if (plan.totalTokens > 0 && this.#inFlight.length < this.#depth) return true;
+    } else if (this.#inFlight.length === 0) {
+      if (this.#next === this.#indices.length) return false;
+      this.#nowMs = Math.max(this.#nowMs, this.#arrivalMs(this.#next));
+      return true;
+    }
+    this.#update();
+    return this.#nowMs < (this.#options.untilMs ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** Frees the scheduler. */
+  dispose(): void {
+    this.scheduler.dispose();
+  }
+
+  #schedule(): Plan {
+    const plan = this.scheduler.schedule();
+    this.preemptions += plan.preempted.length;
+    if (plan.totalTokens > 0 || this.#inFlight.length === 0) this.#execute(plan);
+    this.#emptySteps = plan.totalTokens > 0 ? 0 : this.#emptySteps + 1;
+    if (this.#emptySteps > MAX_EMPTY_STEPS && this.scheduler.numUnfinished > 0) this.#stall();
+    return plan;
+  }
+
+  #execute(plan: Plan): void {
+    const step = this.#steps[this.#nextStep];
+    this.#nextStep = (this.#nextStep + 1) % STEPS;
+    step.plan = plan;
+    step.first.length = 0;
+    this.#weigh(plan, step);
+    if (plan.totalTokens === 0) step.finishMs = Math.max(this.#nowMs, this.#deviceFreeMs);
+    else {
+      const { cost, onStep } = this.#options;
+      onStep?.(this.#features, plan);
+      const hostMs = checkMs('hostMs', cost.hostMs(this.#features));
+      const stepMs = checkMs('stepMs', cost.stepMs(this.#features));
+      step.finishMs = Math.max(this.#nowMs + hostMs, this.#deviceFreeMs) + stepMs;
+      this.#deviceFreeMs = step.finishMs;
+      this.steps++;
+    }
+    this.#inFlight.push(step);
+  }
+
+  /** Finds the features of a plan. A repeated step is the one before it, one token further. */
+  #weigh(plan: Plan, step: Step): void {
+    const features = this.#features;
+    if (plan.repeats !== 0 && plan.repeats === this.#repeats) {
+      features.decodeContextTokens += features.decodes;
+      features.largestDecodeContext++;
+      return;
+    }
+    this.#repeats = plan.repeats;
+    features.begin();
+    for (let i = 0; i < plan.numRequests; i++) {
+      const computed = plan.numComputedTokens[i];
+      const scheduled = plan.numScheduledTokens[i];
+      const request = plan.requests[i];
+      const brings = plan.maxOutputTokens[i] > 0;
+      if (brings && scheduled === 1 && computed >= request.numPromptTokens) {
+        features.addDecode(1, computed + 1);
+      } else {
+        features.addPrefill(scheduled, computed);
+        if (brings) step.first.push(request);
+      }
+    }
+    features.end();
+  }
+
+  #update(): void {
+    const step = this.#inFlight.shift()!;
+    const { plan, first } = step;
+    this.#nowMs = Math.max(this.#nowMs, step.finishMs);
+    const counts = this.#counts[plan.step & (STEPS - 1)];
+    counts.set(plan.maxOutputTokens.subarray(0, plan.numRequests));
+    const outputs = this.scheduler.update(plan, { tokens: this.#tokens, counts });
+    for (const request of first) {
+      const index = Number(request.id);
+      if (request.numOutputTokens > 0 && Number.isNaN(this.times.firstMs[index])) {
+        this.times.firstMs[index] = this.#nowMs;
+      }
+    }
+    this.#noteEnds(outputs);
+  }
+
+  #noteEnds({ length, finishReasons, requests }: StepOutputs): void {
+    for (let i = 0; i < length; i++) {
+      if (finishReasons[i] !== 0) this.times.lastMs[Number(requests[i].id)] = this.#nowMs;
+    }
+  }
+
+  #arrivalMs(at: number): number {
+    return this.#options.workload.arrivalMs[this.#indices[at]] / (this.#options.speedUp ?? 1);
+  }
+
+  /** Gives the scheduler what has arrived, and no more than one step could admit: under FCFS no decision changes by that. */
+  #addArrivals(): void {
+    const { workload } = this.#options;
+    while (this.#next < this.#indices.length && this.scheduler.numWaiting < this.#maxNumSeqs) {
+      const arrivalTime = this.#arrivalMs(this.#next);
+      if (arrivalTime > this.#nowMs) return;
+      const index = this.#indices[this.#next++];
+      const prompt = workload.outline(index, this.#outline);
+      try {
+        const maxTokens = workload.outputTokens[index];
+        this.scheduler.add({ id: String(index), prompt, maxTokens, ignoreEos: true, arrivalTime });
+      } catch (error) {
+        if (!(error instanceof BlockstepError) || !REFUSALS.includes(error.code)) throw error;
+        this.refused++;
+      }
+      workload.eraseOutline(prompt);
+    }
+  }
+
+  #stall(): void {
+    this.#emptySteps = 0;
+    if (this.#next < this.#indices.length && this.#arrivalMs(this.#next) > this.#nowMs) {
+      this.#nowMs = this.#arrivalMs(this.#next);
+      return;
+    }
+    const { numRunning, numWaiting } = this.scheduler;
+    const queues = `${numRunning} running, ${numWaiting} waiting`;
+    throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `nothing can be scheduled any more: ${queues}`);
+  }
+}

@@ -1,0 +1,87 @@
+import { badArgument, show } from '../../base/errors.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
+
+/** An option that a sweep varies, with its flag of vLLM; null: vLLM has it under no flag of its own. */
+export interface Knob {
+  readonly option: keyof SchedulerOptions;
+  readonly flag: string;
+  readonly vllm: string | null;
+}
+
+/** The options that can be varied, by the name of their flag. */
+export const KNOBS: Readonly<Record<string, Knob>> = Object.fromEntries(
+  (
+    [
+      ['max-num-seqs', 'maxNumSeqs', '--max-num-seqs'],
+      ['max-num-batched-tokens', 'maxNumBatchedTokens', '--max-num-batched-tokens'],
+      ['block-size', 'blockSize', '--block-size'],
+      ['num-blocks', 'numBlocks', '--num-gpu-blocks-override'],
+      ['long-prefill-token-threshold', 'longPrefillTokenThreshold', '--long-prefill-token-threshold'],
+      ['pipeline-depth', 'pipelineDepth', null],
+    ] as const
+  ).map(([flag, option, vllm]) => [flag, { flag, option, vllm }]),
+);
+
+/** The values that a sweep gives to each knob. */
+export type Sweep = ReadonlyMap<string, readonly number[]>;
+/** One point of a sweep: the value of each knob. */
+export type Point = Readonly<Record<string, number>>;
+
+/** Points that a sweep may have: more are a mistake. */
+export const MOST_POINTS = 20_000;
+const EXPECTED = `knobs such as max-num-seqs=64..512,block-size=16|32: one of ${Object.keys(KNOBS).join(', ')}; a..b doubles from a to b, a..b+c goes on by c; k is 1024`;
+
+/**
+ * Reads what is to be varied: `max-num-seqs=64..512,max-num-batched-tokens=1k..16k`.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for what is no sweep, and for more than 20,000 points
+ */
+export function parseSweep(text: string): Sweep {
+  const sweep = new Map<string, readonly number[]>();
+  for (const part of text.split(',')) {
+    const [name, values, ...rest] = part.trim().split('=');
+    if (values === undefined || rest.length > 0 || !Object.hasOwn(KNOBS, name) || sweep.has(name))
+      throw badArgument('sweep', show(part), EXPECTED);
+    sweep.set(name, [...new Set(values.split('|').flatMap((each) => parseValues(each, part)))]);
+  }
+  const points = [...sweep.values()].reduce((product, values) => product * values.length, 1);
+  if (points > MOST_POINTS) throw badArgument('sweep', `${points} points`, `at most ${MOST_POINTS}`);
+  return sweep;
+}
+
+function parseValues(text: string, part: string): number[] {
+  const found = /^(\d+k?)(?:\.\.(\d+k?)(?:\+(\d+k?))?)?$/.exec(text);
+  if (found === null) throw badArgument('sweep', show(part), EXPECTED);
+  const [from, to, by] = found.slice(1).map((each) => (each === undefined ? undefined : amount(each)));
+  if (to === undefined) return [from!];
+  if (to < from! || from === 0 || by === 0) throw badArgument('sweep', show(part), EXPECTED);
+  if (by !== undefined && (to - from!) / by > MOST_POINTS)
+    throw badArgument('sweep', show(part), `at most ${MOST_POINTS} points`);
+  const values: number[] = [];
+  for (let at = from!; at < to; at = by === undefined ? 2 * at : at + by) values.push(at);
+  return [...values, to];
+}
+
+function amount(text: string): number {
+  return text.endsWith('k') ? 1024 * Number(text.slice(0, -1)) : Number(text);
+}
+
+/** All points of a sweep, in the order of its values. */
+export function pointsOf(sweep: Sweep): Point[] {
+  let points: Point[] = [{}];
+  for (const [name, values] of sweep) {
+    points = points.flatMap((point) => values.map((value) => ({ ...point, [name]: value })));
+  }
+  return points;
+}
+
+/** The scheduler's options at a point. */
+export function optionsAt(base: Omit<SchedulerOptions, 'now'>, point: Point): Omit<SchedulerOptions, 'now'> {
+  const options: Record<string, unknown> = { ...base };
+  for (const [name, value] of Object.entries(point)) options[KNOBS[name].option] = value;
+  // A pool is a number of tokens: larger blocks are fewer, unless the blocks are counted themselves.
+  if (point['block-size'] !== undefined && point['num-blocks'] === undefined) {
+    const tokens = base.numBlocks * (base.blockSize ?? 16);
+    options['numBlocks'] = Math.max(2, Math.floor(tokens / point['block-size']));
+  }
+  return options as unknown as Omit<SchedulerOptions, 'now'>;
+}

@@ -1,0 +1,94 @@
+import { once } from 'node:events';
+import type { Worker } from 'node:worker_threads';
+import { BlockstepError, type ErrorCode } from '../../base/errors.js';
+import { startThread } from '../../base/scripts/script-file.js';
+import type { Shared, Task, TaskResult } from './task.js';
+import type { Answer } from './worker.js';
+
+/** A task that waits for a thread, or runs. */
+interface Order {
+  readonly task: Task;
+  readonly resolve: (result: TaskResult) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Threads that simulate engines of one trace. What comes out does not depend on how many there are. */
+export class Pool {
+  readonly #workers: Worker[];
+  readonly #idle: Worker[];
+  readonly #waiting: Order[] = [];
+  readonly #running = new Map<Worker, Order>();
+  #failure: unknown = null;
+
+  /** @param threads at least 1 */
+  constructor(shared: Shared, threads: number) {
+    this.#workers = Array.from({ length: threads }, () =>
+      startThread(import.meta.url, 'worker', { workerData: shared }),
+    );
+    this.#idle = [...this.#workers];
+    for (const worker of this.#workers) {
+      worker.on('message', (answer: Answer) => this.#take(worker, answer));
+      worker.on('error', (error) => this.fail(error));
+    }
+  }
+
+  get threads(): number {
+    return this.#workers.length;
+  }
+
+  /** Runs a task as soon as a thread is free, in the order of the calls. @throws by rejection what the task throws */
+  run(task: Task): Promise<TaskResult> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ task, resolve, reject });
+      this.#begin();
+    });
+  }
+
+  /** Rejects all tasks, those that come too. */
+  fail(error: unknown): void {
+    this.#failure ??= error;
+    for (const order of [...this.#running.values(), ...this.#waiting.splice(0)]) order.reject(this.#failure);
+    this.#running.clear();
+  }
+
+  /** Ends the threads, wherever they are. */
+  async close(): Promise<void> {
+    this.fail(new Error('the pool is closed'));
+    await Promise.all(
+      this.#workers.map(async (worker) => {
+        const ended = once(worker, 'exit');
+        await worker.terminate();
+        await ended.catch(() => {});
+      }),
+    );
+  }
+
+  #begin(): void {
+    if (this.#failure !== null) {
+      for (const order of this.#waiting.splice(0)) order.reject(this.#failure);
+      return;
+    }
+    while (this.#waiting.length > 0 && this.#idle.length > 0) {
+      const worker = this.#idle.pop()!;
+      const order = this.#waiting.shift()!;
+      this.#running.set(worker, order);
+      // Whoever waits for a task keeps the process alive.
+      worker.ref();
+      worker.postMessage(order.task);
+    }
+  }
+
+  #take(worker: Worker, answer: Answer): void {
+    const order = this.#running.get(worker);
+    this.#running.delete(worker);
+    worker.unref();
+    this.#idle.push(worker);
+    if ('result' in answer) order?.resolve(answer.result);
+    else order?.reject(errorOf(answer));
+    this.#begin();
+  }
+}
+
+function errorOf({ code, message }: { code: string | null; message: string }): Error {
+  return code === null ? new Error(message) : new BlockstepError(code as ErrorCode, message);
+}

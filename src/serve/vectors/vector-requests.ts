@@ -1,0 +1,82 @@
+import { isObject } from '../../base/checks.js';
+import { show } from '../../base/errors.js';
+import { knownNames } from '../../base/known-names.js';
+import { badField } from '../api/api-error.js';
+import { readTexts } from '../api/completion-request.js';
+import { checkText, Fields } from '../api/fields.js';
+import type { ServedModel } from '../api/served-model.js';
+
+/** Most texts of a request, as in OpenAI's API. */
+const MOST_TEXTS = 2048;
+const LONGEST = 2 ** 30;
+
+const EMBEDDINGS = knownNames<Record<string, unknown>>('the body', {
+  model: true,
+  input: true,
+  add_special_tokens: true,
+  dimensions: true,
+  encoding_format: true,
+  user: true,
+});
+const RANKS = knownNames<Record<string, unknown>>('the body', {
+  model: true,
+  query: true,
+  documents: true,
+  top_n: true,
+  return_documents: true,
+  user: true,
+});
+
+/** What `POST /v1/embeddings` asks for. */
+export interface EmbeddingRequest {
+  /** Token ids of each. */
+  readonly texts: readonly Int32Array[];
+  readonly dimensions: number | null;
+  /** Vectors as base64 of their numbers of 32 bits, the low byte first, in place of a list. */
+  readonly isBase64: boolean;
+}
+
+/** What `POST /v1/rerank` asks for. */
+export interface RankRequest {
+  readonly query: string;
+  readonly documents: readonly string[];
+  /** How many of them are answered, the best ones. */
+  readonly topN: number;
+  readonly withDocuments: boolean;
+}
+
+/** @throws ApiError by rejection */
+export async function readEmbeddings(body: unknown, model: ServedModel): Promise<EmbeddingRequest> {
+  const fields = new Fields(body, EMBEDDINGS);
+  fields.text('user', LONGEST);
+  const format = fields.get('encoding_format') ?? 'float';
+  if (format !== 'float' && format !== 'base64')
+    throw badField('encoding_format', show(format), '"float" or "base64"');
+  const dimensions = fields.integer('dimensions', 1, 2 ** 20) ?? null;
+  return {
+    texts: await readTexts(fields, 'input', model, MOST_TEXTS),
+    dimensions,
+    isBase64: format === 'base64',
+  };
+}
+
+/** @throws ApiError */
+export function readRanks(body: unknown): RankRequest {
+  const fields = new Fields(body, RANKS);
+  fields.text('user', LONGEST);
+  const query = fields.text('query', LONGEST);
+  if (query === undefined || query === '')
+    throw badField('query', fields.shown('query'), 'a text that is not empty');
+  const documents = fields.list('documents', MOST_TEXTS, 'documents');
+  if (documents === undefined || documents.length === 0)
+    throw badField('documents', fields.shown('documents'), 'a list of at least one document');
+  return {
+    query,
+    documents: documents.map((each, i) => {
+      const text = isObject(each) && Object.keys(each).length === 1 ? each['text'] : each;
+      return checkText(`documents[${i}]`, text, LONGEST);
+    }),
+    topN: Math.min(fields.integer('top_n', 1, 2 ** 31 - 1) ?? documents.length, documents.length),
+    withDocuments: fields.boolean('return_documents') ?? false,
+  };
+}

@@ -1,0 +1,103 @@
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { Random } from '../../../../src/base/random.js';
+import { binaryPaths } from '../../../../src/core/loader.js';
+import type {
+  AttentionTrial,
+  AttentionTrialResult,
+} from '../../../../src/executors/llama-cpp/native/binding.js';
+import { LLAMA_VERSIONS } from '../../../../src/executors/llama-cpp/native/versions.js';
+import { hasLlama, libraryFolder } from '../use-llama.js';
+
+/** Types of caches by llama.cpp's numbers, and how far llama.cpp's own answer may lie: it rounds to 16 and 8 bits on the way, ours does not. */
+const TYPES = [
+  { type: 0, most: 2e-5, step: 16 },
+  { type: 1, most: 0.02, step: 16 },
+  { type: 8, most: 0.05, step: 32 },
+] as const;
+const KERNELS = process.arch === 'x64' ? ['avx512', 'avx2', 'plain'] : ['neon', 'plain'];
+
+interface Answer {
+  readonly attention: string;
+  readonly reason: string;
+  readonly results: readonly AttentionTrialResult[];
+}
+
+function run(kernel: string, trials: readonly AttentionTrial[]): Answer {
+  const folder = libraryFolder();
+  const find = (name: string): string =>
+    join(
+      folder,
+      readdirSync(folder).find((file) =>
+        new RegExp(`^(lib)?${name}(\\.v[\\d.]+)?\\.(so|dylib|dll)$`).test(file),
+      ) as string,
+    );
+  const files = { folder, ggmlBase: find('ggml-base'), ggml: find('ggml'), llama: find('llama') };
+  const [addon] = binaryPaths('blockstep_llama.node', 'blockstep_llama.node');
+  const options = { addon, files: { ...files, commit: LLAMA_VERSIONS[0].commit }, kernel, trials };
+  const program = join(import.meta.dirname, 'trials.mjs');
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, JSON.stringify(options)], {
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(stderr);
+  return JSON.parse(stdout) as Answer;
+}
+
+/** Every head size from 16 to 256 and every group from 1 to 16, over all types, masks, caps and sinks. */
+function randomTrials(seed: number): AttentionTrial[] {
+  const random = new Random(seed);
+  return Array.from({ length: 48 }, (_, i) => {
+    const { type, step } = TYPES[i % 3];
+    const size = Math.ceil((16 * (1 + (i % 16))) / step) * step;
+    return {
+      type,
+      keySize: size,
+      valueSize: i % 5 === 0 ? step * (1 + random.below(256 / step)) : size,
+      kvHeads: 1 + random.below(3),
+      group: 1 + ((5 * i) % 16),
+      rows: 1 + random.below(i % 2 === 0 ? 70 : 6),
+      cells: 1 + random.below(400),
+      cap: random.below(3) === 0 ? 20 : 0,
+      hasSinks: random.below(2) === 0,
+      hasBiases: random.below(4) === 0,
+      threads: 1 + random.below(3),
+      seed: 1000 * seed + i,
+      pattern: random.below(3),
+    };
+  });
+}
+
+describe.skipIf(!hasLlama)('our kernel of attention', () => {
+  it.each(KERNELS)('answers as llama.cpp does, and each row as it does alone: %s', (kernel) => {
+    const trials = randomTrials(1 + KERNELS.indexOf(kernel));
+    const { attention, results } = run(kernel, trials);
+    // A processor may lack what the fastest one needs.
+    if (attention === 'llama') return expect(kernel).not.toBe('plain');
+    expect(attention).toBe(kernel);
+    const bad = results.filter(({ wasOurs, distance, isSameAlone }, i) => {
+      const { most } = TYPES.find(({ type }) => type === trials[i].type) as (typeof TYPES)[number];
+      return !wasOurs || !(distance < most) || !isSameAlone;
+    });
+    expect(bad).toEqual([]);
+    // A trial whose kernels were one and the same would not tell anything.
+    expect(results.some(({ distance }) => distance > 0)).toBe(true);
+  });
+
+  it('is taken by itself', () => {
+    const { attention, reason } = run('', []);
+    expect(KERNELS).toContain(attention);
+    expect(reason).toBe('');
+  });
+
+  it('is turned off where it is wrong', () => {
+    const { attention, reason } = run('broken', []);
+    expect(attention).toBe('llama');
+    expect(reason).toMatch(/^it differs from llama.cpp's by [\d.]+ in trial \d$/);
+  });
+
+  it('can be left out', () => {
+    expect(run('llama', [])).toEqual({ attention: 'llama', reason: '', results: [] });
+  });
+});

@@ -1,0 +1,72 @@
+import { ConnectedLife } from '../../support/connector/connected-life.js';
+import { describePlan } from '../../support/driver.js';
+
+/** How connected twins live, and how often their states are read. */
+export interface ConnectedTwinOptions {
+  pipelineDepth?: 1 | 2 | 3;
+  readEvery?: number;
+}
+
+interface Twin {
+  readonly life: ConnectedLife;
+  readonly said: string[];
+  numRepeated: number;
+}
+
+/**
+ * Two schedulers with a connector that live the same random life, one of them without a steady decode: after each event
+ * their plans, the metadata of these plans and all calls of their connectors must be the same, and now and then everything
+ * that can be read of them.
+ */
+export class ConnectedTwins {
+  readonly #twins: readonly [Twin, Twin];
+  readonly #readEvery: number;
+
+  constructor(seed: number, { pipelineDepth = 1, readEvery = 50 }: ConnectedTwinOptions = {}) {
+    const roomy = { numBlocks: 80, maxModelLen: 64, numSpeculativeTokens: 0, pipelineDepth };
+    this.#twins = [true, false].map((steadyDecode) => born(seed, { ...roomy, steadyDecode })) as [Twin, Twin];
+    this.#readEvery = readEvery;
+  }
+
+  /** Plans that were repeated. */
+  get numRepeated(): number {
+    return this.#twins[0].numRepeated;
+  }
+
+  /** @returns the first difference; null if there was none */
+  run(events: number): string | null {
+    for (let i = 1; i <= events; i++) {
+      for (const { life } of this.#twins) life.event();
+      const [a, b] = this.#twins.map((twin) => lines(twin, i % this.#readEvery === 0));
+      const at = a.findIndex((line, l) => line !== b[l]);
+      if (at >= 0) return `event ${i}: ${a[at]}\n  but without a steady decode ${b[at]}`;
+      if (a.length !== b.length) return `event ${i}: without a steady decode there is more: ${b[a.length]}`;
+    }
+    return this.#twins[1].numRepeated === 0 ? null : 'the twin without a steady decode has one';
+  }
+}
+
+function born(seed: number, options: object): Twin {
+  const said: string[] = [];
+  const onPlan: ConstructorParameters<typeof ConnectedLife>[2] = (plan) => {
+    if (plan.repeats > 0) twin.numRepeated++;
+    const { connectorMetadata, lacksMetadata, takenBlocks, releasedHandles } = plan;
+    const told = JSON.stringify([connectorMetadata, lacksMetadata, [...takenBlocks], releasedHandles]);
+    said.push(`${describePlan(plan)} ${told}`);
+  };
+  const twin: Twin = { life: new ConnectedLife(seed, null, onPlan, options, true), said, numRepeated: 0 };
+  return twin;
+}
+
+/** What was said and asked since the last time; all that can be read of the scheduler, if it is read. */
+function lines({ life: { connector, scheduler }, said }: Twin, isRead: boolean): string[] {
+  const all = [...said.splice(0), ...connector.calls.splice(0)];
+  if (!isRead) return all;
+  scheduler.verify();
+  const rows = scheduler
+    .inspect()
+    .requests.map(({ id, status, numTokens, numComputedTokens, slot }) =>
+      JSON.stringify([id, status, numTokens, numComputedTokens, [...scheduler.core.tokens(slot)]]),
+    );
+  return [...all, ...rows, JSON.stringify(scheduler.stats()), String(scheduler.core.native.digest())];
+}

@@ -36,6 +36,7 @@ const CONFIG = knownNames<CoreConfig>('the config of a Core', {
   groups: true,
   keptBlocks: true,
   groupFixes: true,
+  retention: true,
   backend: true,
   authority: true,
   device: true,
@@ -70,5 +71,6 @@ export function nativeConfig(config: CoreConfig): NativeConfig {
     ...(config.groups !== undefined && { groups: config.groups }),
     ...(config.keptBlocks !== undefined && { keptBlocks: config.keptBlocks }),
     ...(config.groupFixes !== undefined && { groupFixes: config.groupFixes }),
+    ...(config.retention !== undefined && { retention: config.retention }),
   };
 }

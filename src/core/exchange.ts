@@ -7,10 +7,10 @@ import type { NativeConfig } from './native/native.js';
  *
  *   | control: 64 words | pending operations: pendingCapacity pairs | frame 0 | frame 1 | ... | sampled tokens |
  *
- * A frame is arrays of maxEntries words each: three that TypeScript writes, and two for each KV cache group, which native code writes.
+ * A frame is arrays of maxEntries words each: four that TypeScript writes, and two for each KV cache group, which native code writes.
  */
 export const CONTROL_WORDS = 64;
-const PLAN_ARRAYS = 3;
+const PLAN_ARRAYS = 4;
 const GROUP_ARRAYS = 2;
 
 /**
@@ -109,6 +109,11 @@ export interface Frame extends FrameGroup {
   readonly slots: Int32Array;
   readonly numScheduledTokens: Int32Array;
   readonly numComputedTokens: Int32Array;
+  /**
+   * With KV cache groups: how many of the computed tokens steps in flight compute, whose windows `NativeCore.run` keeps. 0: it lets go by
+   * the computed tokens alone.
+   */
+  readonly numInFlightTokens: Int32Array;
   /** Blocks in the row of each entry after `NativeCore.run`, which writes this array. */
   readonly numBlocks: Int32Array;
   /**
@@ -154,14 +159,15 @@ export function makeExchange(shape: Shape): Exchange {
   const control = cut(CONTROL_WORDS);
   const pending = cut(2 * shape.pendingCapacity);
   const frames = Array.from({ length: shape.numFrames }, (_, index): Frame => {
-    const [slots, numScheduledTokens, numComputedTokens] = Array.from({ length: PLAN_ARRAYS }, () =>
-      cut(shape.maxEntries),
+    const [slots, numScheduledTokens, numComputedTokens, numInFlightTokens] = Array.from(
+      { length: PLAN_ARRAYS },
+      () => cut(shape.maxEntries),
     );
     const groups = Array.from({ length: numGroups(shape) }, () => {
       const [numBlocks, numNewBlocks] = Array.from({ length: GROUP_ARRAYS }, () => cut(shape.maxEntries));
       return { numBlocks, numNewBlocks };
     });
-    return { index, slots, numScheduledTokens, numComputedTokens, ...groups[0], groups };
+    return { index, slots, numScheduledTokens, numComputedTokens, numInFlightTokens, ...groups[0], groups };
   });
   return { buffer, control, pending, frames, sampled: cut(shape.maxEntries) };
 }

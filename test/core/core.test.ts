@@ -114,7 +114,7 @@ describe('core', () => {
     const shape = { pendingCapacity: 3, numFrames: 2, maxEntries: 5 };
     const { buffer, control, pending, frames, sampled } = makeExchange(shape);
     expect([control.length, pending.length, pending.byteOffset]).toEqual([64, 6, 256]);
-    expect(frames.map((frame) => frame.slots.byteOffset)).toEqual([280, 380]);
+    expect(frames.map((frame) => frame.slots.byteOffset)).toEqual([280, 400]);
     expect([frames[1].numNewBlocks.byteOffset + 20, sampled.length]).toEqual([sampled.byteOffset, 5]);
     expect(sampled.byteOffset + 20).toBe(buffer.byteLength);
     expect(buffer.byteLength).toBe(4 * exchangeWords(shape));

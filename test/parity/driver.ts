@@ -75,10 +75,16 @@ export function replay(trace: Trace, make: MakeSubject, options: ReplayOptions =
   if (problems.every((problem) => problem.kind === 'unknown field')) {
     result.unsupported = unsupportedFeatures(trace, options.lacks);
     if (result.unsupported.length === 0) {
-      const driver = new Driver(trace, make, options.observe ?? 'state', comparison);
-      result.steps = driver.run();
-      result.scene = driver.scene;
-      result.error = driver.error;
+      try {
+        const driver = new Driver(trace, make, options.observe ?? 'state', comparison);
+        result.steps = driver.run();
+        result.scene = driver.scene;
+        result.error = driver.error;
+      } catch (error) {
+        // The scheduler refuses the configuration.
+        result.error = error;
+        comparison.differ('no error', String(error), 'config');
+      }
     }
   }
   return { ...result, comparisons: comparison.comparisons, differences: comparison.differences };

@@ -40,6 +40,8 @@ export class TraceKvEvents {
    */
   take(recorded: readonly TraceKvEvent[]): (TraceKvEvent | null)[] {
     const seen: (TraceKvEvent | null)[] = recorded.map((row) => {
+      // vLLM tells of places none of which is stored.
+      if (row[0] === 'stored' && row[2] === 0) return row;
       if (row[0] === 'stored') return this.#takeRuns(row);
       if (row[0] === 'removed') return this.#takeRemoved(row[1], row[2]);
       return this.#cleared-- > 0 ? ['cleared'] : null;

@@ -37,11 +37,12 @@ function rulesOf(trace: Trace): Rules {
   if (trace.rules !== undefined) return trace.rules as Rules;
   const like = versionOf(trace);
   if (like === '28be48fa') return { like };
-  const { watermark = 0, draft_slots, kv_role = 'kv_both', async_scheduling } = trace.config;
+  const { watermark = 0, draft_slots, kv_role = 'kv_both', async_scheduling, retention } = trace.config;
   const moves = trace.connector !== null && async_scheduling;
   return {
     like,
     watermark,
+    retention: retention ?? 'reachable',
     ...(draft_slots == null ? {} : { draftSlots: draft_slots }),
     fenceFrees: moves && kv_role !== 'kv_producer',
     preemptedOutputs: moves && kv_role !== 'kv_consumer' ? 'discard' : 'await',

@@ -251,6 +251,8 @@ export interface SubjectRules {
   sessionSeats?: 'running' | 'withIdle';
   preemptedOutputs?: 'deliver' | 'await' | 'discard';
   preemptedIds?: 'step' | 'sinceLast';
+  windowBasis?: 'scheduled' | 'processed';
+  retention?: 'all' | 'reachable' | number;
   grammarFailures?: 'schedule' | 'update';
 }
 

@@ -84,6 +84,8 @@ const config = object(
     scheduler_block_size: integer,
     /** Tokens that the hash of a request's block list covers. */
     hash_block_size: integer,
+    /** Multiple of `scheduler_block_size` at which windows and states are kept; 0 = at the prompt's end alone, null = everywhere. */
+    retention: nullable(integer),
     /** KV cache events are recorded. */
     kv_events: flag,
   },

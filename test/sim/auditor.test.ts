@@ -13,7 +13,7 @@ const RULES: Rules = {
   ...{ pipelineDepth: 1, maxDrafts: 0, reporters: [[0, 1], [0]], loadFailurePolicy: 'fail' },
   ...{ inputDeadline: 0, grammarDeadline: 0, queueDeadline: 0, maxAdapters: 0 },
   ...{ loadDeadline: 100, reclaimDeadline: 0, cancels: false },
-  drafts: 0,
+  ...{ drafts: 0, stepsKept: 1 },
   groups: [{ type: 'full', size: 4, window: 0, chunk: 0, mode: null, sinks: 0, spare: 0 }],
   version: {
     ...{ unhashedFirst: false, lookahead: 0, admissionLookahead: false, spare: 0, loadReservation: false },

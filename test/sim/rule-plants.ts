@@ -100,4 +100,11 @@ export const RULE_PLANTS: readonly Plant[] = [
     text: '  if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);\n',
     replacement: '',
   },
+  {
+    name: 'rule-windowBasis',
+    why: 'what a step in flight may read is let go',
+    file: 'src/scheduler/schedule/running-pass.ts',
+    text: '  if (s.keepsInFlight) noteInFlight(s.inFlight, plan, from, s.core.frames);\n',
+    replacement: '',
+  },
 ];

@@ -104,7 +104,12 @@ HostConfig read_configuration(Napi::Value value) {
     throw Error{kBadArg, "kvEvents must be off where the GPU decides, because the host tells them"};
   }
   config.pool.num_kept = read_property(value, "keptBlocks").IsUndefined() ? 0 : integer("keptBlocks", 0, config.pool.num_blocks - 2);
-  config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks | kChunkHits);
+  config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks | kChunkHits | kDropStates);
+  const Napi::Value retention = read_property(value, "retention");
+  if (!retention.IsUndefined()) {
+    config.retention = retention.IsNumber() ? integer("retention", 0, kMaxTokens)
+                                            : kRetainAll - Call::check_choice(retention, "retention", {"all", "reachable"});
+  }
   read_groups(read_property(value, "groups"), config);
   if (!config.groups.empty()) {
     if (config.authority == Authority::kDevice) throw Error{kBadArg, "the GPU cannot decide for a core with groups"};

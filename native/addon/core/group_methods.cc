@@ -38,6 +38,8 @@ Napi::Value admit_groups(const Call& call) {
   asked.publishes = call.boolean(7, "publishes");
   asked.spare_blocks = call.blocks(8, "spareBlocks", core.config().pool.num_blocks);
   asked.reserved_blocks = call.blocks(9, "reservedBlocks", core.config().pool.num_blocks);
+  asked.prompt = call[11].IsUndefined() ? 0 : call.integer(11, "promptTokens", 0, core.config().max_model_len);
+  asked.in_flight = call[10].IsUndefined() ? 0 : call.integer(10, "inFlightTokens", 0, core.config().max_model_len);
   return call.integer_value(core.admit_groups(slot, asked));
 }
 

@@ -30,6 +30,9 @@ struct HostConfig {
   /// KV cache groups; empty: one group of full attention, with blocks of block_size tokens. With groups, block_size is how many
   /// tokens a block hash covers: a divisor of the block sizes of all groups.
   std::vector<GroupConfig> groups = {};
+  /// Which places of windows and states are published: kRetainAll, kRetainReachable, or a multiple of the least common multiple of all block
+  /// sizes: those that hits need which end at such multiples, at the end of a prompt, or where prompts part. 0: at those ends alone.
+  u32 retention = kRetainAll;
   /// Which of vLLM's faults are mended (GroupFix).
   u32 group_fixes = 0;
 

@@ -37,17 +37,18 @@ constexpr std::int32_t kNoToken = -1;
 enum class PendingOp : u32 { kAppend = 1, kPublish, kRelease, kClose, kEvict, kTruncate, kRewind };
 constexpr u32 kSlotBits = 0xffffff;
 
-/// The arrays of one plan, max_entries words each. TypeScript writes the first three, native code the others: two for each
+/// The arrays of one plan, max_entries words each. TypeScript writes the first four, native code the others: two for each
 /// group, those of the first group first.
 struct Frame {
   const std::int32_t* slots;
   const std::int32_t* scheduled;
   const std::int32_t* computed;
+  const std::int32_t* in_flight;  // of the computed tokens: those that groups keep all for, since a step may still read it
   std::int32_t* num_blocks;
   std::int32_t* new_blocks;
   u64 group_stride;  // words from an array of one group to that of the next
 };
-constexpr u32 frame_arrays(u32 num_groups) { return 3 + 2 * num_groups; }
+constexpr u32 frame_arrays(u32 num_groups) { return 4 + 2 * num_groups; }
 
 /// Where the parts of one exchange buffer lie. The addon makes sure that the memory is valid whenever the core is
 /// called.
@@ -73,7 +74,7 @@ class Exchange {
   Frame frame(u32 index) const {
     std::int32_t* base = arrays(index);
     const u64 n = max_entries_;
-    return {base, base + n, base + 2 * n, base + 3 * n, base + 4 * n, 2 * n};
+    return {base, base + n, base + 2 * n, base + 3 * n, base + 4 * n, base + 5 * n, 2 * n};
   }
 
  private:

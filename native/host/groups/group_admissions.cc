@@ -9,6 +9,7 @@ u32 GroupAdmissions::match(u32 index, u32 most) {
   Slot& slot = slots_.open_slot(index);
   match_.slot = kNone;
   const u32 hit = search_.find(slot, std::min(most, slot.num_tokens));
+  rows_.note_junction(index, search_.longest() > hit ? search_.longest() : 0);
   u32 free = 0;
   match_.free.assign(rows_.num_groups(), 0);
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
@@ -181,7 +182,7 @@ bool GroupAdmissions::make_room(Slot& slot, const Reach& reach, const GroupAdmis
   facts_.begin();
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
     u32 extra;
-    const Places places = rows_.to_drop(slot, g, reach.computed, extra);
+    const Places places = rows_.to_drop(slot, g, reach.computed - std::min(reach.computed, asked.in_flight), extra);
     rows_.note_dropped(slot, g, places, extra);
     rows_.log_drop(slot, g, places, extra);
   }
@@ -234,6 +235,7 @@ std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
   }
   grow(slot, to, opens);
   rows_.refresh(slot);
+  rows_.note_prompt(index, asked.prompt);
   if (asked.publishes) {
     rows_.publish(slot, std::min(to.main, slot.num_tokens));
     facts_.commit();

@@ -13,7 +13,9 @@ struct GroupAdmission {
   u32 hit;        // found by match(): cached in every group
   u32 external;   // behind the hit: to be loaded. A request may hold rows already: it loads its only token once more
   u32 computed;   // of a request that holds rows already; 0 with a hit
+  u32 in_flight;  // of these, computed by steps in flight, whose windows are kept
   u32 scheduled;  // in this step
+  u32 prompt;     // of the request: where its end is kept for others
   u32 lookahead;  // beyond those
   u32 reserve;    // the free blocks must suffice for so many; 0: no more than is taken
   u32 spare_blocks;     // stay free beside what is taken, and beside what is reserved

@@ -1,7 +1,6 @@
 #include "group_rows.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 namespace blockstep {
@@ -13,9 +12,7 @@ u32 divide_up(u64 a, u32 b) { return static_cast<u32>((a + b - 1) / b); }
 
 GroupRows::GroupRows(const HostConfig& config, const Exchange& exchange, FactLog& facts, Slots& slots)
     : config_(config), exchange_(exchange), facts_(facts), state_(facts.state()), slots_(slots),
-      num_groups_(static_cast<u32>(config.groups.size())), alignment_(1), zeroed_(config.groups.size()), num_dropped_(config.groups.size()) {
-  for (const GroupConfig& group : config.groups) alignment_ = std::lcm(alignment_, group.block_size);
-}
+      num_groups_(static_cast<u32>(config.groups.size())), retention_(config), zeroed_(config.groups.size()), num_dropped_(config.groups.size()) {}
 
 u32 GroupRows::skipped_tokens(u32 g, u32 computed) const {
   const GroupConfig& group = config_.groups[g];
@@ -38,14 +35,15 @@ void GroupRows::open(u32 slot) {
   std::fill(parts_.begin() + static_cast<std::ptrdiff_t>(end - num_groups_), parts_.begin() + static_cast<std::ptrdiff_t>(end), GroupPart{});
 }
 
-Places GroupRows::to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) const {
+Places GroupRows::to_drop(const Slot& slot, u32 g, u32 processed, u32& extra) const {
   const GroupConfig& group = config_.groups[g];
   const GroupPart& part = parts_[std::size_t{index_of(slot)} * num_groups_ + g];
   extra = kNone;
-  // Drafts in flight count as computed. Where they are rejected, the next token needs what lies so much further in front.
-  const u32 known = computed - std::min(computed, group.mamba() ? group.spare_blocks : group.unsettled);
+  // Drafts may count as computed. Where they are rejected, the next token needs what lies so much further in front.
+  const u32 known = processed - std::min(processed, group.unsettled);
   const u32 end = std::min(skipped(g, known), part.length);
-  if (group.type != GroupType::kMambaAlign) return {part.first, end > part.first ? end - part.first : 0};
+  const bool whole = group.type != GroupType::kMambaAlign || (config_.group_fixes & kDropStates);
+  if (whole) return {part.first, end > part.first ? end - part.first : 0};
   const u32* list = list_of(slot, g);
   u32 from = end;
   while (from > 0 && list[from - 1] != kNullBlock) from -= 1;
@@ -56,7 +54,8 @@ Places GroupRows::to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) con
 
 void GroupRows::log_drop(const Slot& slot, u32 g, Places places, u32 extra) {
   GroupPart& part = this->part(index_of(slot), g);
-  num_dropped_[g] += places.count + (extra != kNone);
+  const u32* list = list_of(slot, g) + places.from;
+  num_dropped_[g] += places.count - std::count(list, list + places.count, kNullBlock) + (extra != kNone);
   if (places.count) {
     facts_.log().drop(row_of(slot, g), places.from, places.count);
     if (config_.groups[g].type != GroupType::kMambaAlign) part.first = places.from + places.count;
@@ -123,32 +122,19 @@ void GroupRows::grow(GroupPart& part, u32 g, const Growth& growth) {
   part.length += added;
 }
 
-/// Whether a place is never published: no lookup can accept it, because hits end where blocks of all groups end (vLLM
-/// reachable_block_mask of sliding windows).
-bool GroupRows::is_masked(u32 g, u32 place) const {
-  const GroupConfig& group = config_.groups[g];
-  if (group.type != GroupType::kSliding || group.block_size >= alignment_) return false;
-  const u32 segment = alignment_ / group.block_size;
-  const u32 tail = divide_up(group.window - 1, group.block_size);
-  if (tail >= segment) return false;
-  // A drafter's lookup matches one block behind the hit, which is the first of the next segment.
-  const bool matched = group.eagle && (config_.group_fixes & kShiftMasks) && place % segment == 0;
-  return place % segment < segment - tail && !matched;
-}
-
 void GroupRows::publish(Slot& slot, u32 tokens) {
   if (!config_.caching || slot.row == kNone || tokens < slot.publish_at) return;
-  const u32 done = num_groups_ > 1 ? tokens / alignment_ * alignment_ : tokens;
   const u32 index = index_of(slot);
-  slots_.table().extend_hashes(slot, done / config_.block_size);
+  slots_.table().extend_hashes(slot, tokens / config_.block_size);
+  const LikelyEnds ends = ends_of(index);
   for (u32 g = 0; g < num_groups_; ++g) {
     GroupPart& part = this->part(index, g);
-    const u32 full = std::min(done / config_.groups[g].block_size, part.length);
+    const u32 full = std::min(retention_.publishable(g, tokens), part.length);
     if (full <= part.settled) continue;
     const u32 hashes = config_.groups[g].block_size / config_.block_size;
     const u32* list = list_of(slot, g);
     for (u32 i = part.settled; i < full; ++i) {
-      if (list[i] == kNullBlock || is_masked(g, i)) continue;
+      if (list[i] == kNullBlock || !retention_.publishes(g, i, ends)) continue;
       const Key& key = slot.hashes[(i + 1) * hashes];
       if (!facts_.needs_publication(list[i])) continue;
       if (facts_.events().on()) [[unlikely]] {
@@ -186,9 +172,8 @@ void GroupRows::refresh(Slot& slot) {
     const u64 next = (u64{part.first} + 1) * size;  // this many tokens at the front are needed no more
     if (group.type == GroupType::kSliding) computed = std::min(computed, next + group.window - 1 + group.unsettled);
     else if (group.type == GroupType::kChunked) computed = std::min(computed, (next + group.chunk - 1) / group.chunk * group.chunk + group.unsettled);
-    else if (group.mamba()) computed = std::min(computed, next + 1 + group.spare_blocks);
-    const u64 whole = num_groups_ > 1 ? alignment_ : size;
-    publish_at = std::min(publish_at, ((u64{part.settled} + 1) * size + whole - 1) / whole * whole);
+    else if (group.mamba()) computed = std::min(computed, next + 1 + group.unsettled);
+    publish_at = std::min(publish_at, retention_.publishes_at(g, part.settled + 1));
   }
   // A step that finds `computed` tokens schedules at least one more, so it needs more slots than `computed`.
   const u64 drops = computed + config_.lookahead < config_.max_model_len ? computed + config_.lookahead : computed;

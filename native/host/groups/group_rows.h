@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../requests/slots.h"
+#include "retention.h"
 
 namespace blockstep {
 
@@ -61,7 +62,7 @@ class GroupRows {
   u32 num_groups() const { return num_groups_; }
   const GroupConfig& group(u32 g) const { return config_.groups[g]; }
   /// Tokens of which every group has whole blocks.
-  u32 alignment() const { return alignment_; }
+  u32 alignment() const { return retention_.alignment(); }
 
   GroupPart& part(u32 slot, u32 g) { return parts_[std::size_t{slot} * num_groups_ + g]; }
   /// The row of a group of a slot that holds rows.
@@ -76,11 +77,13 @@ class GroupRows {
   /// Places that a row must have for `tokens` tokens, those of drafts included; see GroupNeed.
   u32 places_for(u32 g, u32 tokens) const;
 
+  void note_prompt(u32 slot, u32 tokens) { ends_of(slot).prompt = tokens; }
+  void note_junction(u32 slot, u32 tokens) { ends_of(slot).junction = tokens; }
   /// Opens the parts of a slot that gets its rows.
   void open(u32 slot);
-  /// The places of a row that `computed` tokens let go (vLLM remove_skipped_blocks): a range, and in kMambaAlign perhaps one
+  /// The places of a row that `processed` tokens let go (vLLM remove_skipped_blocks): a range, and in kMambaAlign perhaps one
   /// more place, which then stands in `extra`.
-  Places to_drop(const Slot& slot, u32 g, u32 computed, u32& extra) const;
+  Places to_drop(const Slot& slot, u32 g, u32 processed, u32& extra) const;
   /// Logs that the row lets these places go.
   void log_drop(const Slot& slot, u32 g, Places places, u32 extra);
   /// Places that rows of the group let go so, since the core was made.
@@ -132,7 +135,10 @@ class GroupRows {
     u32 group;
   };
 
-  bool is_masked(u32 g, u32 place) const;
+  LikelyEnds& ends_of(u32 slot) {
+    if (ends_.size() <= slot) ends_.resize(slot + std::size_t{1});
+    return ends_[slot];
+  }
 
   const HostConfig& config_;
   const Exchange& exchange_;
@@ -140,8 +146,9 @@ class GroupRows {
   State& state_;
   Slots& slots_;
   const u32 num_groups_;
-  u32 alignment_;
+  const Retention retention_;
   std::vector<GroupPart> parts_;  // [slots][num_groups]
+  std::vector<LikelyEnds> ends_;  // [slots]
   std::vector<Noted> noted_;
   std::vector<std::vector<u32>> zeroed_;  // [num_groups]
   std::vector<u32> dropped_;

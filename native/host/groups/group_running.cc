@@ -29,7 +29,7 @@ u32 GroupRunning::run(const Frame& frame, u32 from, u32 to) {
     }
     const u32 target = std::min(main + config_.lookahead, config_.max_model_len);
     if (target <= slot.room && std::min(main, slot.num_tokens) < slot.publish_at) [[likely]] continue;
-    if (!plan(e, index, computed, main, left)) break;
+    if (!plan(e, index, computed - std::min(computed, static_cast<u32>(frame.in_flight[e])), main, left)) break;
   }
   carry_out(frame);
   rows_.publish_common_prefix();
@@ -37,7 +37,7 @@ u32 GroupRunning::run(const Frame& frame, u32 from, u32 to) {
 }
 
 /// Plans one entry. False if it needs more blocks than are left; what it lets go stays planned.
-bool GroupRunning::plan(u32 entry, u32 index, u32 computed, u32 main, u64& left) {
+bool GroupRunning::plan(u32 entry, u32 index, u32 processed, u32 main, u64& left) {
   Slot& slot = slots_.open_slot(index);
   if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};
   if (slot.mark) throw Error{kBadArg, "slot " + std::to_string(index) + " stands in the frame twice"};
@@ -47,7 +47,7 @@ bool GroupRunning::plan(u32 entry, u32 index, u32 computed, u32 main, u64& left)
   u64 taken = 0;
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
     Work work{index, entry, g, {}, kNone, {}};
-    work.drop = rows_.to_drop(slot, g, computed, work.extra);
+    work.drop = rows_.to_drop(slot, g, processed, work.extra);
     const u32* list = rows_.list_of(slot, g);
     for (u32 i = 0; i < work.drop.count; ++i) {
       const u32 id = list[work.drop.from + i];

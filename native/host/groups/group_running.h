@@ -32,7 +32,7 @@ class GroupRunning {
     Growth growth;
   };
 
-  bool plan(u32 entry, u32 slot, u32 computed, u32 main, u64& left);
+  bool plan(u32 entry, u32 slot, u32 processed, u32 main, u64& left);
   void log_work(std::size_t from, std::size_t to);
   void carry_out(const Frame& frame);
 

@@ -150,6 +150,7 @@ u32 PrefixSearch::search(const Spec& spec, const Slot& slot, u32 tokens, bool ea
 
 u32 PrefixSearch::find(Slot& slot, u32 most) {
   for (std::vector<u32>& hits : hits_) hits.clear();
+  longest_ = 0;
   if (!config_.caching || most == 0) return 0;
   table_.extend_hashes(slot, table_.full_blocks(slot));
   if (config_.groups.size() == 1) {
@@ -176,6 +177,7 @@ u32 PrefixSearch::find(Slot& slot, u32 most) {
       if (eagle) verified |= bit;
       else if (found < tokens) verified = 0;
       tokens = found;
+      longest_ = std::max(longest_, found);
     }
     if (tokens >= hit) break;
     hit = tokens;

@@ -16,6 +16,8 @@ class PrefixSearch {
 
   /// Looks up the first `most` tokens of the slot. Returns the tokens of the hit. @throws std::bad_alloc
   u32 find(Slot& slot, u32 most);
+  /// The most tokens that groups of one spec had in the last find(), before others shortened them.
+  u32 longest() const { return longest_; }
   /// The places of a group's row that the last find() gave to it; null places are kNullBlock.
   const std::vector<u32>& hits(u32 g) const { return hits_[g]; }
 
@@ -43,6 +45,7 @@ class PrefixSearch {
   const GroupRows& rows_;
   std::vector<Spec> specs_;               // those of full attention first
   std::vector<std::vector<u32>> hits_;    // [num_groups]
+  u32 longest_ = 0;
   std::vector<u32> looked_;               // what look() found, one for each group of the spec
 };
 

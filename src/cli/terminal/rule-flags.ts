@@ -17,6 +17,9 @@ const HELP: Readonly<Record<keyof VersionRules, string>> = {
   preemptedOutputs: 'what becomes of outputs in flight of a preempted request',
   preemptedIds: 'which preempted requests a plan lists',
   grammarFailures: 'when a request whose grammar failed ends',
+  windowBasis: 'by which tokens windows and states let blocks go',
+  retention:
+    'which windows and states the prefix cache gets: all, reachable, or those at multiples of so many tokens',
 };
 
 const CHOICES: Readonly<Partial<Record<keyof VersionRules, readonly string[]>>> = {
@@ -25,6 +28,7 @@ const CHOICES: Readonly<Partial<Record<keyof VersionRules, readonly string[]>>> 
   preemptedOutputs: ['deliver', 'await', 'discard'],
   preemptedIds: ['step', 'sinceLast'],
   grammarFailures: ['schedule', 'update'],
+  windowBasis: ['scheduled', 'processed'],
 };
 
 const NUMBERS: ReadonlySet<keyof VersionRules> = new Set(['watermark', 'draftSlots']);
@@ -43,9 +47,15 @@ function makeOptions(rule: keyof VersionRules): Option[] {
   const name = rule.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const choices = CHOICES[rule];
   if (choices !== undefined) return [new Option(`--${name} <name>`, HELP[rule]).choices(choices)];
+  if (rule === 'retention') return [new Option(`--${name} <tokens>`, HELP[rule]).argParser(parseRetention)];
   if (rule === 'watermark') return [new Option(`--${name} <share>`, HELP[rule]).argParser(parse.part)];
   if (NUMBERS.has(rule)) return [new Option(`--${name} <n>`, HELP[rule]).argParser(parse.integer)];
   return [new Option(`--${name}`, HELP[rule]), new Option(`--no-${name}`).hideHelp()];
+}
+
+/** What is neither is refused with the other options. */
+function parseRetention(text: string): string | number {
+  return text === 'all' || text === 'reachable' ? text : parse.integer(text);
 }
 
 /** The rules that a parsed command line names. */

@@ -8,7 +8,7 @@ export interface NativeGroup {
   mostBlocks: number;
   spec: number;
   eagle: boolean;
-  /** Of windows and chunks: tokens that drafts in flight may take a request back, at most. Default 0. */
+  /** What no token needs is let go as many tokens later: drafts may take a request back to them. Default 0. */
   unsettled?: number;
   zeroed: boolean;
 }
@@ -17,9 +17,11 @@ export interface NativeGroup {
 export interface NativeGroupConfig {
   /** KV cache groups. Then `blockSize` is the tokens of a block hash. Absent: one group of full attention. */
   groups?: readonly NativeGroup[];
+  /** Which places of windows and states are published; see the option `retention` of the scheduler. Default `all`. */
+  retention?: 'all' | 'reachable' | number;
   /** Blocks that are taken out of the pool for good, from id 1 on. Default 0. */
   keptBlocks?: number;
-  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in. Default 0. */
+  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in, 8 = all states in front of the needed one are let go. Default 0. */
   groupFixes?: number;
 }
 
@@ -42,10 +44,18 @@ export interface NativeGroupCalls {
   matchGroups(slot: number, maxTokens: number): number;
   /**
    * In place of `admit`: gives the slot its rows, or more places in them. The counts of each group stand in the control words
-   * then. The free blocks must leave `spareBlocks`, and `reservedBlocks` beside what is taken. What the request needs no more is let go also if the answer is -1.
+   * then. The free blocks must leave `spareBlocks`, and `reservedBlocks` beside what is taken. `inFlightTokens`: see `Frame.numInFlightTokens`. `promptTokens`: of the
+   * request; at their end windows and states are kept. What the request needs no more is let go also if the answer is -1.
    */
   admitGroups(
-    ...asked: [...asked: AskedOfGroups, publishes: boolean, spareBlocks?: number, reservedBlocks?: number]
+    ...asked: [
+      ...asked: AskedOfGroups,
+      publishes: boolean,
+      spareBlocks?: number,
+      reservedBlocks?: number,
+      inFlightTokens?: number,
+      promptTokens?: number,
+    ]
   ): number;
   /** Blocks that must be free for such an admission, by group; null = it hits a state that the present step makes, and waits. */
   neededGroups(...asked: AskedOfGroups): Float64Array | null;

@@ -78,14 +78,15 @@ export function giveRowBack(s: SchedulerState, request: Request): boolean {
 /**
  * Keeps the blocks that a request is about to let go because no later token reads them, while a transfer still uses the request's blocks: no
  * other request gets them until then. Call it before the core lets them go.
- * @param numComputed tokens that are computed before the step
+ * @param numComputed tokens behind which the core lets go
  */
 export function keepDropped(s: SchedulerState, request: Request, numComputed: number): void {
   const { kvGroups } = s.config;
   if (kvGroups === null || !isUsed(request)) return;
   const left: number[] = [];
   for (const [g, group] of kvGroups.list.entries()) {
-    const sure = Math.max(0, numComputed - group.numSpeculativeBlocks);
+    const drafts = s.config.windowBasis === 'scheduled' ? group.numSpeculativeBlocks : 0;
+    const sure = Math.max(0, numComputed - drafts);
     const row = s.core.blocks(request.slot, g);
     for (let place = neededPlaces(group, sure).first - 1; place >= 0; place--) {
       // What stands before a place that holds nothing was let go before, but where steps make states now and then.

@@ -5,7 +5,7 @@ import { type Placement, resolvePlacement } from '../../core/placement.js';
 import { admissionCap, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
 import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type SchedulerConfig } from './options.js';
 
-type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes';
+type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes' | 'retention';
 
 /** Pending operations that the update of one entry can cause besides its tokens: publish, evict, release, close. */
 const OPS_PER_ENTRY = 4;
@@ -57,12 +57,14 @@ export function coreConfig(
 const CUT_ALL_FULL = 1;
 const SHIFT_MASKS = 2;
 const CHUNK_HITS = 4;
+const DROP_STATES = 8;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, chunkHits } = config.deviations;
+  const { cutAllHits, publishMatchable, chunkHits, dropStates } = config.deviations;
   const { zeroAttention, capDrafts, capStates } = config.deviations;
   const context = { ...config, hasConnector: false };
   const unsettled = numUnsettledTokens(config);
+  const scheduled = config.windowBasis === 'scheduled';
   const drafts = (capDrafts ? numLookaheadTokens(config) : 0) + unsettled;
   return {
     groups: groups.list.map((group) => ({
@@ -71,7 +73,7 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       window: group.window,
       chunk: group.chunk,
       spareBlocks: group.numSpeculativeBlocks,
-      unsettled: group.type === 'mamba' ? 0 : unsettled,
+      unsettled: group.type === 'mamba' && scheduled ? group.numSpeculativeBlocks : unsettled,
       mostBlocks:
         capStates && group.mode !== null && group.mode !== 'align'
           ? statesOfStep(group, config, drafts) + group.numSpeculativeBlocks
@@ -81,8 +83,12 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       zeroed: groups.hasStates && (zeroAttention ? group.type !== 'mamba' : group.type === 'full'),
     })),
     keptBlocks: numSinkBlocks(groups),
+    retention: config.retention,
     groupFixes:
-      (cutAllHits ? CUT_ALL_FULL : 0) | (publishMatchable ? SHIFT_MASKS : 0) | (chunkHits ? CHUNK_HITS : 0),
+      (cutAllHits ? CUT_ALL_FULL : 0) |
+      (publishMatchable ? SHIFT_MASKS : 0) |
+      (chunkHits ? CHUNK_HITS : 0) |
+      (dropStates && !scheduled ? DROP_STATES : 0),
   };
 }
 

@@ -185,6 +185,11 @@ export interface Deviations {
    */
   capStates: boolean;
   /**
+   * With the rule `windowBasis` processed, a group of mode `align` lets go of every state in front of the one that is needed. vLLM looks at the last
+   * one alone, which a step in flight may still read, and then forgets it: with steps in flight a long prompt keeps a state for each of its steps.
+   */
+  dropStates: boolean;
+  /**
    * A reset of the prefix cache succeeds where only the blocks of sinks are in use, which no request holds. In vLLM it never succeeds with sinks.
    */
   resetBesideSinks: boolean;
@@ -238,6 +243,7 @@ const ALL_ON: Deviations = {
   capDrafts: true,
   keepDraftWindows: true,
   capStates: true,
+  dropStates: true,
   resetBesideSinks: true,
   handOverWindows: true,
   refuseWholeMatches: true,

@@ -16,6 +16,7 @@ interface Context {
   readonly numSpeculativeTokens: number;
   readonly speculativeMethod: string;
   readonly pipelineDepth: number;
+  readonly retention: string | number;
   readonly deviations: { readonly keepDraftWindows: boolean };
 }
 
@@ -33,6 +34,9 @@ export function checkTogether(groups: readonly Group[], alignment: number, conte
     if (eagle)
       throw badArg('speculativeMethod', context.speculativeMethod, 'not eagle with a group of type chunked');
   }
+  const { retention } = context;
+  if (typeof retention === 'number' && retention % alignment !== 0)
+    throw badArg('retention', retention, `0, or a multiple of ${alignment}, that of all block sizes`);
   if (modes.size > 0) checkDraftStates(groups, context);
   if (!modes.has('align')) return;
   const { blockSize, longPrefillTokenThreshold, enableChunkedPrefill } = context;

@@ -5,6 +5,7 @@ import type { KvViewGroup } from '../connector/view-group.js';
 import type { KvGroupType } from '../events/kv-event.js';
 import type { Deviations } from './deviations.js';
 import { checkTogether } from './groups-together.js';
+import type { VersionRules } from './rules.js';
 
 /**
  * A KV cache group: layers of a model that share one table of blocks. All groups take their blocks from one pool, and a block has as many
@@ -52,7 +53,7 @@ export interface KvGroups {
 }
 
 /** What the groups depend on. */
-export interface KvGroupsContext {
+export interface KvGroupsContext extends Pick<VersionRules, 'windowBasis' | 'retention'> {
   readonly blockSize: number;
   readonly maxModelLen: number;
   readonly maxNumBatchedTokens: number;
@@ -226,12 +227,17 @@ function takeHashBlockSize(given: number | undefined, sizes: readonly number[]):
 export function mostPlaces(
   group: KvGroup,
   numTokens: number,
-  context: KvGroupsContext & { reserveFullIsl: boolean; deviations: Pick<Deviations, 'capStates'> },
+  context: KvGroupsContext & {
+    reserveFullIsl: boolean;
+    deviations: Pick<Deviations, 'capStates' | 'dropStates'>;
+  },
   drafts: number,
 ): number {
   const { mode, blockSize, window, chunk, numSpeculativeBlocks } = group;
   const places = Math.ceil(numTokens / blockSize) + numSpeculativeBlocks;
-  if (mode === 'align') return Math.min(places, 2 + numSpeculativeBlocks);
+  const forgetsStates = stepsKept(context) > 1 && !context.deviations.dropStates;
+  if (mode === 'align')
+    return forgetsStates ? places : Math.min(places, 1 + stepsKept(context) + numSpeculativeBlocks);
   if (mode !== null) {
     // Where admissions are tested for a state in every block of the prompt, so many must be there.
     if (context.reserveFullIsl && !context.deviations.capStates) return places;
@@ -243,17 +249,29 @@ export function mostPlaces(
   return Math.min(places, admissionCap(group, context, drafts) + within);
 }
 
+type StepContext = Pick<KvGroupsContext, 'maxNumBatchedTokens' | 'pipelineDepth' | 'windowBasis'>;
+
+/** Steps whose tokens let nothing go yet: that which is planned, and with `windowBasis` processed those in flight. */
+function stepsKept({ pipelineDepth, windowBasis }: Omit<StepContext, 'maxNumBatchedTokens'>): number {
+  return windowBasis === 'processed' ? pipelineDepth : 1;
+}
+
+/** Tokens of those steps (vLLM max_in_flight_tokens). */
+function keptTokens(context: StepContext): number {
+  return stepsKept(context) * context.maxNumBatchedTokens;
+}
+
 /**
  * States that a step makes at most where every block has one, and those that it goes on from.
  * @param drafts draft tokens of a step that count. They have states too, and what stands in front of them is kept until none can be rejected
  */
 export function statesOfStep(
   { blockSize, numSpeculativeBlocks }: KvGroup,
-  { maxNumBatchedTokens }: { maxNumBatchedTokens: number },
+  context: StepContext,
   drafts: number,
 ): number {
   const before = Math.max(blockSize, drafts + numSpeculativeBlocks);
-  return Math.ceil((maxNumBatchedTokens + before) / blockSize) + 1;
+  return Math.ceil((keptTokens(context) + before) / blockSize) + 1;
 }
 
 /**
@@ -262,13 +280,13 @@ export function statesOfStep(
  */
 export function admissionCap(
   { type, blockSize, window, chunk }: KvGroup,
-  { maxNumBatchedTokens, maxModelLen }: KvGroupsContext,
+  context: StepContext & Pick<KvGroupsContext, 'maxModelLen'>,
   drafts: number,
 ): number {
-  if (type === 'sliding')
-    return Math.ceil(Math.min(window - 1 + maxNumBatchedTokens + drafts, maxModelLen) / blockSize) + 1;
-  if (type === 'chunked')
-    return Math.ceil(Math.min(chunk + maxNumBatchedTokens + drafts, maxModelLen) / blockSize);
+  const { maxModelLen } = context;
+  const kept = keptTokens(context);
+  if (type === 'sliding') return Math.ceil(Math.min(window - 1 + kept + drafts, maxModelLen) / blockSize) + 1;
+  if (type === 'chunked') return Math.ceil(Math.min(chunk + kept + drafts, maxModelLen) / blockSize);
   return 0;
 }
 

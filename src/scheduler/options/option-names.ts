@@ -33,6 +33,8 @@ export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
   sessionSeats: true,
   preemptedOutputs: true,
   preemptedIds: true,
+  windowBasis: true,
+  retention: true,
   grammarFailures: true,
   deviations: true,
   connector: true,

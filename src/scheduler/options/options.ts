@@ -199,12 +199,13 @@ export function numLookaheadTokens(
 
 /**
  * Tokens that a request may be taken back, at most, by drafts in flight that count as computed and are rejected: those of the steps in front of
- * a plan, and a last token that is computed again. 0 without the deviation `keepDraftWindows`.
+ * a plan, and a last token that is computed again. 0 without the deviation `keepDraftWindows`, and where steps in flight keep all.
  */
 export function numUnsettledTokens(
-  config: Pick<SchedulerConfig, 'pipelineDepth' | 'numSpeculativeTokens' | 'deviations'>,
+  config: Pick<SchedulerConfig, 'pipelineDepth' | 'numSpeculativeTokens' | 'deviations' | 'windowBasis'>,
 ): number {
-  const { pipelineDepth, numSpeculativeTokens, deviations } = config;
+  const { pipelineDepth, numSpeculativeTokens, deviations, windowBasis } = config;
+  if (windowBasis === 'processed') return 0;
   const inFlight = (pipelineDepth - 1) * numSpeculativeTokens;
   return deviations.keepDraftWindows && inFlight > 0 ? inFlight + 1 : 0;
 }

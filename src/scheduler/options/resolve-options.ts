@@ -88,10 +88,11 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   };
   const context = { ...limits, hasConnector: limits.connector !== null };
   const requiresDelivery = limits.connector?.requiresKvDelivery !== undefined;
+  const rules = takeRules(o, rulesOf(like, { ...context, requiresDelivery }));
   const config: SchedulerConfig = {
     ...limits,
-    ...takeRules(o, rulesOf(like, { ...context, requiresDelivery })),
-    kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, context),
+    ...rules,
+    kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, { ...context, ...rules }),
   };
   checkBudget(config);
   const smallest = Math.min(...(config.kvGroups?.list ?? [config]).map(({ blockSize }) => blockSize));

@@ -61,6 +61,18 @@ export interface VersionRules {
    * Default `schedule`.
    */
   grammarFailures: 'schedule' | 'update';
+  /**
+   * By which tokens windows, chunks and states let blocks go. `scheduled`: all computed ones, those of steps in flight included, but for drafts
+   * where `keepDraftWindows` or a state needs it. `processed`: none that a step in flight computes, so that no block is let go that such a step
+   * reads; requests keep as many more blocks. Default `scheduled`.
+   */
+  windowBasis: 'scheduled' | 'processed';
+  /**
+   * Which blocks of windows, and which states, the prefix cache gets. `all`: each that is full, but where no hit can end behind it. `reachable`: each
+   * that a hit can use. A number, a multiple of all block sizes: those for hits that end at its multiples, at the end of a prompt, and where a
+   * prompt parts from one before it; 0: at those two alone. Default `all`.
+   */
+  retention: 'all' | 'reachable' | number;
 }
 
 /** A commit of vLLM whose rules can be chosen: of May 2026 (about 0.22), and of August 2026 (about 0.27). */
@@ -80,7 +92,7 @@ export interface RuleContext {
 /** The deviations that a version of vLLM has mended itself: with its rules they are on even where all others are off. */
 export const MENDED: Readonly<Record<VllmVersion, readonly (keyof Deviations)[]>> = {
   '28be48fa': [],
-  '017e9f444': ['priorityCursor', 'clipHandOver'],
+  '017e9f444': ['priorityCursor', 'clipHandOver', 'zeroAttention'],
 };
 
 const MAY: VersionRules = {
@@ -95,6 +107,8 @@ const MAY: VersionRules = {
   preemptedOutputs: 'deliver',
   preemptedIds: 'step',
   grammarFailures: 'schedule',
+  windowBasis: 'scheduled',
+  retention: 'all',
 };
 
 /** The names of the rules. */
@@ -125,6 +139,8 @@ export function rulesOf(like: VllmVersion | null, context: RuleContext): Version
     preemptedOutputs: context.requiresDelivery ? 'discard' : 'await',
     preemptedIds: 'sinceLast',
     grammarFailures: 'update',
+    windowBasis: 'processed',
+    retention: 0,
   };
 }
 
@@ -151,7 +167,15 @@ export function takeRules(given: Partial<VersionRules>, defaults: VersionRules):
     ] as const),
     preemptedIds: checkOneOf('preemptedIds', o.preemptedIds, ['step', 'sinceLast'] as const),
     grammarFailures: checkOneOf('grammarFailures', o.grammarFailures, ['schedule', 'update'] as const),
+    windowBasis: checkOneOf('windowBasis', o.windowBasis, ['scheduled', 'processed'] as const),
+    retention: checkRetention(o.retention),
   };
+}
+
+function checkRetention(value: unknown): VersionRules['retention'] {
+  if (typeof value === 'number') return checkInteger('retention', value, 0, 2 ** 30);
+  if (value === 'all' || value === 'reachable') return value;
+  throw badArg('retention', value, 'all, reachable, or a number of tokens');
 }
 
 function checkShare(name: string, value: unknown): number {

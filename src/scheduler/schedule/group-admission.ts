@@ -3,6 +3,7 @@ import { neededPlaces } from '../connector/view-group.js';
 import { keepDropped } from '../life/preempt.js';
 import type { KvGroup } from '../options/kv-groups.js';
 import type { Plan } from '../plan/plan.js';
+import { tokensInFlight } from '../plan/tokens-in-flight.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { computedAtAdmission, hashedTokens, lookaheadAtAdmission, type Prefix } from './admission.js';
@@ -24,7 +25,8 @@ export function takeGroups(
   kept: number,
 ): number {
   const { request, fresh, numHits, external } = prefix;
-  if (!fresh) keepDropped(s, request, request.numComputedTokens);
+  const inFlight = fresh ? 0 : keptInFlight(s, request);
+  if (!fresh) keepDropped(s, request, Math.max(0, request.numComputedTokens - inFlight));
   return s.core.native.admitGroups(
     request.slot,
     numHits * hashedTokens(s.config),
@@ -36,7 +38,14 @@ export function takeGroups(
     !external.async,
     spare,
     kept,
+    inFlight,
+    request.numPromptTokens,
   );
+}
+
+/** Tokens of a request that steps in flight compute, where these keep what they may read; else 0. */
+export function keptInFlight({ config, inFlight }: SchedulerState, request: Request): number {
+  return config.windowBasis === 'processed' ? tokensInFlight(inFlight, request) : 0;
 }
 
 /**

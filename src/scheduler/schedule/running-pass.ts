@@ -3,12 +3,13 @@ import { heldBlocks } from '../../core/rows.js';
 import { keepDropped, preempt } from '../life/preempt.js';
 import { reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
+import { noteInFlight } from '../plan/tokens-in-flight.js';
 import { compareIds } from '../request/id-order.js';
 import { isUsed } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { alignedTokens } from './group-admission.js';
+import { alignedTokens, keptInFlight } from './group-admission.js';
 import { endOutgrown } from './outgrown.js';
 import { tokensLeft } from './token-budget.js';
 
@@ -203,6 +204,7 @@ export function takeFromOthers(s: SchedulerState, plan: Plan, request: Request):
  * @returns number of entries that got their blocks
  */
 function run(s: SchedulerState, plan: Plan, from: number): number {
+  if (s.keepsInFlight) noteInFlight(s.inFlight, plan, from, s.core.frames);
   if (s.config.kvGroups !== null && s.usedRequests.size > 0) keepUsed(s, plan, from);
   const count = s.core.native.run(plan.frame, from, plan.numRequests);
   s.blocksMoved = false;
@@ -213,7 +215,9 @@ function run(s: SchedulerState, plan: Plan, from: number): number {
 function keepUsed(s: SchedulerState, plan: Plan, from: number): void {
   for (const request of s.usedRequests) {
     const at = plan.indexOf(request);
-    if (at >= from) keepDropped(s, request, plan.numComputedTokens[at]);
+    if (at < from) continue;
+    const inFlight = s.core.frames[plan.frame].numInFlightTokens[at];
+    keepDropped(s, request, Math.max(0, plan.numComputedTokens[at] - inFlight));
   }
 }
 
@@ -239,13 +243,15 @@ function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
 
 /** As `takeBlocks` near the end of the pool, with KV cache groups. */
 function takeLastBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
-  const { slot } = plan.requests[at];
+  const { slot, numPromptTokens: prompt } = plan.requests[at];
   const before = plan.numComputedTokens[at];
-  keepDropped(s, plan.requests[at], before);
+  const inFlight = keptInFlight(s, plan.requests[at]);
+  keepDropped(s, plan.requests[at], Math.max(0, before - inFlight));
   const scheduled = plan.numScheduledTokens[at];
   const lookahead = Math.max(s.slotLimit - before - scheduled, 0);
   const lengths = plan.groups.map((_, g) => s.core.blocks(slot, g).length);
-  if (s.core.native.admitGroups(slot, 0, 0, before, scheduled, lookahead, 0, true, 0, 0) < 0) return false;
+  const kept = [0, 0, inFlight, prompt] as const;
+  if (s.core.native.admitGroups(slot, 0, 0, before, scheduled, lookahead, 0, true, ...kept) < 0) return false;
   s.blocksMoved = true;
   for (const [g, group] of plan.groups.entries()) {
     group.numBlocks[at] = s.core.control[Control.groupBlocks + g];

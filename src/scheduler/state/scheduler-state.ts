@@ -129,6 +129,8 @@ export class SchedulerState {
   readonly delivers: boolean;
   /** Most draft tokens of a request; 0 without speculative decoding. */
   readonly maxDrafts: number;
+  /** Whether `NativeCore.run` is told what steps in flight compute; see the rule `windowBasis`. */
+  readonly keepsInFlight: boolean;
   /** See `numLookaheadTokens`. */
   readonly lookahead: number;
   /** Blocks that an admission leaves free while others run; see `watermark`. */
@@ -159,6 +161,7 @@ export class SchedulerState {
     this.adapters = new StepAdapters(config);
     this.pipelined = config.pipelineDepth > 1;
     this.maxDrafts = config.numSpeculativeTokens;
+    this.keepsInFlight = this.pipelined && config.kvGroups !== null && config.windowBasis === 'processed';
     this.lookahead = numLookaheadTokens(config);
     this.watermarkBlocks = Math.floor(config.watermark * config.numBlocks);
     this.notesPrefills = config.padDecode || (config.loadReservation && config.connector !== null);

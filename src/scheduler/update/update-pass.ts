@@ -2,6 +2,8 @@ import { Control, PendingOp } from '../../core/core.js';
 import { continueSession } from '../life/chunks.js';
 import { finishDetached } from '../life/finish.js';
 import { discardOutputs, preemptByForce } from '../life/preempt.js';
+import type { KvGroups } from '../options/kv-groups.js';
+import type { VersionRules } from '../options/rules.js';
 import type { Plan } from '../plan/plan.js';
 import type { TakenResult } from '../plan/step-result.js';
 import type { Request } from '../request/request.js';
@@ -219,14 +221,22 @@ function settlePlaceholders(s: SchedulerState, plan: Plan, request: Request, arr
   if (settled >= request.nextPublish && s.config.enablePrefixCaching) plan.settled.push(request);
 }
 
+/** Tokens at whose multiples something may be published: a drafter's block behind a hit ends between those of all groups. */
+function publishedAt(
+  { alignment, hashBlockSize, list }: KvGroups,
+  retention: VersionRules['retention'],
+): number {
+  return retention !== 'all' && list.some(({ eagle }) => eagle) ? hashBlockSize : alignment;
+}
+
 /**
  * Publishes the blocks that `settlePlaceholders` found, in batch order. No operation in between changed their token
  * counts.
  */
 function publishSettled(s: SchedulerState, plan: Plan): void {
-  const { blockSize, kvGroups } = s.config;
+  const { blockSize, kvGroups, retention } = s.config;
   // With several groups, blocks are published where blocks of all groups end.
-  const size = kvGroups === null ? blockSize : kvGroups.alignment;
+  const size = kvGroups === null ? blockSize : publishedAt(kvGroups, retention);
   for (const request of plan.settled) {
     const settled = request.numComputedTokens - request.numOutputPlaceholders;
     s.core.push(PendingOp.publish, request.slot, settled);

@@ -43,6 +43,8 @@ export function update(
   endLost(s, without);
   if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
   if (output !== null) takeTransfers(s, output);
+  // An engine that goes idle makes no plan that could tell of them.
+  s.kvEvents?.tell([]);
   return s.outputs;
 }
 

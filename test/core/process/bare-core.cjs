@@ -25,7 +25,7 @@ function load(path) {
 
 function create(addon, config = CONFIG) {
   const pendingWords = 2 * config.pendingCapacity;
-  const words = CONTROL_WORDS + pendingWords + (config.numFrames * 5 + 1) * config.maxEntries;
+  const words = CONTROL_WORDS + pendingWords + (config.numFrames * 6 + 1) * config.maxEntries;
   const exchange = new Int32Array(new ArrayBuffer(4 * words));
   const native = addon.create(config, exchange.buffer);
   const tableWords = 3 * MAX_TOKENS + 3 * config.maxEntries + 1 + config.maxEntries * config.maxBlocksPerRow;

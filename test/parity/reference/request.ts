@@ -24,6 +24,8 @@ export class ReferenceRequest implements SubjectRequest {
   /** Tokens in flight from before its last preemption, and whether their outputs are dropped and not delivered. */
   numStale = 0;
   dropsStale = false;
+  /** Tokens that the longest lookup of a single kind of group found, where that is more than all have; else 0. */
+  junction = 0;
   /** The number of the batch that it was in last. */
   lastBatch = 0;
   /** Content names of its full stretches of tokens. */

@@ -43,7 +43,7 @@ export abstract class ReferenceState {
     this.options = options;
     this.faults = { ...NO_FAULTS, ...faults };
     this.rules = rulesOf(options);
-    this.blocks = new ReferenceBlocks(options, this.faults, this.rules.freeOrder);
+    this.blocks = new ReferenceBlocks(options, this.faults, this.rules);
     this.queues = new ReferenceQueues(options.policy);
   }
 

@@ -40,6 +40,21 @@ describe('KV cache events', () => {
     expect(kvEvents.told.slice(1)).toEqual(['removed 1']);
   });
 
+  it('tell with an update what it has published, also if nothing is ever scheduled again', () => {
+    const kvEvents = listener();
+    const scheduler = makeScheduler({ kvEvents, pipelineDepth: 2 });
+    scheduler.add({ id: 'a', prompt: prompt(7), maxTokens: 9 });
+    const first = scheduler.schedule();
+    const second = scheduler.schedule();
+    const one = { tokens: Int32Array.of(7), counts: Int32Array.of(1) };
+    scheduler.update(first, one);
+    const before = kvEvents.told.length;
+    // The token of the first step fills the second block, which the second step has computed.
+    scheduler.update(second, one);
+    expect(kvEvents.told.slice(before)).toEqual(['stored 1 of 4 tokens']);
+    scheduler.dispose();
+  });
+
   it('tell of a reset at once, also if nothing is ever scheduled again', () => {
     const kvEvents = listener();
     const driver = new Driver({ kvEvents });

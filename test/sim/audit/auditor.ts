@@ -49,8 +49,8 @@ export class Auditor {
     this.grammars = new GrammarAudit(this.ledger);
     this.sessions = new SessionAudit(this.ledger);
     this.admissions = new AdmissionAudit(this.ledger);
-    this.groups = new GroupAudit(this.ledger);
     this.steps = new StepAudit(this.ledger, tokenAt);
+    this.groups = new GroupAudit(this.ledger, this.steps);
     this.versions = new VersionAudit(this.ledger, this.steps);
     const { turns } = this.sights;
     const letGo = new LetGo(turns);

@@ -14,6 +14,8 @@ export interface Rules {
   groups: readonly GroupRule[];
   /** Tokens beside those of a step for which a group with a window keeps places. */
   drafts: number;
+  /** Steps whose tokens let nothing go of a window yet: the one that is planned, or as many as may be in flight. */
+  stepsKept: number;
   maxNumSeqs: number;
   maxNumBatchedTokens: number;
   maxModelLen: number;

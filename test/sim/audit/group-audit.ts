@@ -1,6 +1,13 @@
 import { type PlanFacts, type Seen, type Sight, Violation } from './facts.js';
 import { firstNeeded, type GroupRule, mostLive, numSinks } from './group-rules.js';
 import type { Ledger } from './ledger.js';
+import type { StepAudit } from './step-audit.js';
+
+/** Tokens of a request, see `GroupAudit`. */
+interface Spans {
+  readonly read: number;
+  readonly left: number;
+}
 
 /** A block that can be found. */
 export interface FoundBlock {
@@ -17,11 +24,13 @@ export interface FoundBlock {
  */
 export class GroupAudit {
   readonly #ledger: Ledger;
+  readonly #steps: StepAudit;
   /** What stood in the blocks of a hash. */
   readonly #prints = new Map<string, number>();
 
-  constructor(ledger: Ledger) {
+  constructor(ledger: Ledger, steps: StepAudit) {
     this.#ledger = ledger;
+    this.#steps = steps;
   }
 
   /** @param plan the one that was made in this call; null: the call made none */
@@ -35,8 +44,9 @@ export class GroupAudit {
     for (const seen of sight.requests) {
       const entry = entries.get(seen.handle);
       if (entry === undefined) continue;
+      const spans = this.#spans(seen.handle, entry.computed, plan.step);
       for (const [g, group] of groups.entries())
-        this.#scheduled(seen, group, g, entry.computed, entry.scheduled);
+        this.#scheduled(seen, group, g, entry.computed + entry.scheduled, spans);
     }
     this.#zeroed(sight, plan);
   }
@@ -93,24 +103,42 @@ export class GroupAudit {
       throw fail('a place behind others holds nothing');
   }
 
-  /** Of one that has its turn: exactly what its tokens need is there. */
-  #scheduled({ id, rows }: Seen, group: GroupRule, g: number, computed: number, scheduled: number): void {
+  /**
+   * Behind how many tokens steps go on that may read the request's rows, and behind how many it lets go: where steps in flight keep what they
+   * read, those from before its last admission keep it too, though they read other rows.
+   */
+  #spans(handle: number, computed: number, step: number): Spans {
+    if (this.#ledger.rules.stepsKept === 1) return { read: computed, left: computed };
+    const { admittedStep } = this.#ledger.account(handle);
+    const own = this.#steps
+      .entriesSince(0)
+      .filter((each) => each.step < step && each.entry.facts.handle === handle);
+    const without = (entries: typeof own) =>
+      Math.max(
+        0,
+        entries.reduce((left, { entry }) => left - entry.facts.scheduled, computed),
+      );
+    return { read: without(own.filter((each) => each.step >= admittedStep)), left: without(own) };
+  }
+
+  /** Of one that has its turn: exactly what its tokens need is there. @param after tokens behind the step */
+  #scheduled({ id, rows }: Seen, group: GroupRule, g: number, after: number, { read, left }: Spans): void {
     const row = rows[g];
     const fail = (what: string): Violation =>
       new Violation(
         'I22',
-        `${id}, group ${g} (${group.type}), ${computed}+${scheduled} tokens: ${what} in [${row}]`,
+        `${id}, group ${g} (${group.type}), from ${read} to ${after} tokens: ${what} in [${row}]`,
       );
-    const places = Math.ceil((computed + scheduled) / group.size);
+    const places = Math.ceil(after / group.size);
     if (row.length < places) throw fail(`there are no ${places} places`);
-    const first = Math.floor(firstNeeded(group, computed) / group.size);
+    const first = Math.floor(firstNeeded(group, read) / group.size);
     if (group.mode === 'align') {
       if (row[places - 1] === 0) throw fail('there is no place for the state');
-      if (computed > 0 && row[first] === 0) throw fail('the state that it goes on from is gone');
+      if (read > 0 && row[first] === 0) throw fail('the state that it goes on from is gone');
       return;
     }
     row.forEach((block, place) => {
-      if (place < first && block !== 0)
+      if (place < Math.floor(firstNeeded(group, left) / group.size) && block !== 0)
         throw fail(`place ${place} is needed no more, and holds block ${block}`);
       if (place >= first && place < places && block === 0)
         throw fail(`place ${place} is needed, and holds nothing`);

@@ -21,6 +21,8 @@ export interface GroupLimits {
   readonly maxNumBatchedTokens: number;
   /** Tokens beside those of a step and its window for which a group with a window keeps places: drafts, planned and in flight. */
   readonly drafts: number;
+  /** Steps whose tokens let nothing go yet: one, or as many as there may be in flight. */
+  readonly stepsKept: number;
 }
 
 /** Whether its layers keep the KV of tokens; otherwise they keep one state. */
@@ -54,23 +56,20 @@ export function numUsable(limits: Pick<GroupLimits, 'groups' | 'numBlocks'>): nu
 /** Blocks of a group's row that hold something at most, whoever has it and however long it is. */
 export function mostLive(
   group: GroupRule,
-  { maxModelLen, maxNumBatchedTokens, drafts }: GroupLimits,
+  { maxModelLen, maxNumBatchedTokens, drafts, stepsKept }: GroupLimits,
 ): number {
   const { type, size, window, chunk, mode, spare } = group;
   const all = Math.ceil(maxModelLen / size) + spare;
-  if (type === 'sliding')
-    return Math.ceil(Math.min(window - 1 + maxNumBatchedTokens + drafts, maxModelLen) / size) + 1;
+  const kept = stepsKept * maxNumBatchedTokens;
+  if (type === 'sliding') return Math.ceil(Math.min(window - 1 + kept + drafts, maxModelLen) / size) + 1;
   // A chunk that begins within a block takes one more.
   if (type === 'chunked')
-    return (
-      Math.ceil(Math.min(chunk + maxNumBatchedTokens + drafts, maxModelLen) / size) +
-      (chunk % size > 0 ? 1 : 0)
-    );
-  if (mode === 'align') return 2 + spare;
+    return Math.ceil(Math.min(chunk + kept + drafts, maxModelLen) / size) + (chunk % size > 0 ? 1 : 0);
+  if (mode === 'align') return 1 + stepsKept + spare;
   if (mode === null) return all;
   // A step may begin and end within blocks, and goes on from the state in front of it: or, with drafts, from any of those that may be rejected.
   const behind = Math.max(size, drafts + spare);
-  return Math.min(all, 1 + Math.ceil((maxNumBatchedTokens + behind) / size) + spare);
+  return Math.min(all, 1 + Math.ceil((kept + behind) / size) + spare);
 }
 
 /** Tokens that the pool can hold for one request. */

@@ -6,10 +6,18 @@ import type { EngineSetup } from './setup.js';
 export function draftPlaces({
   numSpeculativeTokens = 0,
   speculativeMethod,
-  pipelineDepth = 1,
+  ...engine
 }: EngineSetup['engine']): number {
-  const inFlight = (pipelineDepth - 1) * numSpeculativeTokens;
+  // Where steps in flight keep what they may read, their drafts need no places beside their tokens.
+  const { pipelineDepth = 1 } = engine;
+  const inFlight = stepsKept(engine) > 1 ? 0 : (pipelineDepth - 1) * numSpeculativeTokens;
   return (speculativeMethod === 'ngram' ? 0 : numSpeculativeTokens) + (inFlight > 0 ? inFlight + 1 : 0);
+}
+
+/** Steps whose tokens let nothing go of a window yet. */
+export function stepsKept({ like, windowBasis, pipelineDepth = 1 }: EngineSetup['engine']): number {
+  const basis = windowBasis ?? (like === '017e9f444' ? 'processed' : 'scheduled');
+  return basis === 'processed' ? pipelineDepth : 1;
 }
 
 /** What the KV of a position holds: all of the text before it as it was read, and its token. */

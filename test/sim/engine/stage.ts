@@ -3,7 +3,7 @@ import { type GroupLimits, keepsTokens } from '../audit/group-rules.js';
 import { groupsOf } from '../shared/kv/groups-of.js';
 import { SeededRun } from '../shared/seeded-run.js';
 import { Kv } from './kv.js';
-import { draftPlaces } from './layers.js';
+import { draftPlaces, stepsKept } from './layers.js';
 import type { EngineFault, EngineSetup } from './setup.js';
 import type { Transcript } from './text.js';
 
@@ -32,7 +32,14 @@ export class Stage extends SeededRun<EngineSetup, EngineFault> {
     const { numSpeculativeTokens: spare = 0 } = setup.engine;
     const groups = groupsOf(setup.engine.kvGroups, { blockSize, maxModelLen, spare });
     const drafts = draftPlaces(setup.engine);
-    this.limits = { groups, numBlocks, maxModelLen, maxNumBatchedTokens, drafts };
+    this.limits = {
+      groups,
+      numBlocks,
+      maxModelLen,
+      maxNumBatchedTokens,
+      drafts,
+      stepsKept: stepsKept(setup.engine),
+    };
     this.kv = new Kv(numBlocks, groups, setup.tier?.numRanks ?? 1);
   }
 

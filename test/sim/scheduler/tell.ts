@@ -70,6 +70,7 @@ export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][]
     drafts: config.speculativeMethod === 'ngram' ? 0 : config.numSpeculativeTokens,
     blockSize: groups[0].size,
     ...{ numBlocks, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth },
+    stepsKept: config.windowBasis === 'processed' ? pipelineDepth : 1,
     maxDrafts: config.numSpeculativeTokens,
     reporters: connector?.reporters ?? null,
     loadFailurePolicy: config.loadFailurePolicy,

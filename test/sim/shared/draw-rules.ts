@@ -16,6 +16,8 @@ export type DrawnRules = Pick<
   | 'preemptedOutputs'
   | 'preemptedIds'
   | 'grammarFailures'
+  | 'windowBasis'
+  | 'retention'
   | 'speculativeMethod'
   | 'kvGroups'
 >;
@@ -39,4 +41,6 @@ export function drawRules(options: DrawnRules, rng: Rng): void {
   if (isDrawn()) options.preemptedOutputs = rng.pick(['deliver', 'await', 'discard'] as const);
   if (isDrawn()) options.preemptedIds = rng.pick(['step', 'sinceLast'] as const);
   if (isDrawn()) options.grammarFailures = rng.pick(['schedule', 'update'] as const);
+  if (isDrawn()) options.retention = rng.pick(['all', 'reachable', 0] as const);
+  if (isDrawn()) options.windowBasis = rng.pick(['scheduled', 'processed'] as const);
 }

@@ -1,6 +1,7 @@
 import type { SubjectCore, SubjectInput, SubjectKvGroup, SubjectOptions } from '../../subject.js';
 import { ReferenceRequest } from '../request.js';
 import { Fence } from '../rules/fence.js';
+import type { ReferenceRules } from '../rules/rules.js';
 import { Contents } from './contents.js';
 import { EventLog } from './event-log.js';
 import type { Faults } from './faults.js';
@@ -40,6 +41,7 @@ export class ReferenceBlocks {
   readonly #contents = new Contents();
   readonly #options: SubjectOptions;
   readonly #faults: Faults;
+  readonly #rules: ReferenceRules;
   /** Tokens that a content name covers. */
   readonly #hashBlockSize: number;
   /** Blocks that sinks hold for good. */
@@ -47,17 +49,18 @@ export class ReferenceBlocks {
   /** Every request there ever was, by its slot. */
   readonly #requests: ReferenceRequest[] = [];
 
-  constructor(options: SubjectOptions, faults: Faults, freeOrder: 'tail' | 'unhashedFirst') {
+  constructor(options: SubjectOptions, faults: Faults, rules: ReferenceRules) {
     this.#options = options;
     this.#faults = faults;
+    this.#rules = rules;
     this.#log = new EventLog(options.kvEvents);
-    this.pool = new ReferencePool(options.numBlocks, this.#log, freeOrder);
+    this.pool = new ReferencePool(options.numBlocks, this.#log, rules.freeOrder);
     this.fence = new Fence(this.pool);
     const specs: readonly SubjectKvGroup[] = options.kvGroups ?? [{ type: 'full' }];
     this.groups = specs.map((spec, i) => {
       const isAligned = spec.mode === 'align';
       const Group = isAligned ? AlignedMamba : spec.type === 'mamba' ? ReferenceMamba : ReferenceGroup;
-      return new Group(i, spec, options, this.pool);
+      return new Group(i, spec, options, rules, this.pool);
     });
     this.#sinks = this.groups.flatMap(({ spec: { sinkTokens = 0 }, blockSize }) =>
       this.pool.take(sinkTokens / blockSize),
@@ -135,8 +138,10 @@ export class ReferenceBlocks {
     return needs.reduce((sum, count) => sum + count, 0);
   }
 
-  /** Gives back what no token of a request attends to once `computed` are there. */
-  drop(request: ReferenceRequest, computed: number): void {
+  /** Gives back what no token of a request attends to once `computed` are there, those in flight perhaps left out. */
+  drop(request: ReferenceRequest, total: number): void {
+    const inFlight = this.#rules.windowBasis === 'processed' ? request.numInFlight : 0;
+    const computed = Math.max(0, total - inFlight);
     for (const group of this.groups) group.drop(request.rows[group.index], computed);
   }
 
@@ -144,16 +149,20 @@ export class ReferenceBlocks {
   publish(request: ReferenceRequest, tokens: number): void {
     if (!this.#options.enablePrefixCaching) return;
     const { alignment } = this.#lookup;
-    const whole = this.groups.length > 1 ? Math.floor(tokens / alignment) * alignment : tokens;
+    const aligned = this.groups.length > 1 ? Math.floor(tokens / alignment) * alignment : tokens;
+    const matchesBehind = this.#rules.retention !== 'all' && aligned > 0;
     for (const group of this.groups) {
       const row = request.rows[group.index];
+      // The block behind the hit is matched for the drafter, and dropped.
+      const isBehind = matchesBehind && this.#lookup.isEagle(group);
+      const whole = isBehind ? Math.min(tokens, aligned + group.blockSize) : aligned;
       const end = Math.floor(whole / group.blockSize);
       const begin = row.settled ?? 0;
       if (begin >= end) continue;
       const nameOf = (place: number) =>
         request.names[((place + 1) * group.blockSize) / this.#hashBlockSize - 1];
       const places = Array.from({ length: end - begin }, (_, i) => begin + i).filter(
-        (place) => row.blocks[place] !== NULL_BLOCK && !this.#isMasked(group, place),
+        (place) => row.blocks[place] !== NULL_BLOCK && this.#isKept(request, group, place),
       );
       for (const place of places) {
         const key = { name: nameOf(place), group: group.index };
@@ -163,6 +172,32 @@ export class ReferenceBlocks {
       row.settled = end;
       this.#log.stored(request, group.facts, places, nameOf);
     }
+  }
+
+  /** Whether a place is published: where a hit can use it, and the request's own end, or others, make it likely. */
+  #isKept(request: ReferenceRequest, group: ReferenceGroup, place: number): boolean {
+    const { retention } = this.#rules;
+    const { alignment } = this.#lookup;
+    const { type, window = 0 } = group.spec;
+    if (retention === 'all') return !this.#isMasked(group, place);
+    const isState = type === 'mamba';
+    if ((type !== 'sliding' && !isState) || (isState && retention === 'reachable')) return true;
+    const shift = !isState && this.#lookup.isEagle(group) ? 1 : 0;
+    const tail = isState ? 1 : Math.ceil((window - 1) / group.blockSize) + shift;
+    const span = (retention === 'reachable' ? alignment : retention) / group.blockSize;
+    if (span > 0) {
+      if (tail >= span) return true;
+      if (place >= shift && (place - shift) % span >= span - tail) return true;
+    }
+    if (retention === 'reachable') return false;
+    const ends = [
+      Math.max(request.numPromptTokens - 1, 0),
+      ...(request.junction > 0 ? [request.junction] : []),
+    ];
+    return ends.some((tokens) => {
+      const end = (Math.floor(tokens / alignment) * alignment) / group.blockSize + shift;
+      return place >= end - tail && place < end;
+    });
   }
 
   /** Whether no hit can use a place: hits end on a multiple of all block sizes, and a window reaches only so far back. */

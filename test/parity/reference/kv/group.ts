@@ -1,5 +1,6 @@
 import type { SubjectEventGroup, SubjectKvGroup, SubjectOptions } from '../../subject.js';
 import type { Fence } from '../rules/fence.js';
+import type { ReferenceRules } from '../rules/rules.js';
 import type { Key } from './contents.js';
 import { NULL_BLOCK, type ReferencePool } from './pool.js';
 import { emptyRow, type Row } from './row.js';
@@ -28,6 +29,7 @@ export class ReferenceGroup {
     readonly index: number,
     readonly spec: SubjectKvGroup,
     protected readonly options: SubjectOptions,
+    protected readonly rules: ReferenceRules,
     protected readonly pool: ReferencePool,
   ) {
     this.blockSize = spec.blockSize ?? options.blockSize;
@@ -60,7 +62,8 @@ export class ReferenceGroup {
   /** Most blocks that a request is thought to hold at once while its prompt is computed. */
   get #cap(): number {
     const { type, window = 0, chunk = 0 } = this.spec;
-    const { maxNumBatchedTokens: budget, maxModelLen } = this.options;
+    const { maxNumBatchedTokens, maxModelLen, pipelineDepth } = this.options;
+    const budget = maxNumBatchedTokens * (this.rules.windowBasis === 'processed' ? pipelineDepth : 1);
     const blocks = (tokens: number) => Math.ceil(Math.min(tokens + budget, maxModelLen) / this.blockSize);
     if (type === 'sliding') return blocks(window - 1) + 1;
     return type === 'chunked' ? blocks(chunk) : Infinity;
@@ -118,7 +121,8 @@ export class ReferenceGroup {
   #append({ blocks }: Row, tokens: number): void {
     const taken = this.pool.take(Math.max(Math.ceil(tokens / this.blockSize) - blocks.length, 0));
     blocks.push(...taken);
-    if (this.spec.type === 'full') this.fresh.push(...taken);
+    const { type } = this.spec;
+    if (type === 'full' || (this.rules.zeroesAll && type !== 'mamba')) this.fresh.push(...taken);
   }
 
   /** A block of this group has got a key. */

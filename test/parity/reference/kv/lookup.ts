@@ -34,6 +34,8 @@ export class Lookup {
   readonly #numGroups: number;
   /** Full ones first, otherwise in the order of their first groups. */
   readonly #specs: readonly Spec[];
+  /** The longest hit of one spec in the present lookup. */
+  #longest = 0;
   /** Every hit of several groups is a multiple of it. */
   readonly alignment: number;
 
@@ -71,8 +73,10 @@ export class Lookup {
   match(request: ReferenceRequest): Hits {
     const most = request.numTokens - 1;
     const found = new Map<Spec, Place[]>();
+    this.#longest = 0;
     const tokens =
       this.#numGroups === 1 ? this.#matchOne(request, most, found) : this.#matchAll(request, most, found);
+    request.junction = this.#longest > tokens ? this.#longest : 0;
     const rows: number[][] = [];
     for (const [{ groups, blockSize }, places] of found) {
       const isWhole = places.length * blockSize === tokens;
@@ -100,7 +104,11 @@ export class Lookup {
     const verified = new Set<Spec>();
     for (let tokens = most; ; ) {
       let length = tokens;
-      for (const spec of this.#specs) length = this.#shorten(spec, request, length, most, found, verified);
+      for (const spec of this.#specs) {
+        const isKnown = spec.groups[0].isFull && found.has(spec);
+        length = this.#shorten(spec, request, length, most, found, verified);
+        if (!isKnown) this.#longest = Math.max(this.#longest, length);
+      }
       const isStable = length >= tokens;
       if (!isStable) tokens = length;
       if (!isStable && !(this.#specs.length === 2 && first.groups[0].isFull)) continue;

@@ -41,7 +41,12 @@ export class ReferenceMamba extends ReferenceGroup {
   }
 
   override drop(row: Row, computed: number): void {
-    super.drop(row, Math.max(0, computed - this.numDrafts));
+    super.drop(row, this.settled(computed));
+  }
+
+  /** Of computed tokens those that no draft can take back, by the rule of May. */
+  protected settled(computed: number): number {
+    return this.rules.windowBasis === 'processed' ? computed : Math.max(0, computed - this.numDrafts);
   }
 
   #withDrafts(demand: Demand): Demand {
@@ -83,7 +88,7 @@ export class AlignedMamba extends ReferenceMamba {
   override drop(row: Row, computed: number): void {
     super.drop(row, computed);
     const { blocks, last } = row;
-    const kept = Math.ceil(Math.max(0, computed - this.numDrafts) / this.blockSize) - 1;
+    const kept = Math.ceil(this.settled(computed) / this.blockSize) - 1;
     if (last === null || last >= kept) return;
     this.pool.release([blocks[last]]);
     blocks[last] = NULL_BLOCK;

@@ -46,7 +46,13 @@ function withoutSharedFailures(connector: ConnectorRecipe, { config }: Recipe): 
 function tuned({ config }: Recipe, random: Random): SubjectRules {
   const watermark = random.pick([0, 0, 0.05, 0.1, 0.25]);
   const drafts = config.num_speculative_tokens;
-  return drafts > 0 && random.chance(0.4) ? { watermark, draftSlots: slots(config, random) } : { watermark };
+  const rules =
+    drafts > 0 && random.chance(0.4) ? { watermark, draftSlots: slots(config, random) } : { watermark };
+  return config.kv_groups && random.chance(0.5) ? { ...rules, retention: retention(config, random) } : rules;
+}
+
+function retention({ scheduler_block_size: multiple = 1 }: Recipe['config'], random: Random) {
+  return random.pick(['all', 'reachable', 'reachable', 0, multiple, 3 * multiple] as const);
 }
 
 /** Slots that leave a budget by which every request can be scheduled. */
@@ -80,6 +86,8 @@ function singles({ config }: Recipe, random: Random): SubjectRules {
     sessionSeats: random.pick(['running', 'withIdle']),
     preemptedOutputs: random.pick(['deliver', 'await', 'discard']),
     preemptedIds: random.pick(['step', 'sinceLast']),
+    windowBasis: random.pick(['scheduled', 'processed']),
+    retention: retention(config, random),
     grammarFailures: random.pick(['schedule', 'update']),
   };
   const names = Object.keys(any) as (keyof SubjectRules)[];

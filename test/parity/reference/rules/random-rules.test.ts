@@ -38,6 +38,9 @@ const FOUND = [
 
 const OFF = Object.fromEntries(DEVIATIONS.map((name) => [name, false])) as unknown as Deviations;
 
+/** What August has mended. */
+const MENDED = { ...OFF, priorityCursor: true, clipHandOver: true, zeroAttention: true };
+
 /** Faults that the scheduler has too without its deviations. */
 const FAULTS = { G2: true, G3: true, G9: true, G17: true };
 
@@ -89,11 +92,14 @@ const SHOWN: Readonly<
   'preemptedOutputs discard': [PLAIN, 5027, { preemptedOutputs: 'await' }],
   preemptedIds: [PLAIN, 5001, { preemptedIds: 'step' }],
   grammarFailures: [PLAIN, 5006, { grammarFailures: 'schedule' }],
-  priorityCursor: [PLAIN, 5052, { deviations: { ...OFF, clipHandOver: true } }],
-  clipHandOver: [PLAIN, 5002, { deviations: { ...OFF, priorityCursor: true } }],
-  'loadReservation, with groups': [GROUPS, 5036, { loadReservation: false }],
-  'fenceFrees, with groups': [GROUPS, 5023, { fenceFrees: false }],
-  'clipHandOver, with groups': [GROUPS, 5011, { deviations: { ...OFF, priorityCursor: true } }],
+  priorityCursor: [PLAIN, 5052, { deviations: { ...MENDED, priorityCursor: false } }],
+  clipHandOver: [PLAIN, 5002, { deviations: { ...MENDED, clipHandOver: false } }],
+  'loadReservation, with groups': [GROUPS, 5001, { loadReservation: false }],
+  'fenceFrees, with groups': [GROUPS, 5001, { fenceFrees: false }],
+  'clipHandOver, with groups': [GROUPS, 5001, { deviations: { ...MENDED, clipHandOver: false } }],
+  windowBasis: [GROUPS, 5007, { windowBasis: 'scheduled' }],
+  retention: [GROUPS, 5006, { retention: 'all' }],
+  zeroAttention: [GROUPS, 5010, { deviations: { ...MENDED, zeroAttention: false } }],
 };
 
 describe('a workload under the rules of August', () => {

@@ -6,6 +6,8 @@ export interface ReferenceRules extends Required<SubjectRules> {
   movesCursor: boolean;
   /** A connector gets no blocks behind the computed tokens (#46694). */
   clipsHandOver: boolean;
+  /** Where there are states, blocks of every kind of attention are zeroed. */
+  zeroesAll: boolean;
   /** What a forced reset drops is counted in tokens, and not in batches, of which drafts make too many (#46066). */
   resetsByTokens: boolean;
 }
@@ -21,9 +23,12 @@ const MAY: ReferenceRules = {
   sessionSeats: 'running',
   preemptedOutputs: 'deliver',
   preemptedIds: 'step',
+  windowBasis: 'scheduled',
+  retention: 'all',
   grammarFailures: 'schedule',
   movesCursor: false,
   clipsHandOver: false,
+  zeroesAll: false,
   resetsByTokens: false,
 };
 
@@ -38,9 +43,12 @@ const AUGUST: ReferenceRules = {
   sessionSeats: 'withIdle',
   preemptedOutputs: 'await',
   preemptedIds: 'sinceLast',
+  windowBasis: 'processed',
+  retention: 0,
   grammarFailures: 'update',
   movesCursor: true,
   clipsHandOver: true,
+  zeroesAll: true,
   resetsByTokens: true,
 };
 

@@ -47,9 +47,15 @@ describe.skipIf(llamaForTests().folder === null)('a text of one long word', () =
     const of = (text: string): number[] => [...tokenizer.tokenize(text)];
     // llama.cpp puts a space before each text.
     const before = 2 * of('漢').length - of('漢漢').length;
-    const words = Array.from({ length: 800 }, (_, i) => `${'漢\n.é'[i % 4]}${' word and'.slice(i % 9).repeat(i % 7)}`);
+    const words = Array.from(
+      { length: 800 },
+      (_, i) => `${'漢\n.é'[i % 4]}${' word and'.slice(i % 9).repeat(i % 7)}`,
+    );
     const parts = words.map((word) => of(word).slice(before));
-    const tokensOf = (count: number): number[] => [...of('漢').slice(0, before), ...parts.slice(0, count).flat()];
+    const tokensOf = (count: number): number[] => [
+      ...of('漢').slice(0, before),
+      ...parts.slice(0, count).flat(),
+    ];
     // So many are one part to llama.cpp itself.
     expect(of(words.slice(0, 100).join(''))).toEqual(tokensOf(100));
     expect(Buffer.byteLength(words.join(''))).toBeGreaterThan(8192);

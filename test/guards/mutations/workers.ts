@@ -199,8 +199,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F37',
     file: 'src/scheduler/schedule/schedule.ts',
-    find: 'const lists = plan.loadedBlocks.slice();',
-    replace: 'const lists: Int32Array[] = [];',
+    find: '  for (const blocks of plan.loadedBlocks) for (const id of blocks) taken.push(id);\n',
+    replace: '',
     test: contract,
     means: 'nobody is told which blocks a load takes',
   },

@@ -4,11 +4,12 @@
  * @module
  */
 export { readTrace, type Trace, type TraceOptions } from '../workload/trace.js';
-export type { Workload } from '../workload/workload.js';
+export type { Workload, WorkloadColumns } from '../workload/workload.js';
 export { type CalibrateInput, type Calibration, calibrate } from './calibrate.js';
-export type { StepDifference } from './fit/fit-steps.js';
+export type { Composition, StepDifference, StepFit } from './fit/fit-steps.js';
 export type { Coefficients } from './model/coefficients.js';
 export { GPUS, type Gpu } from './model/gpus.js';
+export type { GridPoint } from './model/grid.js';
 export type { Physics } from './model/physics.js';
 export type { HostTime } from './model/physics-cost.js';
 export {
@@ -16,6 +17,7 @@ export {
   type FitErrors,
   type FitFacts,
   type Profile,
+  type ProfileBase,
   type Provenance,
   profileCost,
   rooflineProfile,

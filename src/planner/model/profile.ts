@@ -46,7 +46,7 @@ export interface FitFacts {
   ensemble: readonly Coefficients[];
 }
 
-interface ProfileBase {
+export interface ProfileBase {
   schema: typeof PROFILE_SCHEMA;
   name: string;
   provenance: Provenance;

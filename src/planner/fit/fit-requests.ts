@@ -29,7 +29,9 @@ export interface RequestFitInput {
 
 /** What a fit found. */
 export interface Fitted {
+  /** @internal */
   readonly space: CoefficientSpace;
+  /** @internal */
   readonly solution: Solution;
   /** Of the best fit and of every other one within 5 % of its loss. */
   readonly ensemble: readonly Float64Array[];

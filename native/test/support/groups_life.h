@@ -155,7 +155,7 @@ class GroupsLife {
       const u32 hit = core().config().caching ? core().match_groups(request.slot, tokens - 1) : 0;
       request.computed = hit;
       const u32 scheduled = choose(request, left);
-      if (core().admit_groups(request.slot, {hit, 0, 0, scheduled, 0, 0, 0, 0, true}) < 0) {
+      if (core().admit_groups(request.slot, {hit, 0, 0, 0, scheduled, tokens, 0, 0, 0, 0, true}) < 0) {
         request.computed = 0;
         continue;
       }

@@ -45,6 +45,7 @@ describe('like', () => {
     expect(Object.entries(deviations).flatMap(([name, on]) => (on ? name : []))).toEqual([
       'clipHandOver',
       'priorityCursor',
+      'zeroAttention',
     ]);
     expect(Object.values(resolve({ deviations: false }).deviations)).not.toContain(true);
   });

@@ -272,8 +272,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'zeroedUntold',
     why: 'nobody is told that a plan zeroes the blocks of a request whose connector failed at its admission',
     file: 'src/scheduler/schedule/schedule.ts',
-    text: 'plan.blocksToZero === null ? taken :',
-    replacement: 'plan.step >= 0 ? taken :',
+    text: 'if (plan.blocksToZero === null) return',
+    replacement: 'if (plan.step >= 0) return',
   },
   {
     name: 'releasedTwice',
@@ -300,8 +300,8 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'blocksOfStates',
     why: 'without a prefix cache a request counts two states, in whatever blocks they are',
     file: 'src/scheduler/options/kv-groups.ts',
-    text: "if (mode === 'align') return",
-    replacement: "if (mode === 'align' || mode === 'none') return",
+    text: "if (mode === 'align')\n",
+    replacement: "if (mode === 'align' || mode === 'none')\n",
   },
   {
     name: 'abortWhileAdded',

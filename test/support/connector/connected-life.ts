@@ -10,7 +10,7 @@ const THROWING = ['new', 'match', 'alloc', 'metadata', 'output', 'finished', 'ca
 const NEVER_ENDS = { load: 0, reclaim: 0, grammar: 0, streamingInput: 0 };
 
 /** What each request's connector does, drawn by its name. */
-function drawScript(seed: number, id: string, children: number): Script {
+function drawScript(seed: number, id: string, children: number, isCalm: boolean): Script {
   const random = new Random(mix(seed, mix(id.length, Number(id.slice(1)))));
   const chance = (percent: number): boolean => random.chance(percent);
   return {
@@ -19,11 +19,11 @@ function drawScript(seed: number, id: string, children: number): Script {
     child: random.below(children),
     oneshot: chance(30),
     defer: chance(20) ? random.below(3) : 0,
-    wakes: chance(30),
     delayFree: chance(50),
     delayAbort: chance(30),
     delivers: chance(50),
     ...(chance(50) ? { children: Array.from({ length: 1 + random.below(children) }, (_, i) => i) } : {}),
+    wakes: isCalm && chance(30),
   };
 }
 
@@ -80,7 +80,7 @@ export class ConnectedLife {
     const reporters = [[[0]], [[0, 1], [3]]][random.below(2)];
     this.#children = reporters.length;
     const scripts = new Proxy({} as Record<string, Script>, {
-      get: (_, id) => drawScript(seed, String(id), reporters.length),
+      get: (_, id) => drawScript(seed, String(id), reporters.length, isCalm),
     });
     const protection = ([['own'], ['own', 'pin'], ['own', 'pin', 'fence']] as const)[random.below(3)];
     this.connector = new ScriptedConnector(scripts, { protection, reporters });
@@ -123,8 +123,8 @@ export class ConnectedLife {
     else if (dice < 91) this.#fence();
     else if (dice < 93) this.#reset();
     else if (dice < 96) this.connector.throwing.add(THROWING[random.below(THROWING.length)]);
-    else if (dice < 97) this.#pin();
-    else if (dice < 98) this.#wake();
+    else if (this.#isCalm && dice < 97) this.#wake();
+    else if (dice < 98) this.#pin();
     else if (dice < 99) scheduler.pause(random.chance(50) ? 'new' : 'all');
     else scheduler.resume();
     if (dice < 50) scheduler.resume();
@@ -267,7 +267,7 @@ export class ConnectedLife {
   /** What the connector does while it is asked. */
   #inside(): void {
     if (this.random.chance(10)) this.#pin();
-    if (this.random.chance(10)) this.#wake();
+    if (this.#isCalm && this.random.chance(10)) this.#wake();
     if (!this.random.chance(2) || this.#handles.length === 0) return;
     this.scheduler.abort(this.#recent());
     this.#count('late abort');

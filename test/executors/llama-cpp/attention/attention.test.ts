@@ -34,7 +34,13 @@ function run(kernel: string, trials: readonly AttentionTrial[]): Answer {
         new RegExp(`^(lib)?${name}(\\.v[\\d.]+)?\\.(so|dylib|dll)$`).test(file),
       ) as string,
     );
-  const files = { folder, ggmlBase: find('ggml-base'), ggml: find('ggml'), llama: find('llama') };
+  const files = {
+    folder,
+    fallback: '',
+    ggmlBase: find('ggml-base'),
+    ggml: find('ggml'),
+    llama: find('llama'),
+  };
   const [addon] = binaryPaths('blockstep_llama.node', 'blockstep_llama.node');
   const options = { addon, files: { ...files, commit: LLAMA_VERSIONS[0].commit }, kernel, trials };
   const program = join(import.meta.dirname, 'trials.mjs');

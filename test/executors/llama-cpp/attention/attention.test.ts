@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../../src/base/random.js';
@@ -41,7 +41,8 @@ function run(kernel: string, trials: readonly AttentionTrial[]): Answer {
     ggml: find('ggml'),
     llama: find('llama'),
   };
-  const [addon] = binaryPaths('blockstep_llama.node', 'blockstep_llama.node');
+  // A build of this machine, or that of a release.
+  const addon = binaryPaths('blockstep_llama.node', 'blockstep_llama.node').find((path) => existsSync(path));
   const options = { addon, files: { ...files, commit: LLAMA_VERSIONS[0].commit }, kernel, trials };
   const program = join(import.meta.dirname, 'trials.mjs');
   const { status, stdout, stderr } = spawnSync(process.execPath, [program, JSON.stringify(options)], {

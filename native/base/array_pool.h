@@ -60,12 +60,13 @@ class ArrayPool {
   struct Free {
     Free* next;
   };
-  static constexpr u64 kSmallest = 256;
-  static constexpr u64 kLargest = u64{512} << 10;
+  static constexpr u32 kSmallestBits = 8;
+  static constexpr u32 kLargestBits = 19;
+  static constexpr u64 kSmallest = u64{1} << kSmallestBits;
+  static constexpr u64 kLargest = u64{1} << kLargestBits;
   static constexpr u64 kFirstChunk = u64{64} << 10;
   static constexpr u64 kLargestChunk = Memory::kHugePage;
-  static constexpr u32 kSmallestBits = 8;
-  static constexpr u32 kClasses = 2 * (19 - kSmallestBits) + 1;
+  static constexpr u32 kClasses = 2 * (kLargestBits - kSmallestBits) + 1;
 
   /// Class 2k has room for 2^(8 + k) bytes, class 2k + 1 for half as much again.
   static constexpr u64 room_of(u32 c) { return (c % 2 == 0 ? u64{2} : u64{3}) << (c / 2 + kSmallestBits - 1); }

@@ -141,8 +141,7 @@ export class SchedulerCalls {
 
   /** @param plan of a repeated step */
   askConnector(plan: Plan): void {
-    const { connector } = this.state;
-    if (connector !== null) askConnector(this.state, plan, connector);
+    askConnector(this.state, plan);
   }
 
   /** Opens the log. A sink that throws would leave a hole in the log, so it poisons the scheduler. */

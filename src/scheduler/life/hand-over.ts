@@ -2,7 +2,7 @@ import { hasRows, rowsOf } from '../../core/rows.js';
 import { FAILED, reportersOf } from '../connector/ask-connector.js';
 import { kvExtent } from '../connector/kv-extent.js';
 import type { HandOver } from '../connector/kv-view.js';
-import { tokensInFlight } from '../plan/tokens-in-flight.js';
+import { keptInFlight } from '../plan/tokens-in-flight.js';
 import { Outstanding, peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { FinishCode } from '../request/status.js';
@@ -40,14 +40,13 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
  */
 function leftBy(s: SchedulerState, request: Request): HandOver {
   const extent = kvExtent(s, request);
-  const { blockSize, deviations, kvGroups, windowBasis } = s.config;
+  const { blockSize, deviations, kvGroups } = s.config;
   const { numComputedTokens, numTokens } = request;
   const known = Math.min(numComputedTokens, numTokens);
   const computed = deviations.settleHandOver ? known : numComputedTokens;
   // What no later token needs is let go first. Whoever goes on from exactly these tokens computes the last one again, to sample from.
   const wanted = deviations.handOverWindows ? Math.max(known - 1, 0) : numComputedTokens;
-  const inFlight = windowBasis === 'processed' ? tokensInFlight(s.inFlight, request) : 0;
-  const behind = Math.max(0, Math.min(wanted, numComputedTokens - inFlight));
+  const behind = Math.max(0, Math.min(wanted, numComputedTokens - keptInFlight(s, request)));
   if (kvGroups !== null && hasRows(s.core, request.slot)) {
     keepDropped(s, request, behind);
     dropAtEnd(s, request, behind);

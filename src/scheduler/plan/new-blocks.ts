@@ -1,10 +1,12 @@
 import type { Core } from '../../core/core.js';
 import { EntryKind, type Plan } from './plan.js';
 
+const NO_BLOCKS = new Int32Array(0);
+
 /** The ids of the blocks that an entry took from the pool in the step of its plan, in the order of its tokens. */
 export function newBlocksOf(core: Core, plan: Plan, entry: number, group = 0): Int32Array {
   const { from, until } = newPlacesOf(plan, entry, group);
-  if (from >= until) return new Int32Array(0);
+  if (from >= until) return NO_BLOCKS;
   core.flush();
   const out = new Int32Array(until - from);
   const count = core.native.readBlocks(plan.slots[entry], from, out, group);

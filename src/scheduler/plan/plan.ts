@@ -61,7 +61,8 @@ export class Plan {
   readonly maxOutputTokens: Uint8Array;
   /** Drafts of each entry that its grammar refused after they were scheduled (`Scheduler.replaceDraftTokens`). */
   readonly numInvalidDraftTokens: Uint8Array;
-  /** @internal The sum of `numInvalidDraftTokens`. */ numInvalidDrafts = 0;
+  /** @internal The sum of `numInvalidDraftTokens`. */
+  numInvalidDrafts = 0;
   /**
    * True: with pipelined steps, the tokens that an entry with a grammar may sample depend on a step in flight. Such a plan may be computed at
    * once, but must be sampled only when every plan before it was updated.
@@ -128,7 +129,8 @@ export class Plan {
   /** @internal The repeated steps for which every field is right; 0 = none. */ repeats = 0;
   /** @internal The repeated steps in which its result may be taken. */ plainIn = 0;
   /** @internal */ inFlight = false;
-  /** @internal True: handed out, and neither updated nor given up since: see `Scheduler.schedule`. */ awaitsUpdate = false;
+  /** @internal True: handed out, and neither updated nor given up since: see `Scheduler.schedule`. */
+  awaitsUpdate = false;
   /**
    * @internal For a plan that is executed later: the tokens that its requests had when they ended, or when another
    * chunk of their session began. Null for any other plan.
@@ -215,7 +217,6 @@ export class Plan {
 
   /** @internal Empties the plan for a new step. */
   begin(step: number): void {
-    this.lacksMetadata = false;
     this.step = step;
     this.totalTokens = 0;
     this.numSteady = 0;
@@ -242,7 +243,6 @@ export class Plan {
     this.droppedBlocks = NO_BLOCKS;
     this.letGo = NO_BLOCKS;
     this.forgottenBlocks = NO_BLOCKS;
-    this.connectorMetadata = undefined;
     if (this.missing.size > 0) this.missing.clear();
     this.keptTokens = null;
   }

@@ -2,13 +2,21 @@ import type { Request } from '../request/request.js';
 import type { Plan } from './plan.js';
 
 /** Tokens of a request that plans in flight compute, those of dropped outputs included (vLLM num_in_flight_tokens). */
-export function tokensInFlight(inFlight: readonly Plan[], request: Request): number {
+function tokensInFlight(inFlight: readonly Plan[], request: Request): number {
   let tokens = 0;
   for (const plan of inFlight) {
     const at = plan.indexOf(request);
     if (at >= 0) tokens += plan.numScheduledTokens[at];
   }
   return tokens;
+}
+
+/** The same where steps in flight keep what they may read (the rule `windowBasis`); else 0. */
+export function keptInFlight(
+  { config, inFlight }: { config: { windowBasis: 'scheduled' | 'processed' }; inFlight: readonly Plan[] },
+  request: Request,
+): number {
+  return config.windowBasis === 'processed' ? tokensInFlight(inFlight, request) : 0;
 }
 
 /**

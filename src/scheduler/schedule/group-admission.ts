@@ -3,7 +3,7 @@ import { neededPlaces } from '../connector/view-group.js';
 import { keepDropped } from '../life/preempt.js';
 import type { KvGroup } from '../options/kv-groups.js';
 import type { Plan } from '../plan/plan.js';
-import { tokensInFlight } from '../plan/tokens-in-flight.js';
+import { keptInFlight } from '../plan/tokens-in-flight.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { computedAtAdmission, hashedTokens, lookaheadAtAdmission, type Prefix } from './admission.js';
@@ -41,11 +41,6 @@ export function takeGroups(
     inFlight,
     request.numPromptTokens,
   );
-}
-
-/** Tokens of a request that steps in flight compute, where these keep what they may read; else 0. */
-export function keptInFlight({ config, inFlight }: SchedulerState, request: Request): number {
-  return config.windowBasis === 'processed' ? tokensInFlight(inFlight, request) : 0;
 }
 
 /**

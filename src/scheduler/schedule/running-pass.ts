@@ -3,13 +3,13 @@ import { heldBlocks } from '../../core/rows.js';
 import { keepDropped, preempt } from '../life/preempt.js';
 import { reclaimSession, reclaimStuckLoad } from '../life/reclaim.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
-import { noteInFlight } from '../plan/tokens-in-flight.js';
+import { keptInFlight, noteInFlight } from '../plan/tokens-in-flight.js';
 import { compareIds } from '../request/id-order.js';
 import { isUsed } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { alignedTokens, keptInFlight } from './group-admission.js';
+import { alignedTokens } from './group-admission.js';
 import { endOutgrown } from './outgrown.js';
 import { tokensLeft } from './token-budget.js';
 

@@ -8,7 +8,7 @@ import { endUnreported } from '../life/finish.js';
 import { loseLoadsOf } from '../loads/fence.js';
 import { blocksLetGo } from '../plan/let-go.js';
 import { newBlocksOf } from '../plan/new-blocks.js';
-import { EntryKind, type Plan } from '../plan/plan.js';
+import type { Plan } from '../plan/plan.js';
 import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { advance } from './advance.js';
@@ -92,7 +92,7 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
   else plan.awaitsUpdate = true;
   s.openPlan = null;
   if (s.config.reportBlocks) reportBlocks(s, plan);
-  if (s.connector !== null) askConnector(s, plan, s.connector);
+  askConnector(s, plan);
   s.core.submit();
   s.kvEvents?.tell(plan.finishedHandles);
   if (channels.step.hasSubscribers) {
@@ -163,9 +163,12 @@ function reportBlocks(s: SchedulerState, plan: Plan): void {
 }
 
 /**
- * Asks the connector for the plan's metadata. Blocks that the connector pins or unpins meanwhile count for this plan.
+ * Asks the connector for the plan's metadata, if there is one. Blocks that the connector pins or unpins meanwhile count for
+ * this plan.
  */
-export function askConnector(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
+export function askConnector(s: SchedulerState, plan: Plan): void {
+  const { connector } = s;
+  if (connector === null) return;
   if (isTold(s, connector) && !s.config.reportBlocks) plan.takenBlocks = takenBy(s, plan);
   const moved = s.blocksMoved;
   s.blocksMoved = false;
@@ -219,8 +222,8 @@ function endDoomed(s: SchedulerState): void {
 function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector): void {
   const given = connector.askMetadata(plan);
   plan.connectorMetadata = given === FAILED ? undefined : given.metadata;
-  if (given !== FAILED && given.failedChildren.length === 0) return;
-  plan.lacksMetadata = true;
+  plan.lacksMetadata = given === FAILED || given.failedChildren.length > 0;
+  if (!plan.lacksMetadata) return;
   const isLost = (child: number): boolean => given === FAILED || given.failedChildren.includes(child);
   for (const load of plan.syncLoads) {
     if (!isLost(load.child)) continue;
@@ -239,7 +242,6 @@ function takenBy(s: SchedulerState, plan: Plan): Int32Array {
   for (const blocks of plan.loadedBlocks) for (const id of blocks) taken.push(id);
   for (let i = 0; i < plan.numRequests; i++) {
     for (let g = 0; g < plan.groups.length; g++) {
-      if (plan.kinds[i] === EntryKind.running && plan.groups[g].numNewBlocks[i] === 0) continue;
       for (const id of newBlocksOf(s.core, plan, i, g)) if (id !== 0) taken.push(id);
     }
   }

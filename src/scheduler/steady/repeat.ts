@@ -109,7 +109,10 @@ export class Repeat {
     plan.step = s.step++;
     plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
     s.putInFlight(plan);
-    if (s.connector !== null) this.#ask(plan);
+    if (s.connector !== null) {
+      this.#calls.gate.during(this.#askConnector);
+      s.anomalies.throwFirst();
+    }
     return plan;
   }
 
@@ -138,13 +141,6 @@ export class Repeat {
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
     return s.outputs;
-  }
-
-  /** Asks the connector. A plan that lacks metadata is no plain one. */
-  #ask(plan: Plan): void {
-    this.#calls.gate.during(this.#askConnector);
-    if (plan.lacksMetadata) this.#run = 0;
-    this.#s.anomalies.throwFirst();
   }
 
   /** Whether this plan was repeated and is to be updated next. */

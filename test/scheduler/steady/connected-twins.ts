@@ -50,7 +50,10 @@ function born(seed: number, options: object): Twin {
   const said: string[] = [];
   const onPlan: ConstructorParameters<typeof ConnectedLife>[2] = (plan) => {
     if (plan.repeats > 0) twin.numRepeated++;
-    const { connectorMetadata, lacksMetadata, takenBlocks, releasedHandles } = plan;
+    const { connectorMetadata, lacksMetadata, takenBlocks, releasedHandles, step } = plan;
+    const due = lacksMetadata ? undefined : JSON.stringify({ step });
+    if (JSON.stringify(connectorMetadata) !== due)
+      throw new Error(`step ${step} has another step's metadata`);
     const told = JSON.stringify([connectorMetadata, lacksMetadata, [...takenBlocks], releasedHandles]);
     said.push(`${describePlan(plan)} ${told}`);
   };

@@ -1,5 +1,6 @@
 import { ConnectedLife } from '../../support/connector/connected-life.js';
 import { describePlan } from '../../support/driver.js';
+import { firstDifference } from './twins.js';
 
 /** How connected twins live, and how often their states are read. */
 export interface ConnectedTwinOptions {
@@ -38,9 +39,8 @@ export class ConnectedTwins {
     for (let i = 1; i <= events; i++) {
       for (const { life } of this.#twins) life.event();
       const [a, b] = this.#twins.map((twin) => lines(twin, i % this.#readEvery === 0));
-      const at = a.findIndex((line, l) => line !== b[l]);
-      if (at >= 0) return `event ${i}: ${a[at]}\n  but without a steady decode ${b[at]}`;
-      if (a.length !== b.length) return `event ${i}: without a steady decode there is more: ${b[a.length]}`;
+      const difference = firstDifference(a, b);
+      if (difference !== null) return `event ${i}: ${difference}`;
     }
     return this.#twins[1].numRepeated === 0 ? null : 'the twin without a steady decode has one';
   }

@@ -61,10 +61,15 @@ export class Twins {
 
   #compare(isRead: boolean): string | null {
     const [a, b] = this.#records.map(({ life, said }) => [...said.splice(0), ...(isRead ? read(life) : [])]);
-    const at = a.findIndex((line, i) => line !== b[i]);
-    if (at >= 0) return `${a[at]}\n  but without a steady decode ${b[at]}`;
-    return a.length === b.length ? null : `without a steady decode there is more: ${b[a.length]}`;
+    return firstDifference(a, b);
   }
+}
+
+/** What the first twin said that the second one, without a steady decode, did not; null if both said the same. */
+export function firstDifference(a: readonly string[], b: readonly string[]): string | null {
+  const at = a.findIndex((line, i) => line !== b[i]);
+  if (at >= 0) return `${a[at]}\n  but without a steady decode ${b[at]}`;
+  return a.length === b.length ? null : `without a steady decode there is more: ${b[a.length]}`;
 }
 
 /** Notes each plan and each update of a life. */

@@ -19,6 +19,7 @@ const FOLDERS = join(ROOT, 'build', 'compiled');
 const MADE_BY = [
   'test/support/compiled/compile-scripts.ts',
   'test/support/compiled/script-compiler.ts',
+  'package.json',
   'tsconfig.json',
 ].filter((path) => existsSync(join(ROOT, path)));
 const DAY_MS = 86_400_000;
@@ -50,14 +51,15 @@ const STARTED = [
   'test/pipeline/process/alive.ts',
   'test/pipeline/process/child.ts',
 ];
-/** What programs import of the package. */
-const FACES = [
-  'src/index.ts',
-  ...[
-    ...['connectors/lease', 'connectors/multi', 'connectors/offload', 'connectors/store'],
-    ...['executors/llama-cpp', 'kv-events', 'pipeline', 'pipeline/redis', 'serve', 'testing'],
-  ].map((room) => `src/${room}/index.ts`),
-];
+/** What programs import of the package: the sources of its exports. */
+function facesOfPackage(): string[] {
+  const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    exports: Record<string, string | { default: string }>;
+  };
+  return Object.values(exports).flatMap((face) =>
+    typeof face === 'string' ? [] : face.default.replace(/^\.\/dist\/(.*)\.js$/, 'src/$1.ts'),
+  );
+}
 /** The package, what tests compute much with, and what they start. */
 const SCRIPTS = [
   ...sources('src'),
@@ -109,7 +111,7 @@ async function compile(): Promise<string> {
   const making = mkdtempSync(join(FOLDERS, 'making-'));
   const begin = Date.now();
   const made = [...MADE_BY, ...(await compileInto(making, ROOT, SCRIPTS))];
-  await bundleTogether(making, TOGETHER, STARTED, FACES);
+  await bundleTogether(making, TOGETHER, STARTED, facesOfPackage());
   const files = Object.fromEntries(made.map((path) => [path, stampOf(path)] as const));
   // What was written meanwhile may have been read before: then the list fits no source, and the next run makes it anew.
   for (const [path, [mtimeMs, size]] of Object.entries(files))

@@ -9,7 +9,7 @@ import { type Demand, ReferenceGroup } from './group.js';
 import { greatestCommonDivisor, type Hits, Lookup } from './lookup.js';
 import { AlignedMamba, ReferenceMamba } from './mamba.js';
 import { NULL_BLOCK, ReferencePool } from './pool.js';
-import type { Row } from './row.js';
+import { emptyRow, type Row } from './row.js';
 
 /** What a request needs blocks for, behind what is computed. */
 export interface Need {
@@ -214,9 +214,10 @@ export class ReferenceBlocks {
 
   /** Gives all blocks of a request back. @param isWritten a batch in flight may write them: they come back behind it */
   release(request: ReferenceRequest, isWritten = false): void {
+    if (isWritten) this.fence.hold(request.rows.flatMap(({ blocks }) => blocks));
     for (const group of this.groups) {
       const row = request.rows[group.index];
-      if (isWritten) group.leave(row, this.fence);
+      if (isWritten) Object.assign(row, emptyRow());
       else group.release(row);
     }
   }

@@ -1,5 +1,4 @@
 import type { SubjectEventGroup, SubjectKvGroup, SubjectOptions } from '../../subject.js';
-import type { Fence } from '../rules/fence.js';
 import type { ReferenceRules } from '../rules/rules.js';
 import type { Key } from './contents.js';
 import { NULL_BLOCK, type ReferencePool } from './pool.js';
@@ -130,12 +129,6 @@ export class ReferenceGroup {
 
   /** A step begins. */
   begin(): void {}
-
-  /** Gives a row up whose blocks a batch in flight may still write. */
-  leave(row: Row, fence: Fence): void {
-    fence.hold(row.blocks);
-    Object.assign(row, emptyRow());
-  }
 
   release(row: Row): void {
     this.pool.release(row.blocks);

@@ -45,7 +45,10 @@ describe('like', () => {
     expect(Object.entries(deviations).flatMap(([name, on]) => (on ? name : []))).toEqual([
       'clipHandOver',
       'priorityCursor',
+      'wholeStates',
       'zeroAttention',
+      'zeroUnloaded',
+      'loadNeeded',
     ]);
     expect(Object.values(resolve({ deviations: false }).deviations)).not.toContain(true);
   });

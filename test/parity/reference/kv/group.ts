@@ -76,6 +76,11 @@ export class ReferenceGroup {
     return Math.max(places - Math.max(skipped, hits.length), 0) + this.numFree(hits.slice(skipped));
   }
 
+  /** Blocks that a load takes beside those of `need`. */
+  uncounted(_hits: readonly number[], _demand: Demand): number {
+    return 0;
+  }
+
   protected numFree(hits: readonly number[]): number {
     return hits.filter((block) => this.pool.isFree(block)).length;
   }
@@ -107,7 +112,7 @@ export class ReferenceGroup {
 
   /** Takes the blocks that the external tokens are loaded into. */
   load(row: Row, total: number, external: number): void {
-    const isCut = this.skipBlocks(total) > 0;
+    const isCut = this.rules.loadsNeeded || this.skipBlocks(total) > 0;
     const loaded = isCut ? Math.min(total - this.skip(total), external) : external;
     if (loaded > 0) this.#append(row, total);
   }

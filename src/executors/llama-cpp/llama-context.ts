@@ -14,8 +14,8 @@ import { endAtExit } from './native/end-at-exit.js';
 export async function makeContext(options: ResolvedLlamaOptions, batch: number): Promise<NativeContext> {
   const { model, numBlocks, blockSize, numSequences, threads, microBatch } = options;
   const { maxNumSeqs, numSpeculativeTokens } = options;
-  const { native } = LlamaModel.nativeOf(model);
-  const { hasDecoder, hasEncoder, isDiffusion } = native.info();
+  const { native, said } = LlamaModel.nativeOf(model);
+  const { hasDecoder, hasEncoder, isDiffusion } = said;
   if (!hasDecoder || hasEncoder || isDiffusion || !model.card.generates)
     throw badModel(model.info.file, 'generates no text token by token');
   if (!model.devices.some(({ isGpu }) => isGpu)) checkMemory(options, process.availableMemory());

@@ -6,7 +6,7 @@ import { badModel } from '../gguf/bad-model.js';
 import { readGguf } from '../gguf/gguf-file.js';
 import { inWords } from '../gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../gguf/model-card.js';
-import type { LlamaDevice, NativeModel } from '../native/binding.js';
+import type { LlamaDevice, NativeModel, NativeModelInfo } from '../native/binding.js';
 import { findLlamaVariant, type LlamaLibrary, type LlamaVariant, loadLibrary } from '../native/library.js';
 import {
   badGrammar,
@@ -41,6 +41,8 @@ export class LlamaModel {
   /** What its file says of it. */
   readonly card: ModelCard;
   readonly #native: NativeModel;
+  /** What llama.cpp says of it. Asked for once: it goes through the whole vocabulary. */
+  readonly #said: NativeModelInfo;
   readonly #library: LlamaLibrary;
   #disposed = false;
   /** The end of the texts that are tokenized off the event loop. */
@@ -50,7 +52,8 @@ export class LlamaModel {
     this.card = card;
     this.#native = native;
     this.#library = library;
-    this.info = readInfo(card.path, native.info(), library);
+    this.#said = native.info();
+    this.info = readInfo(card.path, this.#said, library);
   }
 
   /** See `openLlamaModel`. */
@@ -149,7 +152,7 @@ export class LlamaModel {
   rankPrompt(query: string, document: string): Int32Array {
     const native = this.#alive();
     try {
-      return rankPrompt(native, query, document);
+      return rankPrompt(native, this.#said, query, document);
     } catch (cause) {
       return this.#noTokens(cause);
     }
@@ -209,10 +212,10 @@ export class LlamaModel {
     return showFacts('LlamaModel', depth, options, { architecture, vocabSize, file });
   }
 
-  /** The native model and its library, for executors. @internal */
-  static nativeOf(model: LlamaModel): { native: NativeModel; library: LlamaLibrary } {
+  /** The native model, what llama.cpp says of it, and its library, for executors. @internal */
+  static nativeOf(model: LlamaModel): { native: NativeModel; said: NativeModelInfo; library: LlamaLibrary } {
     if (!(model instanceof LlamaModel)) throw badArg('model', model, 'a LlamaModel');
-    return { native: model.#alive(), library: model.#library };
+    return { native: model.#alive(), said: model.#said, library: model.#library };
   }
 
   #checkTokens(tokens: ReadGrammar['tokens']): void {

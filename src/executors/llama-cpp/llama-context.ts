@@ -1,4 +1,4 @@
-import { BlockstepError, describeError } from '../../base/errors.js';
+import { BlockstepError, messageOf } from '../../base/errors.js';
 import { badModel } from './gguf/bad-model.js';
 import { inWords, memoryNeeds } from './gguf/memory-needs.js';
 import type { ResolvedLlamaOptions } from './llama-options.js';
@@ -37,8 +37,7 @@ export async function makeContext(options: ResolvedLlamaOptions, batch: number):
     endAtExit(context);
     return context;
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : describeError(cause);
-    const message = `llama.cpp could not make a context of ${numBlocks} blocks of ${blockSize} tokens for ${model.info.file}: ${why}`;
+    const message = `llama.cpp could not make a context of ${numBlocks} blocks of ${blockSize} tokens for ${model.info.file}: ${messageOf(cause)}`;
     throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message, { cause });
   }
 }

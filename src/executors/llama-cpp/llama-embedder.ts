@@ -1,5 +1,5 @@
 import { badArg, checkOneOf, isObject } from '../../base/checks.js';
-import { BlockstepError, checkInteger, describeError } from '../../base/errors.js';
+import { BlockstepError, checkInteger, messageOf } from '../../base/errors.js';
 import { INSPECT, showFacts } from '../../base/inspect.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { Executor } from '../../engine/executor/executor.js';
@@ -100,8 +100,7 @@ export class LlamaEmbedder implements Executor {
         onGpu: isOnGpu,
       });
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : describeError(cause);
-      const message = `llama.cpp could not make a context for texts of ${maxModelLen} tokens for ${file}: ${why}`;
+      const message = `llama.cpp could not make a context for texts of ${maxModelLen} tokens for ${file}: ${messageOf(cause)}`;
       throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message, { cause });
     }
     endAtExit(embedder);

@@ -1,4 +1,4 @@
-import { BlockstepError, describeError } from '../../../base/errors.js';
+import { BlockstepError, messageOf } from '../../../base/errors.js';
 import type { NativeEmbedder } from '../native/binding.js';
 
 /** Texts of one call of `LlamaEmbedder.embed`. */
@@ -54,10 +54,11 @@ export class EmbedQueue {
       try {
         const vectors = await this.#native.embed(tokens, lengths);
         const width = vectors.length / call.length;
-        for (const [i, { job }] of call.entries()) job.vectors.push(vectors.slice(i * width, (i + 1) * width));
+        for (const [i, { job }] of call.entries())
+          job.vectors.push(vectors.slice(i * width, (i + 1) * width));
       } catch (cause) {
-        const why = cause instanceof Error ? cause.message : describeError(cause);
-        const error = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', `llama.cpp failed: ${why}`, { cause });
+        const message = `llama.cpp failed: ${messageOf(cause)}`;
+        const error = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', message, { cause });
         for (const { job } of call) this.#end(job, this.#disposed ? disposed() : error);
       }
       for (const { job } of call) if (job.vectors.length === job.texts.length) this.#end(job, null);

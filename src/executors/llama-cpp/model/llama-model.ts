@@ -1,5 +1,5 @@
 import { badArg } from '../../../base/checks.js';
-import { BlockstepError, checkInteger, describeError } from '../../../base/errors.js';
+import { BlockstepError, checkInteger, messageOf } from '../../../base/errors.js';
 import { INSPECT, showFacts } from '../../../base/inspect.js';
 import { sharedAside } from '../../../base/scripts/aside.js';
 import { badModel } from '../gguf/bad-model.js';
@@ -85,11 +85,7 @@ export class LlamaModel {
       return new LlamaModel(card, native, library);
     } catch (cause) {
       signal?.throwIfAborted();
-      throw badModel(
-        path,
-        `cannot be loaded: ${cause instanceof Error ? cause.message : describeError(cause)}`,
-        cause,
-      );
+      throw badModel(path, `cannot be loaded: ${messageOf(cause)}`, cause);
     } finally {
       signal?.removeEventListener('abort', cancel);
     }
@@ -226,8 +222,7 @@ export class LlamaModel {
   }
 
   #noTokens(cause: unknown): never {
-    const why = cause instanceof Error ? cause.message : describeError(cause);
-    throw badModel(this.card.path, `has a vocabulary that cannot write the text: ${why}`, cause);
+    throw badModel(this.card.path, `has a vocabulary that cannot write the text: ${messageOf(cause)}`, cause);
   }
 
   #alive(): NativeModel {

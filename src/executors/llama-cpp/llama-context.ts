@@ -5,6 +5,7 @@ import type { ResolvedLlamaOptions } from './llama-options.js';
 import { LlamaModel } from './model/llama-model.js';
 import type { NativeContext } from './native/binding.js';
 import { endAtExit } from './native/end-at-exit.js';
+import { hasGpu } from './native/library.js';
 
 /**
  * Makes the context of an executor.
@@ -18,7 +19,8 @@ export async function makeContext(options: ResolvedLlamaOptions, batch: number):
   const { hasDecoder, hasEncoder, isDiffusion } = said;
   if (!hasDecoder || hasEncoder || isDiffusion || !model.card.generates)
     throw badModel(model.info.file, 'generates no text token by token');
-  if (!model.devices.some(({ isGpu }) => isGpu)) checkMemory(options, process.availableMemory());
+  const isOnGpu = hasGpu(model);
+  if (!isOnGpu) checkMemory(options, process.availableMemory());
   try {
     const context = await native.createContext({
       // The null block has no cells.
@@ -32,7 +34,7 @@ export async function makeContext(options: ResolvedLlamaOptions, batch: number):
       typeK: options.nativeCacheType,
       typeV: options.nativeCacheType,
       flashAttention: options.nativeFlashAttention,
-      offloadCache: model.devices.some(({ isGpu }) => isGpu),
+      offloadCache: isOnGpu,
     });
     endAtExit(context);
     return context;

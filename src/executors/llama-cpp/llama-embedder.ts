@@ -13,6 +13,7 @@ import { defaultThreads } from './llama-threads.js';
 import { LlamaModel } from './model/llama-model.js';
 import type { NativeEmbedder } from './native/binding.js';
 import { endAtExit } from './native/end-at-exit.js';
+import { hasGpu } from './native/library.js';
 
 /** Options of `LlamaEmbedder.create`. */
 export interface LlamaEmbedderOptions {
@@ -85,7 +86,7 @@ export class LlamaEmbedder implements Executor {
     const given = pooling ?? model.card.pooling;
     if (given === null || given === 'none')
       throw badModel(file, 'does not say how the vectors of tokens become one of a text: give pooling');
-    const isOnGpu = model.devices.some(({ isGpu }) => isGpu);
+    const isOnGpu = hasGpu(model);
     if (!isOnGpu) checkMemory(taken);
     let embedder: NativeEmbedder;
     try {

@@ -7,7 +7,8 @@ import { readGguf } from '../gguf/gguf-file.js';
 import { inWords } from '../gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../gguf/model-card.js';
 import type { LlamaDevice, NativeModel, NativeModelInfo } from '../native/binding.js';
-import { findLlamaVariant, type LlamaLibrary, type LlamaVariant, loadLibrary } from '../native/library.js';
+import { findLlamaVariant, hasGpu, type LlamaLibrary, loadLibrary } from '../native/library.js';
+import type { LlamaVariant } from '../native/packages.js';
 import {
   badGrammar,
   type LlamaGrammarForm,
@@ -69,7 +70,7 @@ export class LlamaModel {
       variant === 'cpu' || gpuLayers === 0 || (variant === 'auto' && process.platform !== 'darwin');
     if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory());
     const library = await loadLibrary(variant, libraryFolder, attention);
-    checkDevices(library.devices, variant, gpuLayers);
+    checkDevices(library, variant, gpuLayers);
     const cancelled = new Int32Array(1);
     const cancel = (): void => {
       cancelled[0] = 1;
@@ -232,8 +233,8 @@ export class LlamaModel {
 }
 
 /** Refuses what wants a GPU where llama.cpp finds none: it would compute on the CPU without a word. */
-function checkDevices(devices: readonly LlamaDevice[], variant: LlamaVariant, gpuLayers: number): void {
-  if (devices.some(({ isGpu }) => isGpu) || gpuLayers === 0) return;
+function checkDevices(library: LlamaLibrary, variant: LlamaVariant, gpuLayers: number): void {
+  if (hasGpu(library) || gpuLayers === 0) return;
   if (gpuLayers > 0)
     throw badArg(
       'gpuLayers',

@@ -1,11 +1,15 @@
-import type { NativeModel } from '../native/binding.js';
+import type { NativeModel, NativeModelInfo } from '../native/binding.js';
 
 /**
  * The tokens by which a model scores how well a document answers a query: by the template of its file, else as encoders are trained, with
  * the tokens that its vocabulary puts between two texts.
  */
-export function rankPrompt(native: NativeModel, query: string, document: string): Int32Array {
-  const { rankTemplate, bos, eos, sep, addsBos, addsEos, addsSep } = native.info();
+export function rankPrompt(
+  native: NativeModel,
+  { rankTemplate, bos, eos, sep, addsBos, addsEos, addsSep }: NativeModelInfo,
+  query: string,
+  document: string,
+): Int32Array {
   if (rankTemplate !== null) {
     const parts = { '{query}': query, '{document}': document };
     const text = rankTemplate.replace(/\{query\}|\{document\}/g, (name) => parts[name as keyof typeof parts]);

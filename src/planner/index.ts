@@ -6,7 +6,8 @@
 export { readTrace, type Trace, type TraceOptions } from '../workload/trace.js';
 export type { Workload, WorkloadColumns } from '../workload/workload.js';
 export { type CalibrateInput, type Calibration, calibrate } from './calibrate.js';
-export type { Composition, StepDifference, StepFit } from './fit/fit-steps.js';
+export type { StepDifference, StepFit } from './fit/fit-steps.js';
+export type { Composition } from './fit/iteration-log.js';
 export type { Coefficients } from './model/coefficients.js';
 export { GPUS, type Gpu } from './model/gpus.js';
 export type { GridPoint } from './model/grid.js';

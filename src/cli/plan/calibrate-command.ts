@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
@@ -7,7 +7,7 @@ import { differenceInWords } from '../../planner/fit/fit-steps.js';
 import { GPUS } from '../../planner/model/gpus.js';
 import { readLlmServingSim } from '../../planner/model/llmservingsim.js';
 import { type FitErrors, type Profile, rooflineProfile } from '../../planner/model/profile.js';
-import { readJson } from '../../planner/model/profile-file.js';
+import { readBy, readJson } from '../../planner/model/profile-file.js';
 import { counted, decimal } from '../../report/markup/figures.js';
 import { OutputFile } from '../../report/output-file.js';
 import { readTrace } from '../../workload/trace.js';
@@ -109,7 +109,7 @@ async function prepare(file: string | undefined, command: Command, io: Io): Prom
       const profile = tables === undefined ? prior : tableProfile(prior, config, tables, skew, io);
       return () => Promise.resolve(write(output, profile, io));
     }
-    const text = readText(file);
+    const text = readBy(String, file);
     let workload: Workload | null = null;
     if (requests !== undefined) ({ workload } = await readTrace(requests, { signal: io.signal }));
     const scheduler = schedulerOf(values, command, prior);
@@ -230,13 +230,4 @@ function modelName(config: unknown, path: string): string {
   const named = (config as Record<string, unknown> | null)?.['_name_or_path'];
   if (typeof named === 'string' && named !== '') return named;
   return basename(dirname(path)) === '.' ? basename(path) : basename(dirname(path));
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    const reason = (cause as NodeJS.ErrnoException).code ?? String(cause);
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: cannot be read: ${reason}`, { cause });
-  }
 }

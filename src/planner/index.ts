@@ -32,9 +32,7 @@ export {
   type Plan,
   type PlanInput,
   type PlannedPoint,
-  type PointRun,
   plan,
-  planKey,
   type Sensitivity,
 } from './plan.js';
 export { EngineRun, type EngineRunOptions, type RequestTimes } from './run/engine-run.js';
@@ -46,7 +44,7 @@ export {
   type Statistic,
   summarise,
 } from './run/summary.js';
-export type { Capacity, FleetRun } from './sweep/evaluation.js';
+export type { Capacity, FleetRun, PointRun } from './sweep/evaluation.js';
 export type { EngineWindow, FleetSize } from './sweep/fleet-size.js';
 export { type Point, parseSweep, type Sweep } from './sweep/knobs.js';
 export type { Router } from './sweep/routing.js';

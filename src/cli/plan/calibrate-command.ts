@@ -12,6 +12,7 @@ import { counted, decimal } from '../../report/markup/figures.js';
 import { OutputFile } from '../../report/output-file.js';
 import { readTrace } from '../../workload/trace.js';
 import type { Workload } from '../../workload/workload.js';
+import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import { ExitCode, type Invocation, type Io, type Job } from '../terminal/io.js';
 import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
@@ -64,11 +65,7 @@ export function defineCalibrateCommand(
     .description(DESCRIPTION)
     .argument('[FILE]', 'what a server measured')
     .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Profile:'));
-  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
-    const option = new Option(flags, help);
-    if (parser !== undefined) option.argParser(parser);
-    command.addOption(value === undefined ? option : option.default(value));
-  };
+  const add = flagAdder(command);
   command.optionsGroup('Profile:');
   command.addOption(
     new Option('--model <file>', 'config.json of the model, as Hugging Face has it').makeOptionMandatory(),

@@ -12,6 +12,7 @@ import { counted, duration } from '../../report/markup/figures.js';
 import { OutputFile } from '../../report/output-file.js';
 import { loadPlotLibrary, type PlotLibrary } from '../../report/page/library.js';
 import { readTrace, TRACE_FORMATS, type TraceFormat } from '../../workload/trace.js';
+import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
 import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
@@ -70,11 +71,7 @@ export function definePlanCommand(
     .description(DESCRIPTION)
     .argument('<TRACE>', 'requests with their times: a trace as replay reads it')
     .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Output:'));
-  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
-    const option = new Option(flags, help);
-    if (parser !== undefined) option.argParser(parser);
-    command.addOption(value === undefined ? option : option.default(value));
-  };
+  const add = flagAdder(command);
   command.optionsGroup('Plan:');
   command.addOption(new Option('--profile <file>', 'what a step costs').makeOptionMandatory());
   command.addOption(new Option('--slo <conditions>', 'the agreement').makeOptionMandatory());

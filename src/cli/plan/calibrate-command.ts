@@ -10,12 +10,13 @@ import { type FitErrors, type Profile, rooflineProfile } from '../../planner/mod
 import { readBy, readJson } from '../../planner/model/profile-file.js';
 import { counted, decimal } from '../../report/markup/figures.js';
 import { OutputFile } from '../../report/output-file.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { readTrace } from '../../workload/trace.js';
 import type { Workload } from '../../workload/workload.js';
 import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import { ExitCode, type Invocation, type Io, type Job } from '../terminal/io.js';
-import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
+import { addSchedulerFlags, optionsWithRoom } from '../terminal/scheduler-flags.js';
 
 interface CalibrateFlags {
   model: string;
@@ -92,7 +93,7 @@ export function defineCalibrateCommand(
 }
 
 async function prepare(file: string | undefined, command: Command, io: Io): Promise<Job> {
-  const values = command.opts<CalibrateFlags & Record<string, unknown>>();
+  const values = command.opts<CalibrateFlags>();
   const { model, gpu, gpus, tables, requests, skew } = values;
   if (tables !== undefined && file !== undefined)
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--tables cannot be used with a FILE');
@@ -109,7 +110,7 @@ async function prepare(file: string | undefined, command: Command, io: Io): Prom
     const text = readBy(String, file);
     let workload: Workload | null = null;
     if (requests !== undefined) ({ workload } = await readTrace(requests, { signal: io.signal }));
-    const scheduler = schedulerOf(values, command, prior);
+    const scheduler = optionsWithRoom(command, prior.kvTokens);
     return () => run({ prior, text, file, workload, scheduler, values, output, io });
   } catch (error) {
     output.discard();
@@ -122,7 +123,7 @@ interface Run {
   text: string;
   file: string;
   workload: Workload | null;
-  scheduler: ReturnType<typeof schedulerOptions>;
+  scheduler: SchedulerOptions;
   values: CalibrateFlags;
   output: OutputFile;
   io: Io;
@@ -210,17 +211,6 @@ function tableProfile(
   stderr.write(`${counted(points, 'point')} read, ${evened} of them evened out\n`);
   const { name, kvTokens, provenance } = prior;
   return { ...profile, name, kvTokens, provenance: { ...provenance, source: profile.provenance.source } };
-}
-
-/** The scheduler's options; how many blocks there are follows from the GPU's memory, unless the user says it. */
-function schedulerOf(
-  values: Record<string, unknown>,
-  command: Command,
-  { kvTokens }: Profile,
-): ReturnType<typeof schedulerOptions> {
-  const options = schedulerOptions(values);
-  if (command.getOptionValueSource('numBlocks') === 'cli' || kvTokens === null) return options;
-  return { ...options, numBlocks: Math.floor(kvTokens / (options.blockSize ?? 16)) };
 }
 
 function modelName(config: unknown, path: string): string {

@@ -15,7 +15,7 @@ import { readTrace, TRACE_FORMATS, type TraceFormat } from '../../workload/trace
 import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
-import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
+import { addSchedulerFlags, optionsWithRoom } from '../terminal/scheduler-flags.js';
 import { planPage } from './page/plan-page.js';
 import { PlanState } from './plan-state.js';
 import { planTable } from './report/plan-table.js';
@@ -125,7 +125,7 @@ interface Run extends Invocation {
 }
 
 async function prepare(trace: string, command: Command, { io, args }: Invocation): Promise<Job> {
-  const values = command.opts<PlanFlags & Record<string, unknown>>();
+  const values = command.opts<PlanFlags>();
   const { slo, sweep, engines, router, maxEngines, finalists, threads } = values;
   // What is cheap to read is refused first.
   const given = { slo: parseSlo(slo), sweep: parseSweep(sweep) };
@@ -134,10 +134,7 @@ async function prepare(trace: string, command: Command, { io, args }: Invocation
   const { format, limit, skipBad } = values;
   const { workload, firstSkipped } = await readTrace(trace, { format, limit, skipBad, signal: io.signal });
   if (firstSkipped !== null) io.stderr.write(`skipped malformed lines, the first: ${firstSkipped}\n`);
-  const scheduler = schedulerOptions(values);
-  const { kvTokens } = profile;
-  if (command.getOptionValueSource('numBlocks') !== 'cli' && kvTokens !== null)
-    scheduler.numBlocks = Math.floor(kvTokens / (scheduler.blockSize ?? 16));
+  const scheduler = optionsWithRoom(command, profile.kvTokens);
   const input = { workload, profile, ...given, scheduler, engines, router, maxEngines, finalists, threads };
   let page: Run['page'] = null;
   const state = values.state === undefined ? null : PlanState.open(values.state);

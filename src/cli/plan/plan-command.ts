@@ -12,9 +12,10 @@ import { counted, duration } from '../../report/markup/figures.js';
 import { OutputFile } from '../../report/output-file.js';
 import { loadPlotLibrary, type PlotLibrary } from '../../report/page/library.js';
 import { readTrace, TRACE_FORMATS, type TraceFormat } from '../../workload/trace.js';
+import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
-import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
+import { addSchedulerFlags, optionsWithRoom } from '../terminal/scheduler-flags.js';
 import { planPage } from './page/plan-page.js';
 import { PlanState } from './plan-state.js';
 import { planTable } from './report/plan-table.js';
@@ -70,11 +71,7 @@ export function definePlanCommand(
     .description(DESCRIPTION)
     .argument('<TRACE>', 'requests with their times: a trace as replay reads it')
     .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Output:'));
-  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
-    const option = new Option(flags, help);
-    if (parser !== undefined) option.argParser(parser);
-    command.addOption(value === undefined ? option : option.default(value));
-  };
+  const add = flagAdder(command);
   command.optionsGroup('Plan:');
   command.addOption(new Option('--profile <file>', 'what a step costs').makeOptionMandatory());
   command.addOption(new Option('--slo <conditions>', 'the agreement').makeOptionMandatory());
@@ -128,7 +125,7 @@ interface Run extends Invocation {
 }
 
 async function prepare(trace: string, command: Command, { io, args }: Invocation): Promise<Job> {
-  const values = command.opts<PlanFlags & Record<string, unknown>>();
+  const values = command.opts<PlanFlags>();
   const { slo, sweep, engines, router, maxEngines, finalists, threads } = values;
   // What is cheap to read is refused first.
   const given = { slo: parseSlo(slo), sweep: parseSweep(sweep) };
@@ -137,10 +134,7 @@ async function prepare(trace: string, command: Command, { io, args }: Invocation
   const { format, limit, skipBad } = values;
   const { workload, firstSkipped } = await readTrace(trace, { format, limit, skipBad, signal: io.signal });
   if (firstSkipped !== null) io.stderr.write(`skipped malformed lines, the first: ${firstSkipped}\n`);
-  const scheduler = schedulerOptions(values);
-  const { kvTokens } = profile;
-  if (command.getOptionValueSource('numBlocks') !== 'cli' && kvTokens !== null)
-    scheduler.numBlocks = Math.floor(kvTokens / (scheduler.blockSize ?? 16));
+  const scheduler = optionsWithRoom(command, profile.kvTokens);
   const input = { workload, profile, ...given, scheduler, engines, router, maxEngines, finalists, threads };
   let page: Run['page'] = null;
   const state = values.state === undefined ? null : PlanState.open(values.state);

@@ -29,15 +29,12 @@ export function vllmCommand({ model, profile, input }: Told, point: Point): stri
   const words = ['vllm', 'serve', model];
   const { gpus } = profile.provenance;
   if (gpus > 1) words.push('--tensor-parallel-size', String(gpus));
-  for (const name of ['max-num-seqs', 'max-num-batched-tokens', 'block-size'] as const) {
-    const { option, vllm } = KNOBS[name];
-    const value = (options as Record<string, unknown>)[option];
-    if (value !== undefined) words.push(vllm!, String(value));
+  for (const [name, { option, vllm }] of Object.entries(KNOBS)) {
+    // Unless the blocks are varied, vLLM finds itself how many fit.
+    if (vllm === null || (name === 'num-blocks' && point[name] === undefined)) continue;
+    const value = options[option as keyof typeof options];
+    if (typeof value === 'number' && value > 0) words.push(vllm, String(value));
   }
-  if (point['num-blocks'] !== undefined) words.push('--num-gpu-blocks-override', String(point['num-blocks']));
-  const threshold = options.longPrefillTokenThreshold;
-  if (threshold !== undefined && threshold > 0)
-    words.push('--long-prefill-token-threshold', String(threshold));
   if (options.enablePrefixCaching === false) words.push('--no-enable-prefix-caching');
   if (options.enableChunkedPrefill === false) words.push('--no-enable-chunked-prefill');
   if (options.policy === 'priority') words.push('--scheduling-policy', 'priority');

@@ -2,9 +2,8 @@ import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
-import type { Profile } from '../../planner/model/profile.js';
 import { readProfile } from '../../planner/model/profile-file.js';
-import { type Plan, type PlanInput, plan } from '../../planner/plan.js';
+import { type PlanInput, plan } from '../../planner/plan.js';
 import { parseSweep } from '../../planner/sweep/knobs.js';
 import { ROUTERS, type Router } from '../../planner/sweep/routing.js';
 import { parseSlo } from '../../planner/sweep/slo.js';
@@ -119,7 +118,6 @@ interface Run extends Invocation {
   readonly input: PlanInput;
   readonly trace: string;
   readonly flags: PlanFlags;
-  readonly profile: Profile;
   readonly page: { readonly file: OutputFile; readonly plots: PlotLibrary } | null;
   readonly state: PlanState | null;
 }
@@ -139,7 +137,7 @@ async function prepare(trace: string, command: Command, { io, args }: Invocation
   let page: Run['page'] = null;
   const state = values.state === undefined ? null : PlanState.open(values.state);
   if (values.report !== undefined) page = { plots: loadPlotLibrary(), file: new OutputFile(values.report) };
-  return () => run({ input, trace, flags: values, profile, page, state, io, args });
+  return () => run({ input, trace, flags: values, page, state, io, args });
 }
 
 function refuseTwice(name: string, command: Command): void {
@@ -148,7 +146,7 @@ function refuseTwice(name: string, command: Command): void {
   throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `--${name} cannot be used with --sweep, which varies it`);
 }
 
-async function run({ input, trace, flags, profile, page, state, io, args }: Run): Promise<number> {
+async function run({ input, trace, flags, page, state, io, args }: Run): Promise<number> {
   const begin = performance.now();
   let said = 0;
   try {
@@ -166,8 +164,8 @@ async function run({ input, trace, flags, profile, page, state, io, args }: Run)
       },
     });
     const wallMs = performance.now() - begin;
-    const told = { found, profile, slo: input.slo, trace: basename(trace), model: flags.model, input };
-    io.stdout.write(flags.json ? `${JSON.stringify(forJson(found))}\n` : planTable(told));
+    const told = { found, input, trace: basename(trace), model: flags.model };
+    io.stdout.write(flags.json ? `${JSON.stringify(found)}\n` : planTable(told));
     if (page !== null) {
       page.file.write(new TextEncoder().encode(planPage({ ...told, args, date: new Date() }, page.plots)));
       page.file.commit();
@@ -184,9 +182,4 @@ async function run({ input, trace, flags, profile, page, state, io, args }: Run)
     state?.close();
     page?.file.discard();
   }
-}
-
-/** What JSON can carry: a strain that is infinite is null. */
-function forJson(found: Plan): unknown {
-  return JSON.parse(JSON.stringify(found));
 }

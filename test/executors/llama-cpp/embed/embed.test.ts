@@ -158,6 +158,9 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
     await refused([[1]], { dimensions: 0 }).toEqual(code('BAD_ARG', /dimensions/));
     await refused([[1]], { dimension: 3 }).toEqual(code('BAD_ARG', /dimension/));
     await refused([[1]], { signal: AbortSignal.abort(new Error('no')) }).toThrow('no');
+    await refused([[1]], { signal: Object.create(AbortSignal.prototype) as AbortSignal }).toEqual(
+      code('BAD_ARG', /options\.signal must be an AbortSignal/),
+    );
     expect(() => engine.submit({ prompt: [1], maxTokens: 2 })).toThrow(
       /makes vectors of texts, and generates none/,
     );

@@ -145,14 +145,14 @@ export class LlamaModel {
     return native.piece(checkInteger('token', token, 0, this.info.vocabSize - 1), special);
   }
 
-  /** The tokens by which a model that scores is told of a query and a document. @throws ERR_BLOCKSTEP_DISPOSED; ERR_BLOCKSTEP_BAD_MODEL as `tokenize` */
-  rankPrompt(query: string, document: string): Int32Array {
-    const native = this.#alive();
-    try {
-      return rankPrompt(native, this.#said, query, document);
-    } catch (cause) {
-      return this.#noTokens(cause);
-    }
+  /**
+   * The tokens by which a model that scores is told of a query and a document.
+   * @returns a promise of them, rejected as that of `tokenizeAsync` is
+   */
+  rankPrompt(query: string, document: string): Promise<Int32Array> {
+    const tokenize = (text: string, parseSpecial: boolean): Promise<Int32Array> =>
+      this.tokenizeAsync(text, { parseSpecial });
+    return rankPrompt(this.#said, tokenize, query, document);
   }
 
   /**

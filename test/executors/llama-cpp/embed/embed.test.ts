@@ -186,6 +186,22 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
     await expect(engine.embed([[1]])).rejects.toThrow(/the executor makes no vectors of texts/);
   });
 
+  it('are scores of a query and a document, whose tokens are made off the event loop', async () => {
+    const model = await use.model({ ...SMALL, architecture: 'bert', pooling: RANK });
+    const [query, document] = ['a rose', 'is a rose'].map((text) => [...model.tokenize(text)]);
+    // The vocabulary has a token that begins texts, and none that ends or separates them.
+    expect([...(await model.rankPrompt('a rose', 'is a rose'))]).toEqual([0, ...query, ...document]);
+    let isMade = false;
+    const asked = model.rankPrompt('a rose', 'is a rose').then(() => {
+      isMade = true;
+    });
+    // What is made on the event loop needs no turn of it.
+    for (let i = 0; i < 100; i++) await Promise.resolve();
+    expect(isMade).toBe(false);
+    await asked;
+    expect(isMade).toBe(true);
+  });
+
   it('are waited for at the end of an engine, broken off by its disposal, and taken back by a signal', async () => {
     const { model, engine } = await open({ architecture: 'bert', pooling: MEAN }, { maxNumSeqs: 1 });
     const many = texts(model, 20, 200);

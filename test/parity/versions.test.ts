@@ -57,7 +57,7 @@ function makeForgetful(options: SubjectOptions): Subject {
 
 describe("the scheduler decides what vLLM of August decides, with `like: '017e9f444'`", () => {
   it('has its fixtures', () => {
-    expect(augustFixtureNames).toHaveLength(48);
+    expect(augustFixtureNames).toHaveLength(49);
     const rules = augustFixtureNames.filter((name) => name.startsWith('a_rule_'));
     expect(rules.map((name) => name.slice(7))).toEqual(Object.keys(BACK));
   });

@@ -79,7 +79,7 @@ const make = ({ memories, makeLane }) => offload({ memory: memories, hostBlocks:
 await connectorCases({ make, seeds: [1] })[0].run();
 const format = { model: 'm', layout: 'l', dtype: 'bf16', bytesPerBlock: 64 };
 const uses = {
-  lmdb: () => new StoreConnector({ store: { path: 'kv.lmdb' }, format }),
+  lmdb: () => new StoreConnector({ store: { path: 'kv.slots' }, format }),
   iovalkey: () => new StoreConnector({ store: { url: 'redis://127.0.0.1:1' }, format }),
   zeromq: () => ZmqLink.open({ address: 'tcp://127.0.0.1:0' }),
 };

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Anomalies } from '../../base/anomalies.js';
+import { takeUint8Array } from '../../base/arrays.js';
 import { checkBoolean, checkNumber } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import type {
@@ -50,6 +51,8 @@ const FREE_NOW: Finished = { delayFree: false };
 export class OffloadConnector implements SchedulerConnector<OffloadOrders | null, OffloadReport> {
   readonly protection = 'pin';
   readonly reporters: readonly (readonly number[])[];
+  /** The hash seed that the disk tier keeps for schedulers that were given none; null without one. */
+  readonly hashSeed: Uint8Array | null;
   readonly #index: TierIndex;
   readonly #incoming: IncomingBlocks;
   readonly #disk: DiskBlocks | null;
@@ -73,6 +76,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     const { hostBlocks, numRanks = 1, maxPinnedBlocks, diskBudgetMs, strict = false } = options;
     checkBlocks('hostBlocks', hostBlocks);
     checkInteger('numRanks', numRanks, 1, MAX_RANKS);
+    this.hashSeed = options.hashSeed === undefined ? null : takeUint8Array('hashSeed', options.hashSeed);
     if (maxPinnedBlocks !== undefined) checkBlocks('maxPinnedBlocks', maxPinnedBlocks);
     this.#maxPinned = maxPinnedBlocks;
     this.#storeEvery = checkInteger('storeEvery', options.storeEvery ?? STORE_EVERY, 1, MAX_STORE_EVERY);

@@ -1,7 +1,10 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { readIdentity, writeIdentity } from '../../../src/connectors/store/slots/head.js';
+import { SlotFile } from '../../../src/connectors/store/slots/slot-file.js';
 import { BLOCK_HASH } from '../../../src/core/native/block-hash.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { share } from '../../support/share.js';
@@ -47,13 +50,19 @@ async function flood(bench: OffloadBench): Promise<void> {
   bench.engine.resetPrefixCache();
 }
 
-/** Makes all that is stored look as if its hashes were of another function, whose name is as long. */
+/** Makes the disk of rank 0 look as one of an engine whose hashes are of another function. */
 function renameHash(path: string): void {
-  const file = join(path, 'rank-0', 'blocks.mdb');
-  const [before, after] = [BLOCK_HASH, BLOCK_HASH.replace(/\d-\d/, '2-4')].map((name) => `"${name}"`);
-  const stored = readFileSync(file, 'latin1');
-  expect([stored.includes(before), stored.includes(after)]).toEqual([true, false]);
-  writeFileSync(file, stored.replaceAll(before, after), 'latin1');
+  const fd = openSync(join(path, 'rank-0', 'blocks.slots'), 'r+');
+  const found = readIdentity(fd);
+  if (typeof found === 'string') throw new Error(found);
+  const { bytesPerBlock } = withDisk(directory()).executor.ranks[0].kv;
+  const named = (hash: string): string =>
+    createHash('sha256')
+      .update(JSON.stringify([1, hash, 'm', bytesPerBlock, 0]))
+      .digest('hex');
+  expect(found.identity.names).toBe(named(BLOCK_HASH));
+  writeIdentity(fd, { ...found.identity, names: named(BLOCK_HASH.replace(/\d-\d/, '2-4')) });
+  closeSync(fd);
 }
 
 describe('the disk tier of an offload', () => {
@@ -80,6 +89,8 @@ describe('the disk tier of an offload', () => {
     const written = first.connector.stats().disk?.writtenBlocks ?? 0;
     expect(written).toBeGreaterThanOrEqual(BLOCKS);
     await first.close();
+    const file = join(path, 'rank-0', 'blocks.slots');
+    const before = readFileSync(file);
     const second = withDisk(path, {}, { hostBlocks: 100 });
     await ask(second);
     expect(second.connector.stats().host.hitTokens).toBe(4 * BLOCKS);
@@ -87,8 +98,9 @@ describe('the disk tier of an offload', () => {
       lookups: 1,
       hits: 1,
       readBlocks: BLOCKS,
-      writtenBlocks: 0,
     });
+    // The rest of the last block is computed anew, and was there.
+    expect(readFileSync(file).equals(before)).toBe(true);
     await second.close();
   });
 
@@ -234,19 +246,59 @@ describe('the disk tier of an offload', () => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
     await ask(first);
-    rmSync(join(path, 'rank-0', 'epoch'));
-    // A directory stands where the epoch would be written.
-    mkdirSync(join(path, 'rank-0', 'epoch.new'));
-    expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
+    const renew = vi.spyOn(SlotFile.prototype, 'renew').mockImplementation(() => {
+      throw new Error('no room');
+    });
+    onTestFinished(() => renew.mockRestore());
+    const reset = { resetConnector: true };
+    expect(first.engine.resetPrefixCache(reset)).toMatchObject({ ok: true });
     await ask(first);
     expect(first.workers[0].stats().disk?.lastError).toContain('the disk tier is off');
+    expect(first.engine.resetPrefixCache()).toMatchObject({ ok: true });
+    await ask(first);
     expect(first.connector.stats().disk).toMatchObject({ hits: 0 });
+    // With the next epoch that can be kept it is on again.
+    renew.mockRestore();
+    expect(first.engine.resetPrefixCache(reset)).toMatchObject({ ok: true });
+    await ask(first);
     await first.close();
-    rmSync(join(path, 'rank-0', 'epoch.new'), { recursive: true });
     const second = withDisk(path, {}, { hostBlocks: 100 });
     await ask(second);
-    expect(second.connector.stats().disk).toMatchObject({ hits: 0 });
+    expect(second.connector.stats().disk).toMatchObject({ hits: 1 });
     await second.close();
+  });
+
+  it('keeps a hash seed for engines that are given none, and not for those that are', async () => {
+    const path = directory();
+    const engine = { hashSeed: undefined } as never;
+    const at = (more: object) =>
+      new OffloadBench({ offload: { hostBlocks: 100, disk: { path, model: 'm', budgetMs } }, ...more });
+    const first = at({ engine });
+    await ask(first);
+    const { hashSeed } = first.engine.scheduler.config;
+    await first.close();
+    const second = at({ engine });
+    expect(second.engine.scheduler.config.hashSeed).toEqual(hashSeed);
+    await ask(second);
+    expect(second.connector.stats().disk).toMatchObject({ hits: 1, readBlocks: BLOCKS });
+    await second.close();
+    const third = at({});
+    expect(third.engine.scheduler.config.hashSeed).not.toEqual(hashSeed);
+    await ask(third);
+    expect(third.connector.stats().disk).toMatchObject({ hits: 0 });
+    await third.close();
+  });
+
+  it('belongs to one engine, and leaves alone what an earlier version has left', async () => {
+    const path = directory();
+    const first = withDisk(path);
+    expect(() => withDisk(path)).toThrow(/another engine has it open/);
+    await first.close();
+    await withDisk(path).close();
+    const old = join(path, 'rank-0', 'blocks.mdb');
+    writeFileSync(old, 'a database');
+    expect(() => withDisk(path)).toThrow(/disk.path has a database of LMDB/);
+    expect(readFileSync(old, 'utf8')).toBe('a database');
   });
 
   it('is refused where it cannot be', () => {

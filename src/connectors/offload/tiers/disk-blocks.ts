@@ -1,7 +1,7 @@
 import type { Anomalies } from '../../../base/anomalies.js';
 import { type DiskJob, DiskJobs } from './disk-jobs.js';
 import { DiskKeys } from './disk-keys.js';
-import { type DiskOrders, type DiskReport, Good, type KeyedOrder } from './orders.js';
+import type { DiskOrders, DiskReport, KeyedOrder } from './orders.js';
 import { Pace } from './pace.js';
 import { type Promotion, Promotions, type Wish } from './promotions.js';
 import type { DiskStats } from './stats.js';
@@ -222,7 +222,7 @@ export class DiskBlocks {
 
   #written({ keys, good }: DiskJob): void {
     for (const [i, key] of keys.entries()) if (good[i] > 0) this.#known.add(key);
-    this.#counts.writtenBlocks += good.reduce((sum, each) => sum + Number(each === Good.now), 0);
+    this.#counts.writtenBlocks += good.reduce((sum, each) => sum + each, 0);
   }
 
   /** Has the keys read that are wanted of those that every rank has. @returns false if there are none, or nobody waits */

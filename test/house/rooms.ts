@@ -293,6 +293,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'llama-cpp/gguf/gguf-file.ts',
     'llama-cpp/gguf/memory-needs.ts',
     'llama-cpp/gguf/model-card.ts',
+    'llama-cpp/hub/hub-name.ts',
     'llama-cpp/index.ts',
     'llama-cpp/llama-executor.ts',
     'llama-cpp/llama-options.ts',

@@ -15,8 +15,6 @@ import { Tree } from './house/tree.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const tree = Tree.read(ROOT, FOLDERS, isForeign);
-const many = (count: number, path: (i: number) => string) =>
-  Object.fromEntries(Array.from({ length: count }, (_, i) => [path(i), '']));
 
 const RULES: readonly { rule: Rule; what: string; fault: string; broken: () => Tree; says: RegExp }[] = [
   {

@@ -140,6 +140,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     // The second call for one admission: the load is over.
     if (numExternalTokens === 0 && this.#admitted.delete(handle)) return;
     this.#counts.lookups++;
+    if (this.#disk !== null) for (const key of this.#matches.wanted(request)) this.#disk.want(key);
     if (numExternalTokens === 0) return;
     const load = this.#matches.toLoad(request, rows, numExternalTokens);
     this.#incoming.begin(handle, load.keys, load.blocks);
@@ -256,7 +257,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     if (this.#disk === null) return;
     // The first block first: if not all can be written, what is written can be used. A place may have been given back.
     for (let i = 0; i < keys.length; i++) {
-      if (this.#index.get(keys[i]) === places[i]) this.#disk.write(keys[i], places[i]);
+      if (this.#index.get(keys[i]) === places[i]) this.#disk.filled(keys[i], places[i]);
     }
   }
 

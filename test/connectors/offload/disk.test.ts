@@ -41,6 +41,12 @@ async function ask(bench: OffloadBench) {
   expect(bench.leftovers()).toEqual([]);
 }
 
+/** Has the prompt computed, and asked for again: then it is written. */
+async function askTwice(bench: OffloadBench): Promise<void> {
+  await ask(bench);
+  await ask(bench);
+}
+
 /** Pushes everything out of the host tier. */
 async function flood(bench: OffloadBench): Promise<void> {
   for (let i = 0; i < 4; i++) {
@@ -70,7 +76,7 @@ describe('the disk tier of an offload', () => {
     'brings back what was evicted from the host tier, with %i ranks',
     async (numRanks) => {
       using bench = withDisk(directory(), {}, {}, numRanks);
-      await ask(bench);
+      await askTwice(bench);
       await flood(bench);
       const before = bench.connector.stats();
       expect(before.host.evictions).toBeGreaterThan(0);
@@ -85,7 +91,7 @@ describe('the disk tier of an offload', () => {
   it('survives a restart of the engine, and writes nothing twice', async () => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
+    await askTwice(first);
     const written = first.connector.stats().disk?.writtenBlocks ?? 0;
     expect(written).toBeGreaterThanOrEqual(BLOCKS);
     await first.close();
@@ -104,6 +110,26 @@ describe('the disk tier of an offload', () => {
     await second.close();
   });
 
+  it('gets what was asked for again, be it in the host tier or gone from there', async () => {
+    using bench = withDisk(directory());
+    const written = (): number => bench.connector.stats().disk?.writtenBlocks ?? 0;
+    await ask(bench);
+    expect(written()).toBe(0);
+    await ask(bench);
+    expect(written()).toBe(BLOCKS);
+    const other = wordy(30, 2);
+    const serve = async (): Promise<void> => {
+      await bench.serve({ prompt: other, maxTokens: 1 });
+      await bench.restDisk();
+    };
+    await serve();
+    await flood(bench);
+    expect(written()).toBe(BLOCKS);
+    await serve();
+    expect(written()).toBe(2 * BLOCKS);
+    expect(bench.leftovers()).toEqual([]);
+  });
+
   it.each([
     ['another model', { model: 'n' }],
     ['a reset', {}],
@@ -111,10 +137,10 @@ describe('the disk tier of an offload', () => {
   ])('finds nothing of an earlier engine after %s', async (why, other) => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
+    await askTwice(first);
     if (why === 'a reset') {
       expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
-      await ask(first);
+      await askTwice(first);
       expect(first.connector.stats().disk).toMatchObject({ lookups: 2, hits: 0 });
       expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
     }
@@ -130,7 +156,7 @@ describe('the disk tier of an offload', () => {
   it('lets a request go on whose time is over, and keeps what comes later', async () => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
+    await askTwice(first);
     await first.close();
     let now = 0;
     const hold = new Hold();
@@ -155,7 +181,7 @@ describe('the disk tier of an offload', () => {
   it('reads a block for one request at a time', async () => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
+    await askTwice(first);
     await first.close();
     const hold = new Hold();
     using bench = withDisk(path, {}, { hostBlocks: 100 }, 1, hold);
@@ -177,14 +203,19 @@ describe('the disk tier of an offload', () => {
       const path = directory();
       if (kind !== 'writes') {
         const first = withDisk(path, {}, { hostBlocks: 100 });
-        await ask(first);
+        await askTwice(first);
         await first.close();
       }
       const hold = new Hold();
       // Only what is to come late is held back.
       hold.on = kind === 'finds';
+      const isWrite = kind === 'writes';
       using bench = withDisk(path, {}, { hostBlocks: 100 }, 1, hold);
-      const maxTokens = kind === 'writes' ? 1 : 6;
+      const maxTokens = isWrite ? 1 : 6;
+      if (isWrite) {
+        await bench.serve({ prompt: PROMPT, maxTokens });
+        hold.on = true;
+      }
       const stream = bench.submit({ prompt: PROMPT, maxTokens });
       bench.engine.step();
       if (kind === 'reads') {
@@ -196,14 +227,7 @@ describe('the disk tier of an offload', () => {
         hold.on = true;
         bench.engine.step();
       }
-      if (kind === 'writes') {
-        while (bench.engine.numRunning === 0) {
-          await new Promise((resolve) => setTimeout(resolve, 1));
-          bench.engine.step();
-        }
-        hold.on = true;
-        await bench.finish();
-      }
+      if (isWrite) await bench.finish();
       const inFlight = bench.connector.stats().disk?.inFlight;
       expect(inFlight).toBeGreaterThan(0);
       expect(bench.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
@@ -228,8 +252,8 @@ describe('the disk tier of an offload', () => {
   it('is bounded: what is older goes', async () => {
     using bench = withDisk(directory(), { maxBytes: 2 ** 20 }, { hostBlocks: 100 });
     // A block takes a page of 4 KiB on disk, so 256 blocks fit.
-    for (let i = 0; i < 40; i++) {
-      await bench.serve({ prompt: wordy(40, 200 + i), maxTokens: 2 });
+    for (let i = 0; i < 80; i++) {
+      await bench.serve({ prompt: wordy(40, 200 + (i >> 1)), maxTokens: 2 });
       await bench.restDisk();
     }
     const [{ disk: store }] = bench.workers.map((worker) => worker.stats());
@@ -245,22 +269,22 @@ describe('the disk tier of an offload', () => {
   it('costs hits and no request where its epoch cannot be kept', async () => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
+    await askTwice(first);
     const renew = vi.spyOn(SlotFile.prototype, 'renew').mockImplementation(() => {
       throw new Error('no room');
     });
     onTestFinished(() => renew.mockRestore());
     const reset = { resetConnector: true };
     expect(first.engine.resetPrefixCache(reset)).toMatchObject({ ok: true });
-    await ask(first);
+    await askTwice(first);
     expect(first.workers[0].stats().disk?.lastError).toContain('the disk tier is off');
     expect(first.engine.resetPrefixCache()).toMatchObject({ ok: true });
-    await ask(first);
+    await askTwice(first);
     expect(first.connector.stats().disk).toMatchObject({ hits: 0 });
     // With the next epoch that can be kept it is on again.
     renew.mockRestore();
     expect(first.engine.resetPrefixCache(reset)).toMatchObject({ ok: true });
-    await ask(first);
+    await askTwice(first);
     await first.close();
     const second = withDisk(path, {}, { hostBlocks: 100 });
     await ask(second);
@@ -274,7 +298,7 @@ describe('the disk tier of an offload', () => {
     const at = (more: object) =>
       new OffloadBench({ offload: { hostBlocks: 100, disk: { path, model: 'm', budgetMs } }, ...more });
     const first = at({ engine });
-    await ask(first);
+    await askTwice(first);
     const { hashSeed } = first.engine.scheduler.config;
     await first.close();
     const second = at({ engine });

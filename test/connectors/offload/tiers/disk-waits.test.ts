@@ -52,7 +52,8 @@ async function serve(bench: OffloadBench, prompt: Int32Array): Promise<void> {
 
 /** Has a prompt on disk, and neither in the pool nor on the host. */
 async function onDisk(bench: OffloadBench, prompt = PROMPT): Promise<void> {
-  await serve(bench, prompt);
+  // What is asked for again is written.
+  for (let i = 0; i < 2; i++) await serve(bench, prompt);
   for (let i = 0; i < 6; i++) await serve(bench, wordy(40, 100 + i));
   bench.engine.resetPrefixCache();
 }
@@ -144,7 +145,7 @@ describe('who waits for the disk tier', () => {
     expect(bench.connector.stats().disk).toMatchObject({ late: 1 });
     // While nobody reads, little is written.
     const { skippedBlocks } = bench.connector.stats().disk ?? { skippedBlocks: 0 };
-    await serve(bench, wordy(40, 300));
+    for (let i = 0; i < 2; i++) await serve(bench, wordy(40, 300));
     expect(bench.connector.stats().disk?.skippedBlocks).toBeGreaterThan(skippedBlocks);
     bench.time += 2000;
     await again(true);
@@ -160,7 +161,7 @@ describe('who waits for the disk tier', () => {
       await bench.serve({ prompt, maxTokens: 1 });
       await bench.restDisk();
     };
-    await still(PROMPT);
+    for (let i = 0; i < 2; i++) await still(PROMPT);
     for (let i = 0; i < 8; i++) await still(wordy(40, 200 + i));
     // Somebody else cuts the file.
     truncateSync(join(path, 'rank-0', 'blocks.slots'), 2 ** 14);
@@ -199,23 +200,31 @@ describe('what is kept on disk', () => {
   it('is forgotten at a reset: nobody waits for it, and it is written again', async () => {
     const hold = new Hold();
     using bench = await empty(hold);
-    await bench.serve({ prompt: PROMPT, maxTokens: 1 });
-    await bench.restDisk();
+    const twice = async (): Promise<void> => {
+      for (let i = 0; i < 2; i++) await bench.serve({ prompt: PROMPT, maxTokens: 1 });
+      await bench.restDisk();
+    };
+    await twice();
     expect(bench.connector.stats().disk).toMatchObject({ writtenBlocks: 7 });
     expect(bench.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
     hold.on = true;
     expect(begin(bench)).toBe(1);
     hold.on = false;
     await bench.finish();
-    await bench.restDisk();
+    expect(bench.connector.stats().disk).toMatchObject({ writtenBlocks: 7 });
+    await twice();
     expect(bench.connector.stats().disk).toMatchObject({ writtenBlocks: 14 });
     expect(bench.leftovers()).toEqual([]);
   });
 
   it('gives back at a reset the places that wait to be written', async () => {
     using bench = await empty(new Hold());
+    // It was computed before, and is nowhere now: so it is written as soon as the host tier has it.
+    await serve(bench, PROMPT);
+    for (let i = 0; i < 6; i++) await serve(bench, wordy(40, 100 + i));
+    bench.engine.resetPrefixCache();
     const stream = bench.submit({ prompt: PROMPT, maxTokens: 1 });
-    while (bench.connector.stats().host.blocks === 0) {
+    while (bench.connector.stats().host.places.used === 0) {
       bench.engine.step();
       await bench.compute();
       bench.copyAll();
@@ -228,8 +237,8 @@ describe('what is kept on disk', () => {
     await bench.finish();
     await stream.result();
     // As much can be written as before.
-    for (let i = 0; i < 4; i++) {
-      await bench.serve({ prompt: wordy(30, 60 + i), maxTokens: 1 });
+    for (let i = 0; i < 8; i++) {
+      await bench.serve({ prompt: wordy(30, 60 + (i >> 1)), maxTokens: 1 });
       await bench.restDisk();
     }
     expect(bench.connector.stats().disk).toMatchObject({ skippedBlocks: 0 });

@@ -111,7 +111,7 @@ describe('the disk tier of an offload', () => {
   });
 
   it('gets what was asked for again, be it in the host tier or gone from there', async () => {
-    using bench = withDisk(directory());
+    using bench = withDisk(directory(), {}, { hostBlocks: 24 });
     const written = (): number => bench.connector.stats().disk?.writtenBlocks ?? 0;
     await ask(bench);
     expect(written()).toBe(0);

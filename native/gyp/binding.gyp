@@ -12,6 +12,7 @@
         "../addon/core/group_methods.cc",
         "../addon/core/methods.cc",
         "../addon/fatal_signals.cc",
+        "../addon/file_lock.cc",
         "../addon/objects/arena_object.cc",
         "../addon/objects/device_reference_object.cc",
         "../addon/objects/reference_object.cc",

@@ -92,8 +92,13 @@ export class StoreThread {
   /**
    * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
    * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used, or another process has it. A server that is down is no error.
-   * @param file that of an embedded store, if the caller has opened it; it is closed with this object
    */
+  constructor(options: StoreThreadOptions);
+  /**
+   * @param file that of an embedded store, if the caller has opened it; it is closed with this object
+   * @internal
+   */
+  constructor(options: StoreThreadOptions, file: SlotFile | null);
   constructor(options: StoreThreadOptions, file: SlotFile | null = null) {
     checkOptions(options, OPTIONS);
     const { store, staging, timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000 } = options;

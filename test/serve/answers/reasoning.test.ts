@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { AnswerForms } from '../../../src/serve/answers/answer-forms.js';
 import { reasoningParserOf, toolCallParserOf } from '../../../src/serve/answers/parsers.js';
+import { ReasoningReader } from '../../../src/serve/answers/reasoning-reader.js';
 import { o200k } from '../../../src/serve/index.js';
 import { readAlike, readPieces, TOOLS } from './read.js';
 
@@ -63,6 +64,23 @@ describe('what a model thinks is read', () => {
       content: CALL,
       calls: [],
     });
+  });
+
+  it('white space without end is not held back', () => {
+    let told = 0;
+    const reader = new ReasoningReader(
+      { begin: '<think>', end: '</think>' },
+      { content: () => {}, reasoning: () => {}, call: () => {} },
+      false,
+      () => ({
+        push: (text) => {
+          told += text.length;
+        },
+        end: () => {},
+      }),
+    );
+    for (let i = 0; i < 100; i++) reader.push(' '.repeat(100));
+    expect(told).toBeGreaterThan(8000);
   });
 
   it('8 MiB of thoughts as they come', () => {

@@ -104,6 +104,10 @@ describe('the form of a model', () => {
     ['<|tool_call>call: <|channel>', 'gemma4', 'gemma4'],
     ['<start_function_call>', 'functiongemma', null],
     ['<|tool_calls_section_begin|>', 'kimi_k2', null],
+    ['<|tool_call_start|>', 'lfm2', null],
+    ['<|tool_list_start|>', 'lfm2', null],
+    ['<|python_start|> <|python_tag|>', 'llama4_pythonic', null],
+    ['<｜DSML｜invoke name= </think>', 'deepseek_v32', 'qwen3'],
     ['anything', 'json', null],
   ])('is that of its template: %s', (template, calls, thoughts) => {
     expect([toolCallParserOf(template), reasoningParserOf(template)]).toEqual([calls, thoughts]);

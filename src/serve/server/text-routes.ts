@@ -15,6 +15,7 @@ const TOKENIZE = knownNames<Record<string, unknown>>('the body', {
   messages: true,
   ...TOOL_NAMES,
   chat_template_kwargs: true,
+  reasoning_effort: true,
   add_special_tokens: true,
   add_generation_prompt: true,
   return_token_strs: true,
@@ -28,7 +29,7 @@ const TEXTS_AT_ONCE = 8192;
 
 /** The routes that turn text into tokens and back. */
 export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): void {
-  const { vocabulary, encoder, maxModelLen, chatPrompt, hasTemplate } = model;
+  const { vocabulary, encoder, maxModelLen, chatPrompt } = model;
 
   app.post('/tokenize', async ({ body }) => {
     const fields = new Fields(body, TOKENIZE);
@@ -43,7 +44,7 @@ export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): v
         'a text where there are no messages, and absent otherwise',
       );
     const tokens = await (isChat
-      ? chatPrompt({ ...readChatFields(fields, hasTemplate).chat, beginsAnswer })
+      ? chatPrompt({ ...readChatFields(fields, model).chat, beginsAnswer })
       : encoder.encode('prompt', fields.get('prompt'), addsSpecial));
     if (tokens.length > MOST_TOLD)
       throw badField('prompt', `a text of ${tokens.length} tokens`, `one of at most ${MOST_TOLD} tokens`);

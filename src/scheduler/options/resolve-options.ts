@@ -33,6 +33,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   const o = options;
   const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
   const like = takeLike(o.like);
+  const connector = takeConnectorOption(o);
   const limits: Omit<SchedulerConfig, 'kvGroups' | keyof VersionRules> = {
     numBlocks: integer('numBlocks', o.numBlocks, undefined, 2, MAX_BLOCKS),
     blockSize: integer('blockSize', o.blockSize, 16, 1, 2 ** 16),
@@ -71,10 +72,10 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     ] as const),
     maxLoras: integer('maxLoras', o.maxLoras, 0, 0, MAX_ROWS),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
-    hashSeed: takeHashSeed(o.hashSeed),
+    hashSeed: takeHashSeed(o.hashSeed ?? connector?.hashSeed),
     deviations: resolveDeviations(takeDeviations(o.deviations), like === null ? [] : MENDED[like]),
     placement: resolvePlacement(o),
-    connector: takeConnectorOption(o),
+    connector,
     borrower: o.borrower === undefined || o.borrower === null ? null : takeBorrower(o.borrower),
     loadFailurePolicy: checkOneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
     reclaim: checkOneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),

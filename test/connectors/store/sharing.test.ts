@@ -23,7 +23,7 @@ async function textOf({ engine }: Served, prompt: Int32Array): Promise<number[]>
 }
 
 it('a prefill is handed over to another engine; requests that want the same at once load it once', async () => {
-  const path = join(temporaryFolder(), 'kv.lmdb');
+  const path = join(temporaryFolder(), 'kv.slots');
   const prompt = wordy(34, 1);
   await prefilled({ path }, prompt);
   const second = serve({ store: { path } });
@@ -39,7 +39,7 @@ it('a prefill is handed over to another engine; requests that want the same at o
 });
 
 it.skipIf(isQuick)('engines that differ do not share, and nothing is found after a reset', async () => {
-  const path = join(temporaryFolder(), 'kv.lmdb');
+  const path = join(temporaryFolder(), 'kv.slots');
   const prompt = wordy(34, 1);
   await prefilled({ path }, prompt);
   for (const other of [{ model: 'other' }, { hashSeed: 8 }, { numRanks: 2 }]) {

@@ -1,13 +1,16 @@
 // What the core costs on a GPU, measured through the classes that the addon uses.
 //
-//   cuda_bench [--quick 1] [--device D]
+//   cuda_bench [--quick 1] [--device D] [--only ladder,copies,steps,decider,tables] [--beside NAME]
 //
 // Prints one JSON object a line, each a figure. --quick: a few samples of everything, to see that it works; its figures
-// mean nothing. Exit codes: 0 done, 1 an error, 2 no GPU that could be used.
+// mean nothing. --beside: beside what steps and tables are measured ("idle", "copies from the host", ...). A measurement that
+// does not come on for five seconds says on stderr where it stands. Exit codes: 0 done, 1 an error, 2 no GPU that could be used.
 #include "../../../cuda/base/gpu.h"
 #include "../../../cuda/device/probe.h"
 #include "copy_bench.h"
 #include "decider_bench.h"
+#include "ladder.h"
+#include "stall_watch.h"
 #include "step_bench.h"
 #include "tables_bench.h"
 
@@ -45,6 +48,14 @@ static void print_completions() {
   one("a completion of words that stand for themselves", times.relaxed);
 }
 
+/// The word behind an option of the command; empty: the option was not given.
+static std::string word_of(int argc, char** argv, const std::string& name) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (name == argv[i]) return argv[i + 1];
+  }
+  return {};
+}
+
 int main(int argc, char** argv) {
   const bool quick = option(argc, argv, "--quick", 0) != 0;
   const auto device = static_cast<u32>(option(argc, argv, "--device", 0));
@@ -53,6 +64,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no GPU to measure on: %s\n", found.reason.c_str());
     return 2;
   }
+  const std::string only = word_of(argc, argv, "--only");
+  const auto wants = [&](const char* part) { return only.empty() || ("," + only + ",").find("," + std::string(part) + ",") != std::string::npos; };
+  const std::string beside_only = word_of(argc, argv, "--beside");
   const Effort effort = quick ? Effort{3, 1} : Effort{};
   const u32 side = quick ? 64 : 4096;
   const u64 copy_bytes = quick ? 4096 : u64{64} << 20;
@@ -67,22 +81,34 @@ int main(int argc, char** argv) {
       std::this_thread::sleep_for(warm);
     }
     clock_mhz = measure_clock();
-    print_completions();
-    if (quick) CopyBench(device, 64 << 10).run(effort, 1);
-    else CopyBench(device).run(effort);
+    const StallWatch watch;
+    if (wants("ladder")) {
+      print_completions();
+      climb_ladder(effort);
+    }
+    CopyBench copies(device, quick ? 64 << 10 : kJobBytes);
+    const std::size_t sizes = quick ? 1 : std::size(kBlockBytes);
+    if (wants("copies")) copies.run(effort, sizes);
+    if (wants("copies") && (!quick)) {
+      const Busy busy(Beside::kCopies, static_cast<int>(device), side, copy_bytes);
+      copies.run_beside(effort, Beside::kCopies);
+    }
     MirrorBench mirror(device);
     DeciderBench decider(device);
     TablesBench tables[] = {{device, 256}, {device, 1024}};
     for (const Beside beside : {Beside::kIdle, Beside::kProduct, Beside::kPersistent, Beside::kCopies}) {
+      if (!beside_only.empty() && beside_only != name_of(beside)) continue;
       const Busy busy(beside, static_cast<int>(device), side, copy_bytes);
       // Quickly: that the others run at all.
       if (quick && beside != Beside::kIdle && beside != Beside::kProduct) continue;
       if (beside == Beside::kIdle) clock_mhz = measure_clock();
-      mirror.run(beside, effort);
-      decider.run(beside, effort);
-      for (TablesBench& bench : tables) bench.run(beside, effort);
+      if (wants("steps")) mirror.run(beside, effort);
+      if (wants("decider")) decider.run(beside, effort);
+      if (wants("tables")) {
+        for (TablesBench& bench : tables) bench.run(beside, effort);
+      }
       EXPECT(busy.still_at_work(), "%s ended", name_of(beside));
-      if (beside != Beside::kIdle) continue;
+      if (beside != Beside::kIdle || !wants("steps")) continue;
       // The real case comes early: a run that is cut off has it.
       OneProduct product(side, quick ? 1 : 2);
       Effort few = effort;

@@ -10,6 +10,7 @@
 #include "../../../transfer/lane/device_lane.h"
 #include "../../support/support.h"
 #include "figures.h"
+#include "matrix_product.h"
 
 namespace blockstep::bench {
 
@@ -24,23 +25,36 @@ class CopyBench {
       : device_(device), job_bytes_(job_bytes), arena_bytes_(8 * job_bytes) {}
 
   /// @param sizes so many of kBlockBytes, the smallest first
-  void run(const Effort& effort, std::size_t sizes = std::size(kBlockBytes)) {
-    Effort each = effort;
-    each.most = effort.most / 3;
+  void run(const Effort& effort, std::size_t sizes) {
     for (const bool to_gpu : {true, false}) {
-      for (std::size_t i = 0; i < sizes; ++i) measure(to_gpu, kBlockBytes[i], each);
+      for (std::size_t i = 0; i < sizes; ++i) {
+        measure(to_gpu, kBlockBytes[i], each(effort), Beside::kIdle);
+        measure_ways(to_gpu, kBlockBytes[i], each(effort));
+      }
     }
     measure_word(effort);
   }
 
+  /// Lanes while something else goes on.
+  void run_beside(const Effort& effort, Beside beside) {
+    for (const bool to_gpu : {true, false}) {
+      for (const u64 bytes : {kBlockBytes[0], kBlockBytes[2], kBlockBytes[5]}) measure(to_gpu, bytes, each(effort), beside);
+    }
+  }
+
  private:
+  static Effort each(Effort effort) {
+    effort.most /= 3;
+    return effort;
+  }
+
   std::shared_ptr<BlockArena> arena(Place place, u64 block_bytes) const {
     const u32 blocks = static_cast<u32>(arena_bytes_ / block_bytes);
     return std::make_shared<BlockArena>(blocks, block_bytes, cuda::allocate_blocks(place, device_, arena_bytes_));
   }
 
   /// A lane and one cudaMemcpyAsync by turns, so that whatever else goes on meets both.
-  void measure(bool to_gpu, u64 block_bytes, const Effort& effort) {
+  void measure(bool to_gpu, u64 block_bytes, const Effort& effort, Beside beside) {
     const auto source = arena(to_gpu ? Place::kPinned : Place::kDevice, block_bytes);
     const auto target = arena(to_gpu ? Place::kDevice : Place::kPinned, block_bytes);
     const auto ring = std::make_shared<CompletionRing>(4);
@@ -68,10 +82,42 @@ class CopyBench {
       while (cudaEventQuery(over.get()) == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
       if (counts) by_copy.add(Clock::now() - start);
     });
-    const std::string where = to_gpu ? " to the GPU" : " from the GPU";
-    print({"lane" + where, nullptr, "idle", 0, block_bytes, job_bytes_}, by_lane);
-    print({"one cudaMemcpyAsync" + where, nullptr, "idle", 0, block_bytes, job_bytes_}, by_copy);
+    print({"lane" + where(to_gpu), nullptr, name_of(beside), 0, block_bytes, job_bytes_}, by_lane);
+    print({"one cudaMemcpyAsync" + where(to_gpu), nullptr, name_of(beside), 0, block_bytes, job_bytes_}, by_copy);
   }
+
+  /// The ways that a lane chooses between, by turns.
+  void measure_ways(bool to_gpu, u64 block_bytes, const Effort& effort) {
+    const auto source = arena(to_gpu ? Place::kPinned : Place::kDevice, block_bytes);
+    const auto target = arena(to_gpu ? Place::kDevice : Place::kPinned, block_bytes);
+    const u32 blocks = static_cast<u32>(job_bytes_ / block_bytes);
+    struct Way {
+      const char* name;
+      CopyMode mode;
+      std::shared_ptr<CompletionRing> ring = std::make_shared<CompletionRing>(4);
+      std::unique_ptr<DeviceLane> lane{};
+      Samples samples{};
+    };
+    Way ways[] = {{"lane by the kernel", CopyMode::kKernel}, {"lane by batches", CopyMode::kBatch}};
+    for (Way& way : ways) {
+      DeviceLaneOptions options;
+      options.mode = way.mode;
+      way.lane = cuda::open_lane(way.ring, source, target, options);
+    }
+    repeat(effort, [&](bool counts) {
+      const std::vector<std::int32_t> sources = some_blocks(source->num_blocks(), blocks);
+      const std::vector<std::int32_t> targets = some_blocks(source->num_blocks(), blocks);
+      for (Way& way : ways) {
+        const auto start = Clock::now();
+        way.lane->submit({sources.data(), blocks}, {targets.data(), blocks}, Lane::kNoFence);
+        wait_for_word(*way.ring);
+        if (counts) way.samples.add(Clock::now() - start);
+      }
+    });
+    for (Way& way : ways) print({way.name + where(to_gpu), nullptr, "idle", 0, block_bytes, job_bytes_}, way.samples);
+  }
+
+  static std::string where(bool to_gpu) { return to_gpu ? " to the GPU" : " from the GPU"; }
 
   /// From when the last bytes of a quarter of a job, 2 MiB, are seen on the host to when its job is drained.
   void measure_word(const Effort& effort) {

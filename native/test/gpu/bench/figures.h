@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -46,6 +47,9 @@ class Samples {
 /// The clock of the multiprocessors when it was asked for last, in MHz; 0: never. Every figure says it.
 inline double clock_mhz = 0;
 
+/// Counts what has ended: samples and announcements (stall_watch.h).
+inline std::atomic<u64> progress{0};
+
 /// What a figure is of, and what it may be.
 struct Label {
   std::string name;
@@ -74,6 +78,7 @@ inline void print(const Label& label, Samples& samples) {
 
 /// Says on stderr what comes next, so that a benchmark that is stopped has told where.
 inline void announce(const std::string& what, const std::string& beside) {
+  progress += 1;
   std::fprintf(stderr, "%s, beside: %s\n", what.c_str(), beside.c_str());
 }
 
@@ -83,8 +88,12 @@ constexpr std::chrono::seconds kMostOfOne{5};
 /// Calls `sample` for the warm-up and then for every sample; it gets whether this one counts.
 inline void repeat(const Effort& effort, const std::function<void(bool counts)>& sample) {
   const auto start = Clock::now();
-  for (u32 i = 0; i < effort.warmup && Clock::now() - start < effort.most / 4; ++i) sample(false);
-  for (u32 i = 0; i < effort.samples && (i == 0 || Clock::now() - start < effort.most); ++i) sample(true);
+  const auto once = [&](bool counts) {
+    sample(counts);
+    progress += 1;
+  };
+  for (u32 i = 0; i < effort.warmup && Clock::now() - start < effort.most / 4; ++i) once(false);
+  for (u32 i = 0; i < effort.samples && (i == 0 || Clock::now() - start < effort.most); ++i) once(true);
 }
 
 }  // namespace blockstep::bench

@@ -1,0 +1,11 @@
+// What a launch costs before it does anything: kernels that only complete, with parameters of several sizes, from several streams.
+#pragma once
+
+#include "figures.h"
+
+namespace blockstep::bench {
+
+/// Measures every rung on the current GPU, and prints its figures. Waits.
+void climb_ladder(const Effort& effort);
+
+}  // namespace blockstep::bench

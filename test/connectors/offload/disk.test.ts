@@ -110,6 +110,21 @@ describe('the disk tier of an offload', () => {
     await second.close();
   });
 
+  it('is given once what several ask for while it is being written', async () => {
+    const hold = new Hold();
+    using bench = withDisk(directory(), {}, { hostBlocks: 100 }, 1, hold);
+    hold.on = false;
+    await ask(bench);
+    hold.on = true;
+    for (let i = 0; i < 3; i++) await bench.serve({ prompt: PROMPT, maxTokens: 1 });
+    expect(bench.connector.stats().disk).toMatchObject({ inFlight: 1 });
+    expect(bench.connector.stats().host.places.used).toBe(BLOCKS);
+    hold.on = false;
+    await bench.restDisk();
+    expect(bench.connector.stats().disk).toMatchObject({ writtenBlocks: BLOCKS });
+    expect(bench.leftovers()).toEqual([]);
+  });
+
   it('gets what was asked for again, be it in the host tier or gone from there', async () => {
     using bench = withDisk(directory(), {}, { hostBlocks: 24 });
     const written = (): number => bench.connector.stats().disk?.writtenBlocks ?? 0;

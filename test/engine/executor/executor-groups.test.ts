@@ -122,6 +122,8 @@ describe('blocks that a load fills', () => {
       kvGroups: [FULL, { type: 'mamba', blockSize: 4, mode: 'all' }],
       connector,
       deadlines: false,
+      // Else the plan itself does not name what an asynchronous load fills.
+      deviations: { zeroUnloaded: false },
     });
     scheduler.add({ id: 'a', prompt: wordy(14, 1), maxTokens: 1 });
     const plan = scheduler.schedule();

@@ -52,6 +52,8 @@ export class DiskBlocks {
   #finds: KeyedOrder[] = [];
   #reads: KeyedOrder[] = [];
   #writes: KeyedOrder[] = [];
+  /** Keys of writes that are not over. */
+  readonly #writing = new Set<bigint>();
   /** What is to be written with the next plan. */
   #keys: bigint[] = [];
   #places: number[] = [];
@@ -135,6 +137,7 @@ export class DiskBlocks {
   }
 
   #write(key: bigint, place: number): void {
+    if (this.#writing.has(key)) return;
     const { index } = this.#options;
     if (this.#numWriting >= (this.#pace.isSlow ? Math.ceil(index.numPlaces / SLOW_SHARE) : this.mostBlocks)) {
       this.#counts.skippedBlocks++;
@@ -142,6 +145,7 @@ export class DiskBlocks {
     }
     index.use(place);
     this.#numWriting++;
+    this.#writing.add(key);
     this.#keys.push(key);
     this.#places.push(place);
   }
@@ -186,6 +190,8 @@ export class DiskBlocks {
     this.#mustReset = true;
     this.#jobs.reset();
     for (const place of this.#places) this.#release(place);
+    // What is under way is another epoch's.
+    this.#writing.clear();
     this.#keys = [];
     this.#places = [];
     this.#known.clear();
@@ -242,7 +248,10 @@ export class DiskBlocks {
   }
 
   #written({ keys, good }: DiskJob): void {
-    for (const [i, key] of keys.entries()) if (good[i] > 0) this.#known.add(key);
+    for (const [i, key] of keys.entries()) {
+      this.#writing.delete(key);
+      if (good[i] > 0) this.#known.add(key);
+    }
     this.#counts.writtenBlocks += good.reduce((sum, each) => sum + each, 0);
   }
 

@@ -38,6 +38,22 @@ function hasHoles(trace: Trace, path: string): boolean {
   return row[3] !== row[2] * row[4];
 }
 
+/** Whether an event of the cache stands in its list twice: then what the scheduler tells is about the other one. */
+function isTwin(trace: Trace, path: string): boolean {
+  const [, list, index] = /^(.*\.kv_events)\[(\d+)\]/.exec(path) ?? [];
+  if (list === undefined) return false;
+  const rows = (valueAt(trace, list) as unknown[]).map((row) => JSON.stringify(row));
+  return rows.filter((row) => row === rows[Number(index)]).length > 1;
+}
+
+/** Whether a leaf names a request that an abort did not find: another name is not found either. */
+function isAbortOfNobody(trace: Trace, { path, value }: Leaf): boolean {
+  const [, call] = /^(.*)\.ids\[\d+\]$/.exec(path) ?? [];
+  if (call === undefined) return false;
+  const { t, ok } = valueAt(trace, call) as { t: string; ok?: unknown[] };
+  return t === 'abort_many' && ok?.includes(value) !== true;
+}
+
 /** Another value that may stand in the same place. */
 function otherThan({ path, pattern, value }: Leaf, part: string | null): unknown {
   if (part === 'match 4' || part === 'finished 3' || part === 'stored 5') return 1 - (value as number);
@@ -75,6 +91,7 @@ export function decisions(names: readonly string[]): [name: string, leaf: Leaf][
       // Another kind of call would be a malformed one; a call in the place of another is tried above.
       if (part?.endsWith(' 0')) continue;
       if (part === 'stored 5' && hasHoles(trace, leaf.path)) continue;
+      if (isTwin(trace, leaf.path) || isAbortOfNobody(trace, leaf)) continue;
       // The elements of a row differ in meaning.
       const place = /[^\]]\[\]\[\]$/.test(leaf.pattern) ? leaf.path.slice(leaf.path.lastIndexOf('[')) : '';
       found.set(`${leaf.pattern} ${part ?? place} ${leaf.value === null}`, [name, leaf]);

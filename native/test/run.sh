@@ -26,7 +26,7 @@ declare -A KINDS=(
 # What tests are linked with, as far as they use it: an archive for each kind. The one in plain C stands for another addon.
 # What is of CUDA takes the address sanitizer minutes to compile: only for the long runs.
 HOST_PARTS=$(find ../transfer ../host ../reference -name '*.cc' | sort | xargs)
-GPU_PARTS="$(find ../cuda gpu_shim -name '*.cc' -o -name '*.cu' | sort | xargs) gpu/forward.cu gpu/tables_reader.c gpu/bench/matrix_product.cu"
+GPU_PARTS="$(find ../cuda gpu_shim -name '*.cc' -o -name '*.cu' | sort | xargs) gpu/forward.cu gpu/tables_reader.c gpu/bench/kernels/matrix_product.cu"
 declare -A PARTS=([optimised]="$HOST_PARTS $GPU_PARTS" [checked]=$HOST_PARTS [races]="$HOST_PARTS $GPU_PARTS")
 
 mode=${1:-}

@@ -159,9 +159,13 @@ static const void* apply_kernel(const u32* log, u32 words) {
 }
 
 void CudaDevice::apply_value(Job job, Carrier, const u32* log, u32 words) {
+  apply_by(apply_kernel(log, words), kThreads, job, log, words);
+}
+
+void CudaDevice::apply_by(const void* kernel, u32 threads, Job job, const u32* log, u32 words) {
   write_letter(job, log, words);
   void* arguments[] = {&letter_};
-  launch(apply_kernel(log, words), 1, arguments, "launch of apply");
+  launch(kernel, 1, arguments, "launch of apply", threads);
   note_log(job);
 }
 
@@ -200,11 +204,11 @@ void CudaDevice::decide_slot(u32 number, u32 words) {
   last_decision_ = number;
 }
 
-void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
+void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what, u32 threads) {
   const OnDevice on(device_);
   // Captured, a log would be applied again whenever the graph is launched.
   if (!is_own()) refuse_capture(stream_, "the stream of a core");
-  require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
+  require(cudaLaunchKernel(kernel, dim3(blocks), dim3(threads), arguments, 0, stream_), what);
 }
 
 DeviceTables& CudaDevice::make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) {

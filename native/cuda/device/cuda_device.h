@@ -38,6 +38,9 @@ class CudaDevice final : public Device {
   u64 device_bytes() const override { return memory_.bytes() + (tables_ ? tables_->device_bytes() : 0); }
   u64 pinned_bytes() const override { return mapped_.bytes() + (tables_ ? tables_->pinned_bytes() : 0); }
 
+  /// apply_value() by a kernel of one thread block of so many threads, whose parameter is a Letter that has room for the log. For
+  /// measurements of other kernels. @throws Error
+  void apply_by(const void* kernel, u32 threads, Job job, const u32* log, u32 words);
   /// For tests: waits for all work, and copies out the first `count` block ids that the last log took.
   void read_ids(u32* ids, u32 count);
 
@@ -45,7 +48,7 @@ class CudaDevice final : public Device {
   void initialise(const Config& pool);
   void warm_up(cudaStream_t stream);
   void abandon();
-  void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
+  void launch(const void* kernel, u32 blocks, void** arguments, const char* what, u32 threads = kThreads);
   void note_log(Job job);
   void write_letter(Job job, const u32* words, u32 count);
   bool at_work() const;

@@ -11,17 +11,21 @@ namespace blockstep::cuda {
 /// Commands of a log that are looked at ahead of time. The memory of those behind them arrives while these are carried out.
 constexpr u32 kForeseen = 6;
 
+// Each of these is called by all threads of the thread block, of which there are kMembers.
+
 /// Copies the words of a letter to shared memory. Synchronises.
+template <u32 kMembers = kThreads>
 __device__ inline void stage(u32* to, const u32* words, u32 count) {
   const uint4* source = through_memory(reinterpret_cast<const uint4*>(words));
   uint4* target = reinterpret_cast<uint4*>(to);
   BLOCKSTEP_ROLLED
-  for (u32 i = threadIdx.x; i < (count + 3) / 4; i += kThreads) target[i] = source[i];
+  for (u32 i = threadIdx.x; i < (count + 3) / 4; i += kMembers) target[i] = source[i];
   __syncthreads();
 }
 
 /// Fetches ahead of time: the row of each entry, the bucket of each key, the block of each hit. A cold read takes most of a
 /// microsecond, and behind another kernel all of them are cold.
+template <u32 kMembers = kThreads>
 __device__ inline void foresee_log(const Site& site, const u32* log, u32 words) {
   const u32 rank = threadIdx.x;
   const auto row = [&](u32 index) {
@@ -36,7 +40,7 @@ __device__ inline void foresee_log(const Site& site, const u32* log, u32 words) 
     const u32* payload = log + at + 1;
     const Op op = op_of(log[at]);
     BLOCKSTEP_ROLLED
-    for (u32 i = rank; i < count; i += kThreads) {
+    for (u32 i = rank; i < count; i += kMembers) {
       if (op == Op::kExtend) row(payload[2 * i]);
       if (op == Op::kRelease) row(payload[i]);
       if (op == Op::kOpen && payload[1 + i] < site.num_blocks) prefetch(site.blocks + payload[1 + i]);
@@ -57,8 +61,11 @@ __device__ inline void foresee_log(const Site& site, const u32* log, u32 words) 
 __device__ inline u64 queue_head(const Site& site) { return site.home->state.head; }
 
 /// Fetches ahead of time the head of the free queue, and the blocks there. By the last warp, since the first ones have the rows.
+template <u32 kMembers = kThreads>
 __device__ inline void foresee_queue(const Site& site, u64 head) {
-  if (threadIdx.x < kThreads - 32) return;
+  if constexpr (kMembers > 32) {
+    if (threadIdx.x < kMembers - 32) return;
+  }
   const u32 at = static_cast<u32>(head + threadIdx.x % 32) & site.ring_mask;
   prefetch(site.live + at / 32);
   const u32 id = site.ring[at];

@@ -71,7 +71,7 @@ MUTANTS = [
     ('neighbours', 'cuda/lane/recorded_steps.h', [
         ('a step of a capture', '    refuse_capture(stream, "stream");\n', ''),
     ]),
-    ('neighbours', 'test/gpu/bench/matrix_product.cu', [
+    ('neighbours', 'test/gpu/bench/kernels/matrix_product.cu', [
         ('the factors are on their way', '  cuda::require(cudaDeviceSynchronize(), "the matrices");\n  PlainStream stream;', '  PlainStream stream;'),
         ('more blocks than fit', 'static_cast<u32>(processors * resident)', 'static_cast<u32>(processors * 8)'),
     ]),

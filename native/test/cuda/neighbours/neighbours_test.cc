@@ -2,7 +2,7 @@
 // of other threads, a kernel that holds the whole GPU, copies that arrive late, and memory that is not what was asked for.
 #include <condition_variable>
 
-#include "../../gpu/bench/matrix_product.h"
+#include "../../gpu/bench/kernels/matrix_product.h"
 #include "../../gpu_shim/runtime/context.h"
 #include "held_gpu.h"
 #include "stream_order.h"

@@ -1,6 +1,6 @@
 // What the core costs on a GPU, measured through the classes that the addon uses.
 //
-//   cuda_bench [--quick 1] [--device D] [--only ladder,copies,steps,decider,tables] [--beside NAME]
+//   cuda_bench [--quick 1] [--device D] [--only ladder,ways,copies,steps,decider,tables] [--beside NAME]
 //
 // Prints one JSON object a line, each a figure. --quick: a few samples of everything, to see that it works; its figures
 // mean nothing. --beside: beside what steps and tables are measured ("idle", "copies from the host", ...). A measurement that
@@ -9,10 +9,11 @@
 #include "../../../cuda/device/probe.h"
 #include "copy_bench.h"
 #include "decider_bench.h"
-#include "ladder.h"
+#include "kernels/ladder.h"
 #include "stall_watch.h"
 #include "step_bench.h"
 #include "tables_bench.h"
+#include "ways_bench.h"
 
 using namespace blockstep;
 using namespace blockstep::bench;
@@ -68,6 +69,7 @@ int main(int argc, char** argv) {
   const auto wants = [&](const char* part) { return only.empty() || ("," + only + ",").find("," + std::string(part) + ",") != std::string::npos; };
   const std::string beside_only = word_of(argc, argv, "--beside");
   const Effort effort = quick ? Effort{3, 1} : Effort{};
+  const Effort few = quick ? effort : Effort{200, 5};  // each of which comes behind a product of many milliseconds
   const u32 side = quick ? 64 : 4096;
   const u64 copy_bytes = quick ? 4096 : u64{64} << 20;
   const auto warm = std::chrono::milliseconds(quick ? 10 : 1000);
@@ -85,6 +87,10 @@ int main(int argc, char** argv) {
     if (wants("ladder")) {
       print_completions();
       climb_ladder(effort);
+    }
+    if (wants("ways")) {
+      OneProduct product(side, quick ? 1 : 2);
+      WaysBench(device).run(product, effort, few);
     }
     CopyBench copies(device, quick ? 64 << 10 : kJobBytes);
     const std::size_t sizes = quick ? 1 : std::size(kBlockBytes);
@@ -111,9 +117,6 @@ int main(int argc, char** argv) {
       if (beside != Beside::kIdle || !wants("steps")) continue;
       // The real case comes early: a run that is cut off has it.
       OneProduct product(side, quick ? 1 : 2);
-      Effort few = effort;
-      few.samples = std::min(effort.samples, 200u);
-      few.warmup = std::min(effort.warmup, 5u);
       mirror.run_behind(product, few);
     }
   } catch (const Error& error) {

@@ -10,7 +10,7 @@
 #include "../../../transfer/lane/device_lane.h"
 #include "../../support/support.h"
 #include "figures.h"
-#include "matrix_product.h"
+#include "kernels/matrix_product.h"
 
 namespace blockstep::bench {
 

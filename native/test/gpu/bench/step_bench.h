@@ -1,7 +1,7 @@
 // From the call that gives a step to the GPU to the word that says that it is done, the host having decided.
 #pragma once
 
-#include "matrix_product.h"
+#include "kernels/matrix_product.h"
 #include "worn_pool.h"
 
 namespace blockstep::bench {

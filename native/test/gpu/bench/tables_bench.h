@@ -5,7 +5,7 @@
 #include "../../../host/gather/gatherer.h"
 #include "../../../host/mirror/mirror.h"
 #include "figures.h"
-#include "matrix_product.h"
+#include "kernels/matrix_product.h"
 #include "steps.h"
 
 namespace blockstep::bench {

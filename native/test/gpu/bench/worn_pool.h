@@ -24,7 +24,11 @@ struct MeasuredStep {
 /// The state on the host, and its mirror.
 class WornPool {
  public:
-  WornPool(u32 device, bool decides) : host_(kPool), mirror_(open(device, decides), limits()) {
+  static constexpr u32 kMaxLogs = 2;
+
+  WornPool(u32 device, bool decides) : WornPool(open(device, decides)) {}
+  /// @param device in the initial state of kPool, with kMaxLogs
+  explicit WornPool(std::unique_ptr<Device> device) : host_(kPool), mirror_(std::move(device), limits()) {
     // Twice through the whole pool, so that every block carries a key.
     for (u32 i = 0; i < 2 * kPool.num_blocks / kLongBlocks; ++i) {
       act([&](test::Log& log) { steps_.admit_long(log); });
@@ -89,8 +93,6 @@ class WornPool {
   }
 
  private:
-  static constexpr u32 kMaxLogs = 2;
-
   static std::unique_ptr<Device> open(u32 device, bool decides) {
     cuda::Options options;
     options.device = device;

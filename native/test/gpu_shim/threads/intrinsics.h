@@ -7,6 +7,7 @@
 
 inline unsigned __popc(unsigned bits) { return static_cast<unsigned>(std::popcount(bits)); }
 
+inline void __syncwarp() { gpu_shim::block->warps[threadIdx.x / 32].barrier.arrive_and_wait(); }
 inline unsigned __ballot_sync(unsigned, bool flag) {
   return gpu_shim::warp_exchange(flag, [](const std::uint64_t* said) {
     unsigned bits = 0;

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../../cuda/memory/memory.h"
+#include "../../../../cuda/memory/memory.h"
 
 namespace blockstep::bench {
 

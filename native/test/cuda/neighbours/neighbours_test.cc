@@ -6,6 +6,7 @@
 #include "../../gpu_shim/runtime/context.h"
 #include "held_gpu.h"
 #include "stream_order.h"
+#include "unhurried.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
@@ -192,6 +193,7 @@ int main() {
   test_product();
   test_words_on_their_way();
   test_early_gathers();
+  test_steps_wait_for_no_idle_gpu();
   test_held_gpu();
   test_held_before_loading();
   std::printf("the back end lives beside other processes, contexts, captures and kernels\n");

@@ -151,7 +151,7 @@ make_tests "$(
     echo "$source checked"
     echo "$source races"
   done
-  for source in cuda/{cuda_lane,device_reference}_test; do
+  for source in cuda/{cuda_lane,device_reference,launch_thread}_test; do
     for kind in optimised races "${long[@]}"; do echo "$source $kind"; done
   done
   for source in core/{team,decide}_test cuda/{kernel,decide_kernel,gather,reference_kernel}_test; do
@@ -194,6 +194,8 @@ runs() {
   echo cuda/device_reference_test races 3
   echo cuda/device_reference_test optimised $((60 * times))
   echo cuda/cuda_lane_test races 1 2
+  echo cuda/launch_thread_test races 12
+  echo cuda/launch_thread_test optimised $((200 * times))
   echo cuda/cuda_lane_test optimised $((40 * times))
   echo cuda/gpu_test races 0
   for kind in races "${faster[@]}"; do echo cuda/pinned_slabs_test $kind; done

@@ -18,6 +18,8 @@ const TABLES = [
   'gather, 1,024 rows',
   'log and gather, 256 rows',
   'log and gather, 1,024 rows',
+  'log and gather in one launch, 256 rows',
+  'log and gather in one launch, 1,024 rows',
   'tables copied whole, 256 rows',
   'tables copied whole, 1,024 rows',
 ];
@@ -37,6 +39,8 @@ const WAYS = [
   'Extend and Publish alone',
   'one warp, 1 KB, Extend and Publish alone',
 ].map((way) => `decode of 256 applied by another kernel, ${way}`);
+/** The same, launched by a thread of the core: what the host needs is what the caller needs. */
+const BY_THREAD = 'decode of 256 launched by a thread';
 /** Kernels that do nothing but complete (ladder.cu), and the parts of their time. */
 const RUNGS = [
   '128 B',
@@ -127,6 +131,7 @@ const LINES: readonly Line[] = [
     STEPS.map((name) => ({ name, authority, besides: true, behind: authority === 'host', hostSide: true })),
   ),
   ...WAYS.map((name) => ({ name, authority: null, besides: false, behind: true, hostSide: true })),
+  { name: BY_THREAD, authority: null, besides: false, behind: false, hostSide: true },
   ...TABLES.map((name) => ({
     name,
     authority: null,

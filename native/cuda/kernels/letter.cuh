@@ -2,7 +2,9 @@
 #pragma once
 
 #include "../../core/base/command.h"
+#include "../../core/blocks/apply.h"
 #include "../../core/blocks/prefix_index.h"
+#include "cta_team.cuh"
 #include "kernels.h"
 #include "launch.cuh"
 
@@ -70,6 +72,27 @@ __device__ inline void foresee_queue(const Site& site, u64 head) {
   prefetch(site.live + at / 32);
   const u32 id = site.ring[at];
   if (id < site.num_blocks) prefetch(site.blocks + id);
+}
+
+/// Applies a log by one thread block, and completes it.
+template <Order kOrder, bool kAll>
+__device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 words) {
+  __shared__ CtaTeam::Shared shared;
+  CtaTeam team(shared);
+  Results results{home->ids, home->state.config.num_blocks, 0, 0, 0};  // each thread's own; rank 0's has the answer
+  apply<kAll ? Ops::kAll : Ops::kCommon>(team, home->state, log, words, results);
+  if (team.rank() == 0) complete<kOrder>(home->completions + slot, number, results.fault, home->state.rolling_digest);
+}
+
+/// Applies the log of a letter, which is staged in `staged`.
+template <bool kAll>
+__device__ void apply_staged(const Site& site, u32 number, u32 slot, u32* staged, const u32* log, u32 words) {
+  const u64 head = queue_head(site);
+  stage(staged, log, words);
+  foresee_queue(site, head);
+  foresee_log(site, staged, words);
+  // The host reads nothing of this but the completion, and writes nothing that was read here.
+  apply_log<Order::kRelaxed, kAll>(site.home, number, slot, staged, words);
 }
 
 }  // namespace blockstep::cuda

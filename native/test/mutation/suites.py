@@ -68,6 +68,7 @@ SUITES = {
     ],
     'tables': [('gpu/tables_test', GPU + READERS, ['--steps', '200'])],
     'cuda-lane': [('cuda/cuda_lane_test', GPU, ['3'])],
+    'launch-thread': [('cuda/launch_thread_test', GPU, ['60'])],
     'neighbours': [('cuda/neighbours/neighbours_test', GPU + ['-x', 'c++', 'test/gpu/bench/kernels/matrix_product.cu', '-x', 'none'], [])],
     'pinned-slabs': [('cuda/pinned_slabs_test', ['-O1', '-g', '-fsanitize=thread', 'cuda/memory/pinned_slabs.cc'], [])],
     'reference-kernels': [('cuda/reference_kernel_test', PLAIN + THREADS, [])],

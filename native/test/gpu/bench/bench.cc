@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
     }
     MirrorBench mirror(device);
     DeciderBench decider(device);
-    TablesBench tables[] = {{device, 256}, {device, 1024}};
+    TablesBench tables[] = {{device, 256, false}, {device, 1024, false}, {device, 256, true}, {device, 1024, true}};
     for (const Beside beside : kBesides) {
       if (!measured_beside(beside)) continue;
       const Busy busy(beside, static_cast<int>(device), side, copy_bytes);
@@ -127,6 +127,7 @@ int main(int argc, char** argv) {
       // The real case comes early: a run that is cut off has it.
       OneProduct product(side, quick ? 1 : 2);
       mirror.run_behind(product, few);
+      MirrorBench(device, true).run_by_thread(effort);
     }
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.code, error.message.c_str());

@@ -39,6 +39,10 @@ class WaysDevice final : public Device {
   DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override {
     return inner_->make_tables(shape, block_size, num_slots);
   }
+  bool joins() const override { return inner_->joins(); }
+  void apply_and_gather(Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count) override {
+    inner_->apply_and_gather(job, log, log_words, head, words, count);
+  }
   void check() override { inner_->check(); }
   u64 device_bytes() const override { return inner_->device_bytes(); }
   u64 pinned_bytes() const override { return inner_->pinned_bytes(); }

@@ -26,7 +26,8 @@ class WornPool {
  public:
   static constexpr u32 kMaxLogs = 2;
 
-  WornPool(u32 device, bool decides) : WornPool(open(device, decides)) {}
+  /// @param launch_thread a thread of the device launches the logs
+  WornPool(u32 device, bool decides, bool launch_thread = false) : WornPool(open(device, decides, launch_thread)) {}
   /// @param device in the initial state of kPool, with kMaxLogs
   explicit WornPool(std::unique_ptr<Device> device) : host_(kPool), mirror_(std::move(device), limits()) {
     // Twice through the whole pool, so that every block carries a key.
@@ -93,11 +94,12 @@ class WornPool {
   }
 
  private:
-  static std::unique_ptr<Device> open(u32 device, bool decides) {
+  static std::unique_ptr<Device> open(u32 device, bool decides, bool launch_thread) {
     cuda::Options options;
     options.device = device;
     options.max_logs = kMaxLogs;
     options.decides = decides;
+    options.launch_thread = launch_thread;
     return cuda::open(kPool, options);
   }
   static MirrorLimits limits() { return {kMaxLogs, slot_words(kPool), kPool.num_blocks, kMaxWaitingWords}; }

@@ -69,9 +69,9 @@ const PROOFS: Readonly<Record<string, { what: string; command: string }>> = {
     command: 'tsx test/serve/strangers/long.ts',
   },
   store: {
-    what: 'writers of a file of LMDB that are killed in the middle, 200 times, beside one that goes on',
+    what: 'writers of a slot file that are killed in the middle, 200 times',
     command:
-      'BLOCKSTEP_STORE_KILLS=200 vitest run --config test/vitest.config.ts test/connectors/store/embedded-faults.test.ts',
+      'BLOCKSTEP_STORE_KILLS=200 vitest run --config test/vitest.config.ts test/connectors/store/slots-faults.test.ts',
   },
 };
 

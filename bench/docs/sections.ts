@@ -205,8 +205,8 @@ ${part('steps-without-pause')}`;
 function store(part: (name: string) => string): string {
   return `## A store outside of the engine
 
-Blocks go by the store's thread, with a checksum over each, and to the process of the file; the best of three rounds for each side, which
-take turns. Beside LMDB used alone (no thread, no process, no checksum, values read where they lie), and beside \`redis-benchmark\` with
+Blocks go by the store's thread, with a checksum over each; the best of three rounds for each side, which take turns. Beside a file alone
+(no thread, no key, no checksum, the same memory again and again), and beside \`redis-benchmark\` with
 values of that size, which is a program in C and sends the same value again and again. Goal: 0.8 of it. Then the delay of the event loop
 while blocks move, and what it would be without the thread.
 

@@ -1,9 +1,16 @@
 import type { EChartsOption } from 'echarts';
-import { baseOption, type Chart, colorOf, pointerTooltip, xAxis } from '../../src/report/charts/chart.js';
+import {
+  baseOption,
+  type Chart,
+  colorOf,
+  logAxisTicks,
+  pointerTooltip,
+  xAxis,
+} from '../../src/report/charts/chart.js';
 import { datum } from '../../src/report/markup/figures.js';
 import { dataTable } from '../../src/report/markup/tables.js';
 import { inWords, type Verdict } from '../rows/budgets.js';
-import { logAxisTicks, rowAxis, rowLabels, rowsHeight } from './rows.js';
+import { rowAxis, rowLabels, rowsHeight } from './rows.js';
 
 const [MET, MISSED] = [colorOf('measured'), 'var(--warning)'];
 /** A smaller share of a limit is drawn at the left edge; the table has the exact figure. */

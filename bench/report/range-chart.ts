@@ -1,10 +1,17 @@
 import type { EChartsOption } from 'echarts';
-import { baseOption, type Chart, colorOf, pointerTooltip, xAxis } from '../../src/report/charts/chart.js';
+import {
+  baseOption,
+  type Chart,
+  colorOf,
+  logAxisTicks,
+  pointerTooltip,
+  xAxis,
+} from '../../src/report/charts/chart.js';
 import { datum, figure } from '../../src/report/markup/figures.js';
 import { dataTable } from '../../src/report/markup/tables.js';
 import type { Group, Latency, Row } from '../rows/row.js';
 import { GROUP_WORDS } from './groups.js';
-import { logAxisTicks, rowAxis, rowLabels, rowsHeight } from './rows.js';
+import { rowAxis, rowLabels, rowsHeight } from './rows.js';
 
 type TimeRow = Row & { latency: Latency };
 

@@ -1,5 +1,4 @@
 import type { YAXisComponentOption } from 'echarts';
-import { logTicks } from '../../src/report/charts/chart.js';
 
 /** How many characters of a row's name fit into a line of a narrow page, and the height of a line in pixels. */
 const [LINE_CHARACTERS, LINE] = [18, 13];
@@ -8,13 +7,6 @@ const [LINE_CHARACTERS, LINE] = [18, 13];
 export function rowsHeight(names: readonly string[]): number {
   const lines = Math.ceil(Math.max(...names.map((name) => name.length)) / LINE_CHARACTERS);
   return 84 + names.length * Math.max(30, LINE * lines + 4);
-}
-
-/** Ticks of a logarithmic axis of figures, at most `most`. */
-export function logAxisTicks(low: number, high: number, most: number): object {
-  const customValues = logTicks(low, high, most);
-  const axisLabel = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
-  return { axisTick: { customValues }, axisLabel: { ...axisLabel, customValues } };
 }
 
 /** How the names of rows are written in `width` pixels. In narrow pages long names take two lines. */

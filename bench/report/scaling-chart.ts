@@ -3,6 +3,7 @@ import {
   baseOption,
   type Chart,
   colorOf,
+  logAxisTicks,
   pointerTooltip,
   xAxis,
   yAxis,
@@ -10,7 +11,6 @@ import {
 import { datum, figure } from '../../src/report/markup/figures.js';
 import { dataTable } from '../../src/report/markup/tables.js';
 import type { Latency, Row } from '../rows/row.js';
-import { logAxisTicks } from './rows.js';
 
 const SOURCE = 'measured';
 /** Ticks of the x axis: numbers of running requests. */

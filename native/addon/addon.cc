@@ -4,6 +4,7 @@
 #include "base/call.h"
 #include "core/configuration.h"
 #include "fatal_signals.h"
+#include "file_lock.h"
 #include "objects/arena_object.h"
 #include "objects/device_reference_object.h"
 #include "objects/reference_object.h"
@@ -13,7 +14,7 @@ namespace blockstep {
 namespace {
 
 /// Version of the interface between TypeScript and native code; src/core/loader.ts expects the same number.
-constexpr double kAbi = 10;
+constexpr double kAbi = 11;
 
 Napi::Value create(const Call& call) {
   const HostConfig config = read_configuration(call[0]);
@@ -75,6 +76,7 @@ void define_module(Napi::Env env, Napi::Object exports) {
       method<replay_log>(env, "replay", napi_enumerable),
       method<use_error_class>(env, "useErrorClass", napi_enumerable),
       method<say_signals>(env, "sayFatalSignals", napi_enumerable),
+      method<lock_file>(env, "lockFile", napi_enumerable),
   });
 }
 

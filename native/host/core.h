@@ -65,6 +65,7 @@ class HostCore {
   void common_prefix_groups();
   /// Lets go what the slot needs no more behind `computed` tokens.
   void drop_groups(u32 slot, u32 computed);
+  u32 junction(u32 slot);
   std::vector<u32> take_zeroed();
   std::vector<u32> take_dropped();
 

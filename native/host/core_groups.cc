@@ -60,6 +60,13 @@ void HostCore::drop_groups(u32 index, u32 computed) {
   facts_.publish_counts();
 }
 
+u32 HostCore::junction(u32 slot) {
+  require_groups("junction");
+  pending_.drain();
+  slots_.open_slot(slot);
+  return groups_->rows.junction(slot);
+}
+
 std::vector<u32> HostCore::take_zeroed() {
   require_groups("takeZeroed");
   pending_.drain();

@@ -7,22 +7,6 @@
 #include "api/log.h"
 
 namespace blockstep::llama {
-namespace {
-
-std::string name_of(int status) {
-  switch (status) {
-    case 1:
-      return "there is no room in the KV cache";
-    case 2:
-      return "it was broken off";
-    case -2:
-      return "memory could not be allocated";
-    default:
-      return "llama_decode gave " + std::to_string(status);
-  }
-}
-
-}  // namespace
 
 Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& config)
     : weights_(std::move(weights)),
@@ -30,7 +14,6 @@ Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& confi
       config_(config),
       has_twins_(!weights_->keeps_state() && library_.llama_model_n_swa(weights_->model()) > 0),
       plain_(std::make_unique<Sampler>(weights_, SamplerConfig{})) {
-  const Log log;
   auto params = library_.llama_context_default_params();
   params.n_ctx = static_cast<uint32_t>(config.cells);
   params.n_batch = static_cast<uint32_t>(config.batch);
@@ -39,31 +22,15 @@ Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& confi
   // llama.cpp has room for a row of logits for each sequence at least.
   params.n_outputs_max = std::max(params.n_seq_max, static_cast<uint32_t>(config.outputs));
   params.n_batch = std::max(params.n_batch, params.n_outputs_max);
-  params.n_threads = config.threads;
   params.n_threads_batch = config.batch_threads;
-  params.type_k = static_cast<api::ggml_type>(config.type_k);
-  params.type_v = static_cast<api::ggml_type>(config.type_v);
-  params.flash_attn_type = static_cast<api::llama_flash_attn_type>(config.flash_attention);
-  params.offload_kqv = config.offload_cache;
-  params.op_offload = config.offload_cache;
-  params.no_perf = true;
-  params.kv_unified = true;
-  params.swa_full = true;
-  params.abort_callback = [](void* data) { return static_cast<Runner*>(data)->stopping_.load(std::memory_order_relaxed); };
-  params.abort_callback_data = this;
-  context_ = library_.llama_init_from_model(weights_->model(), params);
-  if (context_ == nullptr) throw std::runtime_error(log.errors("llama.cpp gives no reason"));
-  if (config.threads > 1) threads_ = std::make_unique<Threads>(library_, context_, config.threads);
-  memory_ = library_.llama_get_memory(context_);
-  cells_ = static_cast<int>(library_.llama_n_ctx(context_));
+  context_ = std::make_unique<Context>(*weights_, config, params, stopping_);
+  if (config.threads > 1) context_->start_threads(config.threads);
+  memory_ = library_.llama_get_memory(context_->get());
+  cells_ = static_cast<int>(library_.llama_n_ctx(context_->get()));
   thread_ = std::thread([this] { work(); });
 }
 
-Runner::~Runner() {
-  stop();
-  samplers_.clear();
-  library_.llama_free(context_);
-}
+Runner::~Runner() { stop(); }
 
 void Runner::stop() {
   stopping_ = true;
@@ -149,9 +116,9 @@ void Runner::decode(const ProgramCall& call) {
     for (int32_t d = 0; d <= call.samples[s].drafts; d++) wanted_[static_cast<std::size_t>(call.samples[s].row + d)] = 1;
   const api::llama_batch batch{call.num_tokens,         tokens_.data(),         nullptr,       positions_.data(),
                                sequence_counts_.data(), sequence_lists_.data(), wanted_.data()};
-  const int status = library_.llama_decode(context_, batch);
-  if (status != 0) throw std::runtime_error(name_of(status));
-  library_.llama_synchronize(context_);
+  const int status = library_.llama_decode(context_->get(), batch);
+  if (status != 0) throw std::runtime_error(decode_failure(status));
+  library_.llama_synchronize(context_->get());
 }
 
 void Runner::sample(const Sample& sample, const ProgramCall& call, Answer& answer) {
@@ -171,7 +138,7 @@ void Runner::sample(const Sample& sample, const ProgramCall& call, Answer& answe
 }
 
 const float* Runner::logits_of(int row) const {
-  const float* logits = library_.llama_get_logits_ith(context_, row);
+  const float* logits = library_.llama_get_logits_ith(context_->get(), row);
   if (logits == nullptr) throw std::runtime_error("a row has no logits");
   return logits;
 }

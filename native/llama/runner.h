@@ -11,25 +11,20 @@
 #include <thread>
 #include <vector>
 
+#include "context.h"
 #include "program.h"
 #include "sampler.h"
-#include "threads.h"
 #include "weights.h"
 
 namespace blockstep::llama {
 
-struct RunnerConfig {
+struct RunnerConfig : ContextConfig {
   int cells = 0;         // of the KV cache
   int batch = 0;         // most tokens of a call
   int micro_batch = 0;   // most tokens that are computed at once
   int sequences = 0;     // that programs may name: numbers from 0
   int outputs = 0;       // most rows of a call that are sampled from
-  int threads = 1;
   int batch_threads = 1;
-  int type_k = api::GGML_TYPE_F16;
-  int type_v = api::GGML_TYPE_F16;
-  int flash_attention = api::LLAMA_FLASH_ATTN_TYPE_AUTO;
-  bool offload_cache = true;
 };
 
 /// What a program brought.
@@ -84,8 +79,7 @@ class Runner {
   /// llama.cpp takes a cell for free if a window has passed it by and one sequence alone has it, even in a cache of full size. A twin of
   /// each sequence, which has the same cells, keeps it from that. Models with a sliding window have twins.
   const bool has_twins_;
-  api::llama_context* context_ = nullptr;
-  std::unique_ptr<Threads> threads_;  // null: there is one thread
+  std::unique_ptr<Context> context_;
   api::llama_memory_t memory_ = nullptr;
   int cells_ = 0;
 

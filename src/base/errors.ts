@@ -152,6 +152,11 @@ export function describeError(error: unknown): string {
   return show(error);
 }
 
+/** What a thrown value says: the message of an error, without its name; else as `describeError`. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : describeError(error);
+}
+
 /**
  * The error that refuses an argument, ERR_BLOCKSTEP_BAD_ARG: `NAME must be EXPECTED, got GOT`.
  * @param name the argument's name

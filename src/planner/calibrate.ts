@@ -3,10 +3,11 @@ import { checkNumber } from '../base/checks.js';
 import { badArgument, checkInteger } from '../base/errors.js';
 import type { SchedulerOptions } from '../scheduler/options/options.js';
 import type { Workload } from '../workload/workload.js';
-import { type Fitted, fitRequests } from './fit/fit-requests.js';
+import { fitRequests } from './fit/fit-requests.js';
 import { fitSteps, type StepFit } from './fit/fit-steps.js';
-import { readIterationLog } from './fit/iteration-log.js';
+import { isIterationLog, readIterationLog } from './fit/iteration-log.js';
 import { readRequestLog } from './fit/request-log.js';
+import type { Fitted } from './fit/search.js';
 import type { FitErrors, Profile } from './model/profile.js';
 
 /** What a profile is fitted to. */
@@ -49,8 +50,6 @@ export interface Calibration {
   readonly left: number;
 }
 
-const ITERATION = /Iteration\(\d+\):/;
-
 /**
  * Fits a profile to what a server measured: to the iteration log of vLLM, or to the results of a load generator.
  * @throws ERR_BLOCKSTEP_BAD_FILE for a measurement that cannot be read; ERR_BLOCKSTEP_BAD_ARG for a prior without physics, and for a log of
@@ -63,15 +62,14 @@ export async function calibrate(input: CalibrateInput): Promise<Calibration> {
   checkInteger('starts', starts, 1, 16);
   checkInteger('evaluations', evaluations, 10, 10_000);
   const common = { scheduler, physics: prior.physics, host: prior.host, share, starts, evaluations, signal };
-  const isLog = ITERATION.test(text);
   let fitted: Fitted;
   let steps: Calibration['steps'] = null;
   let form = 'iterations';
   let left = 0;
-  if (isLog) {
+  if (isIterationLog(text)) {
     const log = readIterationLog(text, name);
     if (input.requests == null) throw noRequests(name);
-    const found = fitSteps({ ...common, workload: input.requests, log });
+    const found = await fitSteps({ ...common, workload: input.requests, log });
     const { equalSteps, difference } = found;
     steps = { equalSteps, steps: found.steps, difference };
     fitted = found;

@@ -6,7 +6,8 @@
 export { readTrace, type Trace, type TraceOptions } from '../workload/trace.js';
 export type { Workload, WorkloadColumns } from '../workload/workload.js';
 export { type CalibrateInput, type Calibration, calibrate } from './calibrate.js';
-export type { Composition, StepDifference, StepFit } from './fit/fit-steps.js';
+export type { StepDifference, StepFit } from './fit/fit-steps.js';
+export type { Composition } from './fit/iteration-log.js';
 export type { Coefficients } from './model/coefficients.js';
 export { GPUS, type Gpu } from './model/gpus.js';
 export type { GridPoint } from './model/grid.js';
@@ -31,9 +32,7 @@ export {
   type Plan,
   type PlanInput,
   type PlannedPoint,
-  type PointRun,
   plan,
-  planKey,
   type Sensitivity,
 } from './plan.js';
 export { EngineRun, type EngineRunOptions, type RequestTimes } from './run/engine-run.js';
@@ -45,7 +44,7 @@ export {
   type Statistic,
   summarise,
 } from './run/summary.js';
-export type { Capacity, FleetRun } from './sweep/evaluation.js';
+export type { Capacity, FleetRun, PointRun } from './sweep/evaluation.js';
 export type { EngineWindow, FleetSize } from './sweep/fleet-size.js';
 export { type Point, parseSweep, type Sweep } from './sweep/knobs.js';
 export type { Router } from './sweep/routing.js';

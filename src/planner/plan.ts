@@ -4,7 +4,7 @@ import type { SchedulerOptions } from '../scheduler/options/options.js';
 import { resolveOptions } from '../scheduler/options/resolve-options.js';
 import type { Workload } from '../workload/workload.js';
 import type { Profile } from './model/profile.js';
-import { type Capacity, type FleetRun, findCapacity, requestRate, runFleet } from './sweep/evaluation.js';
+import { type Capacity, findCapacity, type PointRun, requestRate, runFleet } from './sweep/evaluation.js';
 import { type FleetSize, findFleetSize } from './sweep/fleet-size.js';
 import { optionsAt, type Point, pointsOf, type Sweep } from './sweep/knobs.js';
 import { Pool } from './sweep/pool.js';
@@ -29,7 +29,7 @@ export interface PlanInput {
   readonly maxEngines?: number;
   /** Threads that simulate. Default 1. The plan does not depend on it. */
   readonly threads?: number;
-  /** Points that are known already, by `planKey`: of a plan that was interrupted. They are not simulated again. */
+  /** Points that are known already, by the keys that `onPoint` was told: of a plan that was interrupted. They are not simulated again. */
   readonly known?: ReadonlyMap<string, PointRun>;
   /** Is told of each point that was simulated. */
   readonly onPoint?: ((key: string, run: PointRun, done: number, of: number) => void) | undefined;
@@ -37,9 +37,6 @@ export interface PlanInput {
   readonly onStage?: ((stage: string) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
-
-/** The run of a point at the trace's own load. */
-export type PointRun = Omit<FleetRun, 'times'>;
 
 /** A point with its run. */
 export interface PlannedPoint {
@@ -86,6 +83,8 @@ export interface Plan {
 
 /** Members of the profile's ensemble that a band is made of. */
 const MEMBERS = 4;
+/** Parts of the trace's time for which engines are counted. */
+const WINDOWS = 24;
 
 /**
  * Compares options under an agreement, by simulating each; seeks the load at which the best break it; and how many engines the trace
@@ -122,15 +121,16 @@ export async function plan(input: PlanInput): Promise<Plan> {
     const members = profile.kind === 'fitted' ? Math.min(MEMBERS, profile.fit.ensemble.length) : 0;
     onStage?.(`${points.length} points`);
     let done = 0;
+    const keyOf = planKeys(input);
     const runs = await inOrder(points, async (point) => {
-      const key = planKey(input, point);
+      const key = keyOf(point);
       const known = input.known?.get(key);
-      const { times: _, ...run } =
-        known === undefined
-          ? await runFleet(pool, workload, { ...fleetOf(point, -1), speedUp: 1 }, slo)
-          : { ...known, times: null };
-      done++;
-      if (known === undefined) input.onPoint?.(key, run, done, points.length);
+      if (known !== undefined) {
+        done++;
+        return known;
+      }
+      const { times: _, ...run } = await runFleet(pool, workload, { ...fleetOf(point, -1), speedUp: 1 }, slo);
+      input.onPoint?.(key, run, ++done, points.length);
       return run;
     });
     const optimal = paretoOptimal(runs);
@@ -164,15 +164,8 @@ export async function plan(input: PlanInput): Promise<Plan> {
     let fleet: FleetSize | null = null;
     if (maxEngines > 0) {
       onStage?.('how many engines the trace needs');
-      const { scheduler: options } = fleetOf(found[0].point, -1);
-      fleet = await findFleetSize(
-        pool,
-        workload,
-        { scheduler: options, router, member: -1 },
-        slo,
-        maxEngines,
-        24,
-      );
+      const { engines: _, ...each } = fleetOf(found[0].point, -1);
+      fleet = await findFleetSize(pool, workload, each, slo, maxEngines, WINDOWS);
     }
     return {
       requestsPerSecond: requestRate(workload),
@@ -193,20 +186,24 @@ export async function plan(input: PlanInput): Promise<Plan> {
   }
 }
 
-/** Names a point of a plan, with all that its run depends on. */
-export function planKey(
-  { workload, profile, slo, scheduler, engines, router }: PlanInput,
-  point: Point,
-): string {
-  const hash = createHash('sha256');
+/** Names the points of a plan, each with all that its run depends on. The trace is hashed once. */
+function planKeys({
+  workload,
+  profile,
+  slo,
+  scheduler,
+  engines,
+  router,
+}: PlanInput): (point: Point) => string {
+  const common = createHash('sha256');
   const { arrivalMs, inputTokens, outputTokens, hashIds } = workload.columns;
   for (const column of [arrivalMs, inputTokens, outputTokens, hashIds])
-    hash.update(new Uint8Array(column.buffer, column.byteOffset, column.byteLength));
-  const rest = { profile, slo: sloInWords(slo), scheduler, engines, router, point };
-  hash.update(
+    common.update(new Uint8Array(column.buffer, column.byteOffset, column.byteLength));
+  const rest = { profile, slo: sloInWords(slo), scheduler, engines, router };
+  common.update(
     JSON.stringify(rest, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value)),
   );
-  return hash.digest('hex').slice(0, 32);
+  return (point) => common.copy().update(JSON.stringify(point)).digest('hex').slice(0, 32);
 }
 
 /** Calls a function for all at once, and waits for all; the results are in their order. The pool runs as many as it has threads. */

@@ -148,6 +148,7 @@ const OF_GROUPS = [
   'neededGroups',
   'commonPrefixGroups',
   'dropGroups',
+  'junction',
   'takeZeroed',
   'takeDropped',
   'groupsOfBlocks',

@@ -76,7 +76,7 @@ describe('the programs of the pages run, and end by themselves', () => {
     return edited(edited(text, '({ store, format })', connector), '({ memory, store })', worker);
   };
   const store = patient(program(connectors, '## StoreConnector'));
-  const path = `{ path: '${FILES}/blocks.lmdb' }`;
+  const path = `{ path: '${FILES}/blocks.slots' }`;
 
   it('offload, without and with a disk, for which a request waits', async () => {
     const text = program(connectors, '## Offload');

@@ -13,6 +13,8 @@ const image = read('examples/deploy/Dockerfile');
 const whyNoSystemd =
   spawnSync('systemd-analyze', ['--version']).status === 0 ? null : 'systemd-analyze is not installed';
 if (whyNoSystemd !== null) console.log(`skipped: ${whyNoSystemd}`);
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
+if (!hasPromtool) console.log('skipped: promtool is not installed');
 const [, entry] = /^ENTRYPOINT (\[.*\])$/m.exec(image)!;
 const [, started] = /^ExecStart=(.*)$/m.exec(unit)!;
 
@@ -60,6 +62,14 @@ describe('the examples of deploying', () => {
       ([, name]) => name,
     );
     expect(explained).toEqual(alerts);
+  });
+
+  it.skipIf(!hasPromtool)('have alerts that are raised by what they are for', () => {
+    const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', 'test/examples/alerts.yml'], {
+      cwd: ROOT,
+      encoding: 'utf8',
+    });
+    expect([status, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
   });
 
   it.skipIf(whyNoSystemd !== null)('have a unit that systemd takes', () => {

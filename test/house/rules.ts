@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import { circles } from './circles.js';
-import { FACES, isData, LIMITS, type Limit, NATIVE_ROOMS, ROOMS, UNLIMITED } from './rooms.js';
+import { FACES, FOLDERS, isData, MOST_LINES, NATIVE_ROOMS, ROOMS, UNLIMITED } from './rooms.js';
 import type { Tree } from './tree.js';
 
 /** What is wrong with a tree by one rule: a message for each fault, which says what to do. */
@@ -93,7 +93,6 @@ export const facesOnly: Rule = (tree) => {
  */
 export const everyFileHasALine: Rule = (tree) => {
   const faults: string[] = [];
-  const roots = LIMITS.map(({ folder }) => folder);
   // How many files of a name share a README, in which they then have to be named by their paths.
   const named = new Map<string, number>();
   const shared = (readme: string | null, name: string) => `${readme} ${name}`;
@@ -121,7 +120,7 @@ export const everyFileHasALine: Rule = (tree) => {
   for (const path of tree.files())
     if (!isData(path)) missing(path, posix.basename(path), posix.dirname(path));
   for (const path of tree.folders()) {
-    if (roots.includes(path) || path.includes('/fixtures')) continue;
+    if (FOLDERS.includes(path) || path.includes('/fixtures')) continue;
     missing(path, `${posix.basename(path)}/`, posix.dirname(path));
   }
   return faults;
@@ -140,38 +139,17 @@ function nearestReadme(tree: Tree, from: string): string | null {
   return null;
 }
 
-/** A folder holds no more files than one can look over. */
-export const foldersAreSmall: Rule = (tree) => {
-  const counts = new Map<string, number>();
-  for (const path of tree.files()) {
-    if (isData(path)) continue;
-    counts.set(posix.dirname(path), (counts.get(posix.dirname(path)) ?? 0) + 1);
-  }
-  return [...counts].flatMap(([folder, count]) => {
-    const limit = limitOf(folder);
-    if (limit === null || count <= limit.files) return [];
-    return [
-      `${folder} holds ${count} files, at most ${limit.files} are allowed: give those that belong together a folder`,
-    ];
-  });
-};
-
 /** A file is no longer than one can read. */
 export const filesAreShort: Rule = (tree) => {
   return tree.files().flatMap((path) => {
-    const limit = limitOf(posix.dirname(path));
-    if (limit === null || isData(path) || tree.lines(path) <= limit.lines) return [];
     const count = tree.lines(path);
+    if (isData(path) || count <= MOST_LINES || UNLIMITED.some((each) => path.startsWith(`${each}/`)))
+      return [];
     return [
-      `${path} has ${count} lines, at most ${limit.lines} are allowed: it holds more than one noun, move one out`,
+      `${path} has ${count} lines, at most ${MOST_LINES} are allowed: it holds more than one noun, move one out`,
     ];
   });
 };
-
-function limitOf(folder: string): Limit | null {
-  if (UNLIMITED.some((each) => folder === each || folder.startsWith(`${each}/`))) return null;
-  return LIMITS.find((limit) => folder === limit.folder || folder.startsWith(`${limit.folder}/`)) ?? null;
-}
 
 /**
  * The table "Five trips" in src/README.md names a file and a function for each trip: `| what | file | function |`. Both exist.

@@ -79,7 +79,6 @@ const make = ({ memories, makeLane }) => offload({ memory: memories, hostBlocks:
 await connectorCases({ make, seeds: [1] })[0].run();
 const format = { model: 'm', layout: 'l', dtype: 'bf16', bytesPerBlock: 64 };
 const uses = {
-  lmdb: () => new StoreConnector({ store: { path: 'kv.lmdb' }, format }),
   iovalkey: () => new StoreConnector({ store: { url: 'redis://127.0.0.1:1' }, format }),
   zeromq: () => ZmqLink.open({ address: 'tcp://127.0.0.1:0' }),
 };
@@ -94,7 +93,7 @@ for (const [name, use] of Object.entries(uses)) {
 `,
   );
   const said = project.run('node', ['connectors.mjs'], node);
-  for (const name of ['lmdb', 'iovalkey', 'zeromq'])
+  for (const name of ['iovalkey', 'zeromq'])
     match(said, new RegExp(`ERR_BLOCKSTEP_NO_PACKAGE npm install ${name}@`));
   equal(missingForRedis(project, node), 'iovalkey');
 }

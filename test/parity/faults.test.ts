@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import { replay } from './driver.js';
 import { readFixture } from './fixtures.js';
+import { faultIn } from './known-faults.js';
 import { generateGroupTrace } from './reference/recorder.js';
 import { makeScheduler } from './scheduler-under-test.js';
 import type { MakeSubject } from './subject.js';
@@ -73,6 +74,18 @@ describe('faults of vLLM in recorded traces are not copied', () => {
       expect(replay(rightly, makeWith('chunkHits')).differences).toEqual([]);
       expect(replay(rightly, makeScheduler).differences).not.toEqual([]);
     }
+  });
+
+  it('a recorded trace is excused by a fault only from its step on, and if the reference with the fault replays it', () => {
+    const trace = readFixture('x04_shared_hit_cut');
+    const { differences } = replay(trace, makeScheduler);
+    expect(differences[0]?.path).toBe('steps[33].sched.new[0][1][0][1]');
+    expect(faultIn(trace, differences)).toMatchObject({ fault: 'G16' });
+    expect(faultIn({ ...trace, name: 'another' }, differences)).toBe(null);
+    expect(faultIn(trace, [{ ...differences[0], path: 'steps[2].upd.free' }])).toBe(null);
+    const falsified = structuredClone(trace);
+    Object.assign(falsified.steps[33].upd ?? {}, { free: 999 });
+    expect(faultIn(falsified, replay(falsified, makeScheduler).differences)).toBe(null);
   });
 
   it('blocks to load into are never taken from the hits of another group, which no list of faults has', () => {

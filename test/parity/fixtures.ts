@@ -16,10 +16,11 @@ function namesIn(of: URL): string[] {
 
 const hasGroups = (name: string): boolean => name.startsWith('h');
 const isOfAugust = (name: string): boolean => name.startsWith('a');
+const isOfBoth = (name: string): boolean => name.startsWith('g');
 
 /** Names of the recorded traces of one group of full attention that the repository carries. */
 export const fixtureNames: readonly string[] = namesIn(folder).filter(
-  (name) => !hasGroups(name) && !isOfAugust(name),
+  (name) => !hasGroups(name) && !isOfAugust(name) && !isOfBoth(name),
 );
 
 /** Names of those with KV cache groups. */
@@ -27,6 +28,9 @@ export const groupFixtureNames: readonly string[] = namesIn(folder).filter(hasGr
 
 /** Names of those of vLLM of August 2026; `a_rule_X` cannot be replayed without the rule X. */
 export const augustFixtureNames: readonly string[] = namesIn(folder).filter(isOfAugust);
+
+/** Names of those of August with KV cache groups; `g_rule_X` cannot be replayed without the rule X. */
+export const augustGroupFixtureNames: readonly string[] = namesIn(folder).filter(isOfBoth);
 
 /** Names of those that show a fault of vLLM's, which a correct scheduler must not copy. */
 export const faultFixtureNames: readonly string[] = namesIn(faultFolder);

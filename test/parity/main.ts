@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { replay } from './driver.js';
 import { findTraces } from './files.js';
+import { faultIn } from './known-faults.js';
 import { type Faults, NO_FAULTS } from './reference/kv/faults.js';
 import { generateDeepTrace, generateGroupTrace, generateTrace } from './reference/recorder.js';
 import { CHOICES, type Choice } from './reference/rules/draw-rules.js';
@@ -121,7 +122,15 @@ function main(given: Arguments): number {
   const { plansOnly, skipUnsupported } = given;
   const make = makerOf(given);
   const lacks = given.onReference ? [] : LACKS;
-  const total = { traces: 0, steps: 0, comparisons: 0, differences: 0, unsupported: 0, leftOut: 0 };
+  const total = {
+    traces: 0,
+    steps: 0,
+    comparisons: 0,
+    differences: 0,
+    unsupported: 0,
+    leftOut: 0,
+    faulty: 0,
+  };
   for (const trace of traces(given)) {
     const result = replay(trace, make, { observe: plansOnly ? 'plans' : 'state', lacks });
     console.log(report(result).join('\n'));
@@ -131,13 +140,18 @@ function main(given: Arguments): number {
     else total.unsupported++;
     total.steps += result.steps;
     total.comparisons += result.comparisons;
-    total.differences += result.differences.length;
+    const fault = given.onReference ? null : faultIn(trace, result.differences);
+    if (fault !== null)
+      console.log(`  vLLM's fault ${fault.fault}, from ${fault.begins.slice(0, -1)} on: ${fault.why}`);
+    if (fault !== null) total.faulty++;
+    else total.differences += result.differences.length;
   }
   const { steps, comparisons, differences, unsupported, leftOut } = total;
   console.log(
     `total: ${total.traces} traces, ${steps} steps, ${comparisons} comparisons, ${differences} differences, ` +
       `${unsupported} traces unsupported${skipUnsupported ? ' and skipped' : ''}` +
-      (leftOut > 0 ? `, ${leftOut} left out` : ''),
+      (leftOut > 0 ? `, ${leftOut} left out` : '') +
+      (total.faulty > 0 ? `, ${total.faulty} in which vLLM is at fault` : ''),
   );
   // A run that compared nothing has shown nothing.
   const failed = differences > 0 || comparisons === 0 || (unsupported > 0 && !skipUnsupported);

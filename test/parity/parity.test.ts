@@ -10,7 +10,7 @@ const COMPARISONS_PER_STEP = 20;
 
 describe('the scheduler decides what vLLM decides', () => {
   it('has its fixtures', () => {
-    expect([fixtureNames.length, groupFixtureNames.length, faultFixtureNames.length]).toEqual([45, 32, 3]);
+    expect([fixtureNames.length, groupFixtureNames.length, faultFixtureNames.length]).toEqual([45, 34, 4]);
   });
 
   it.each([...fixtureNames, ...groupFixtureNames])('%s', (name) => {

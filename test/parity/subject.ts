@@ -253,6 +253,7 @@ export interface SubjectRules {
   preemptedIds?: 'step' | 'sinceLast';
   windowBasis?: 'scheduled' | 'processed';
   retention?: 'all' | 'reachable' | number;
+  stateLoads?: boolean;
   grammarFailures?: 'schedule' | 'update';
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type PlanInput, type PointRun, paretoOptimal, plan } from '../../src/planner/plan.js';
-import { findCapacity, requestRate, runFleet } from '../../src/planner/sweep/evaluation.js';
+import { type PlanInput, paretoOptimal, plan } from '../../src/planner/plan.js';
+import { findCapacity, type PointRun, requestRate, runFleet } from '../../src/planner/sweep/evaluation.js';
 import { findFleetSize } from '../../src/planner/sweep/fleet-size.js';
 import { optionsAt, parseSweep, pointsOf } from '../../src/planner/sweep/knobs.js';
 import { Pool } from '../../src/planner/sweep/pool.js';

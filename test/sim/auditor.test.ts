@@ -148,6 +148,25 @@ describe('the auditor', () => {
     auditor.saw(show([see(100, 'a', { numTokens: 6 })]));
   });
 
+  it('has nothing against a window that lets go of all blocks of a request that waits and does not fit', () => {
+    const window = { ...RULES.groups[0], type: 'sliding', window: 1 } as const;
+    // Nobody knows whether there is room for one that awaits its outputs.
+    const version = { ...RULES.version, preemptedOutputs: 'await' } as const;
+    const auditor = new Auditor({ ...RULES, groups: [window], version }, () => TOKEN);
+    auditor.clients.added(ask('a'), 100);
+    auditor.steps.planned(plan(0, [entry(100)]));
+    const waits = { status: 'WAITING', container: 'waiting' };
+    auditor.saw(show([see(100, 'a', waits)]));
+    auditor.clients.held(100, 'store', 'x', true);
+    auditor.began(2, true, true);
+    auditor.steps.planned(plan(1, []));
+    // The hold keeps the blocks from everybody else.
+    const pool = { refs: [0, 1, 1, 0, 0, 0, 0, 0, 0], free: [3, 4, 5, 6, 7, 8] };
+    const gone = see(100, 'a', { ...waits, rows: [[0, 0]], blocks: [], kept: [1, 2] });
+    const gauges = { ...show([gone]).gauges, freeBlocks: 6 };
+    auditor.saw(show([gone], [], { ...pool, gauges, rowsInUse: 1 }));
+  });
+
   it.each<[string, string, (seen: Seen) => Sight]>([
     ['I1', 'a request in no container', (seen) => show([seen], [], { running: [] })],
     ['I1', 'a request in two', (seen) => show([seen], [], { waiting: ['a'] })],
@@ -450,16 +469,9 @@ describe('the auditor', () => {
         a.steps.planned(plan(1, [], { preempted: ['a'] }));
         const waits = { status: 'PREEMPTED', container: 'waiting', numComputed: 0, blocks: [], kept: [1, 2] };
         const pool = { refs: [0, 1, 1, 1, 1, 0, 0, 0, 0], free: [5, 6, 7, 8] };
-        const gauges = {
-          numRunning: 1,
-          numWaiting: 1,
-          numSkipped: 0,
-          numDraining: 0,
-          numQuarantined: 0,
-          numLoading: 0,
-          freeBlocks: 4,
-        };
-        a.saw(show([see(100, 'a', waits), see(101, 'b', { blocks: [3, 4] })], [], { ...pool, gauges }));
+        const left = [see(100, 'a', waits), see(101, 'b', { blocks: [3, 4] })];
+        const gauges = { ...show(left).gauges, freeBlocks: 4 };
+        a.saw(show(left, [], { ...pool, gauges }));
       },
     ],
     [
@@ -473,16 +485,9 @@ describe('the auditor', () => {
         a.steps.planned(plan(1, [], { preempted: ['b'] }));
         const gone = { ...waits, numComputed: 0, blocks: [], kept: [1, 2] };
         const pool = { refs: [0, 1, 1, 0, 0, 0, 0, 0, 0], free: [3, 4, 5, 6, 7, 8] };
-        const gauges = {
-          numRunning: 0,
-          numWaiting: 1,
-          numSkipped: 0,
-          numDraining: 0,
-          numQuarantined: 0,
-          numLoading: 0,
-          freeBlocks: 6,
-        };
-        a.saw(show([see(100, 'a', gone)], [], { ...pool, gauges }));
+        const left = [see(100, 'a', gone)];
+        const gauges = { ...show(left).gauges, freeBlocks: 6 };
+        a.saw(show(left, [], { ...pool, gauges }));
       },
     ],
     ['I19', 'an engine that is not empty', (a) => a.empty(show([see(100, 'a')]))],

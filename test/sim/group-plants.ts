@@ -59,6 +59,13 @@ export const GROUP_PLANTS: readonly Plant[] = [
     replacement: '',
   },
   {
+    name: 'group-window',
+    why: 'a request goes on from a block that failed to load, though the window in front was never loaded or is let go',
+    file: 'src/scheduler/loads/lost-places.ts',
+    text: 'place).includes(0) ? 0 : firstToken;',
+    replacement: 'place).includes(-1) ? 0 : firstToken;',
+  },
+  {
     name: 'group-whole',
     why: 'a load of all tokens is taken, and the last one lacks what it needs',
     file: 'src/scheduler/schedule/group-admission.ts',

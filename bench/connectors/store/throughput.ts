@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { open } from 'lmdb';
+import { closeSync, openSync, readSync, writeSync } from 'node:fs';
 import { StoreThread } from '../../../src/connectors/store/client/store-thread.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
 import type { StoreOptions } from '../../../src/connectors/store/stores/store-options.js';
@@ -10,7 +10,7 @@ const JOB = 4;
 const JOBS = 4;
 /** Blocks that a job at once has: what the other side of a comparison has on its way. */
 export const PIPELINE = JOB * JOBS;
-/** Different keys. */
+/** Different values that are read, and that a server is given over and over. */
 const KEYS = 64;
 
 /** MiB in a second, of values that are stored and read. */
@@ -31,7 +31,10 @@ export async function throughThread(
   for (let i = 0; i < PIPELINE; i++) staging.block(i).fill(i + 1);
   const thread = new StoreThread({ store, staging, timeoutMs: 60_000 });
   await moveAll(thread, 'put', KEYS);
-  const put = rateOf(count, bytesPerBlock, await timed(() => moveAll(thread, 'put', count)));
+  // A file does not write what it has.
+  const numKeys = 'path' in store ? Number.POSITIVE_INFINITY : KEYS;
+  const put = rateOf(count, bytesPerBlock, await timed(() => moveAll(thread, 'put', count, numKeys)));
+  await moveAll(thread, 'put', KEYS);
   await moveAll(thread, 'get', KEYS);
   const get = rateOf(count, bytesPerBlock, await timed(() => moveAll(thread, 'get', count)));
   await thread.close();
@@ -40,13 +43,18 @@ export async function throughThread(
 }
 
 /** Moves blocks, `JOBS` jobs at once. */
-async function moveAll(thread: StoreThread, kind: 'put' | 'get', count: number): Promise<void> {
+async function moveAll(
+  thread: StoreThread,
+  kind: 'put' | 'get',
+  count: number,
+  numKeys = KEYS,
+): Promise<void> {
   let begun = 0;
   let ended = 0;
   const next = (slot: number): void => {
     if (begun >= count) return;
     const places = Int32Array.from({ length: JOB }, (_, i) => slot * JOB + i);
-    const keys = Array.from(places, (_, i) => `block ${(begun + i) % KEYS}`);
+    const keys = Array.from(places, (_, i) => `block-${numKeys < count ? (begun + i) % numKeys : begun + i}`);
     begun += JOB;
     const end = (outcomes: Uint8Array): void => {
       if (outcomes.some((outcome) => outcome !== Outcome.done))
@@ -76,31 +84,19 @@ export function redisBenchmark(port: number, bytesPerBlock: number, count: numbe
   return { put: rate('SET'), get: rate('GET') };
 }
 
-/** LMDB alone: transactions of as many values, and reads that copy each value. No checksum, no thread. */
-export async function rawLmdb(path: string, bytesPerBlock: number, count: number): Promise<Throughput> {
-  const root = open<Uint8Array, Uint8Array>({
-    ...{ path, noSubdir: true, encoding: 'binary', keyEncoding: 'binary', mapSize: 2 ** 32 },
-  });
+/** A file alone: values are written and read one after the other at places of it. No key, no checksum, no thread. */
+export async function rawFile(path: string, bytesPerBlock: number, count: number): Promise<Throughput> {
+  const fd = openSync(path, 'w+');
   const value = Buffer.alloc(bytesPerBlock, 7);
-  const target = Buffer.alloc(bytesPerBlock);
-  const keyOf = (i: number): Buffer => Buffer.from(`block ${i % KEYS}`);
-  const putAll = (most: number): void => {
-    for (let at = 0; at < most; at += JOB)
-      root.transactionSync(() => {
-        for (let i = at; i < at + JOB; i++) root.putSync(keyOf(i), value);
-      });
+  const all = (most: number, act: (at: number) => number): void => {
+    for (let i = 0; i < most; i++) act((i % KEYS) * bytesPerBlock);
   };
-  const getAll = (most: number): void => {
-    for (let i = 0; i < most; i++) {
-      const found = root.getBinaryFast(keyOf(i));
-      target.set((found as Buffer).subarray(0, bytesPerBlock));
-    }
-  };
-  putAll(KEYS);
-  const put = rateOf(count, bytesPerBlock, await timed(() => putAll(count)));
-  getAll(KEYS);
-  const get = rateOf(count, bytesPerBlock, await timed(() => getAll(count)));
-  await root.close();
+  const write = (at: number): number => writeSync(fd, value, 0, bytesPerBlock, at);
+  const read = (at: number): number => readSync(fd, value, 0, bytesPerBlock, at);
+  all(KEYS, write);
+  const put = rateOf(count, bytesPerBlock, await timed(() => all(count, write)));
+  const get = rateOf(count, bytesPerBlock, await timed(() => all(count, read)));
+  closeSync(fd);
   return { put, get };
 }
 

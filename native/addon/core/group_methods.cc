@@ -73,6 +73,11 @@ Napi::Value array_of(const Call& call, const std::vector<u32>& ids) {
   return array;
 }
 
+Napi::Value junction(const Call& call) {
+  HostCore& core = call.core();
+  return call.number(core.junction(call.slot(0)));
+}
+
 Napi::Value take_zeroed(const Call& call) { return array_of(call, call.core().take_zeroed()); }
 
 /// Null if nothing was let go: most steps let nothing go, and must not allocate.
@@ -122,6 +127,7 @@ std::vector<Napi::PropertyDescriptor> group_methods(Napi::Env env) {
       method<needed_groups>(env, "neededGroups"),
       method<common_prefix_groups>(env, "commonPrefixGroups"),
       method<drop_groups>(env, "dropGroups"),
+      method<junction>(env, "junction"),
       method<take_zeroed>(env, "takeZeroed"),
       method<take_dropped>(env, "takeDropped"),
       method<read_group_blocks>(env, "readBlocks"),

@@ -34,6 +34,7 @@ enum GroupFix : u32 {
   kShiftMasks = 1u << 1,   // with a drafter, the places that the lookup accepts are published, not those in front of them
   kChunkHits = 1u << 2,    // a hit of chunks that ends inside a chunk has that chunk's blocks, also where it was shortened into the chunk
   kDropStates = 1u << 3,   // kMambaAlign lets go of every state in front of that which is needed, not only of the last one
+  kLoadNeeded = 1u << 4,   // a group that needs none of the loaded tokens takes no block for them, also where they are less than a block
 };
 
 }  // namespace blockstep

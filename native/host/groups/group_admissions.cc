@@ -101,6 +101,24 @@ u64 GroupAdmissions::need_of_all(u32 index, const Reach& reach, bool whole, bool
   return blocks;
 }
 
+/// Blocks that a load takes beside those that need() counts, as vLLM does: a loaded state has a block of its own, behind which the step takes its
+/// own. Where just that one is missing vLLM dies.
+u64 GroupAdmissions::uncounted(const Reach& reach, bool has_hits) const {
+  u64 blocks = 0;
+  for (u32 g = 0; g < rows_.num_groups(); ++g) {
+    const GroupConfig& group = rows_.group(g);
+    if (group.type != GroupType::kMambaAlign) continue;
+    const u32 places = rows_.places_for(g, reach.main);
+    const u64 hits = has_hits ? search_.hits(g).size() : 0;
+    const u64 given = std::max<u64>(rows_.skipped(g, reach.computed), hits);
+    const u64 loaded = std::max<u64>((reach.computed + u64{group.block_size} - 1) / group.block_size, given);
+    const u64 grown = places > loaded ? std::min<u64>(places - loaded, 1 + u64{group.spare_blocks}) : 0;
+    const u64 counted = places > hits ? 1 + u64{group.spare_blocks} : 0;
+    blocks += loaded - given + grown - std::min(loaded - given + grown, counted);
+  }
+  return blocks;
+}
+
 u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked, NeededBlocks* by_group) {
   const bool hits = slots_.open_slot(index).row == kNone && has_hits(index, asked.hit);
   for (u32 g = 0; hits && g < rows_.num_groups(); ++g) {
@@ -110,9 +128,12 @@ u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked, NeededBlocks
   NeededBlocks of_reserve{};
   NeededBlocks of_take{};
   const u64 reserved = need_of_all(index, to, true, hits, &of_reserve);
-  const u64 taken = need_of_all(index, to, false, hits, &of_take) + asked.reserved_blocks;
+  const u64 now = need_of_all(index, to, false, hits, &of_take);
+  const u64 taken = now + asked.reserved_blocks;
   if (by_group) *by_group = reserved > taken ? of_reserve : of_take;
-  return std::max(reserved, taken) + asked.spare_blocks;
+  const u64 counted = std::max(reserved, taken) + asked.spare_blocks;
+  if (asked.external == 0 || slots_.table()[index].row != kNone) return counted;
+  return std::max(counted, now + uncounted(to, hits));
 }
 
 /// Opens the rows of a request: null places in front, then its hits, then the blocks that are to be loaded.
@@ -146,7 +167,8 @@ void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
     const u32 size = rows_.group(g).block_size;
     const u32 places = (total + size - 1) / size;
     // Nothing is loaded where no later token needs any of it.
-    const bool needless = rows_.skipped(g, total) > 0 && rows_.skipped_tokens(g, total) == total;
+    const bool whole = rows_.skipped(g, total) > 0 || (config_.group_fixes & kLoadNeeded);
+    const bool needless = whole && rows_.skipped_tokens(g, total) == total;
     if (needless || places <= part.length) continue;
     facts_.log().extend(rows_.row_of(slot, g), places - part.length);
     part.length = places;

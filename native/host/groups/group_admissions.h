@@ -72,6 +72,7 @@ class GroupAdmissions {
   void find_again(u32 slot, u32 hit);
   u64 need(u32 slot, u32 g, const Reach& reach, bool whole, bool has_hits) const;
   u64 need_of_all(u32 slot, const Reach& reach, bool whole, bool has_hits, NeededBlocks* by_group = nullptr) const;
+  u64 uncounted(const Reach& reach, bool has_hits) const;
   bool is_unready(u32 slot, u32 g) const;
   void tell_reused(const Slot& slot);
   bool make_room(Slot& slot, const Reach& reach, const GroupAdmission& asked);

@@ -79,6 +79,7 @@ class GroupRows {
 
   void note_prompt(u32 slot, u32 tokens) { ends_of(slot).prompt = tokens; }
   void note_junction(u32 slot, u32 tokens) { ends_of(slot).junction = tokens; }
+  u32 junction(u32 slot) { return ends_of(slot).junction; }
   /// Opens the parts of a slot that gets its rows.
   void open(u32 slot);
   /// The places of a row that `processed` tokens let go (vLLM remove_skipped_blocks): a range, and in kMambaAlign perhaps one

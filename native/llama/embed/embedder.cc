@@ -10,27 +10,16 @@ namespace blockstep::llama {
 
 Embedder::Embedder(std::shared_ptr<const Weights> weights, const EmbedderConfig& config)
     : weights_(std::move(weights)), library_(weights_->library), config_(config) {
-  const Log log;
   auto params = library_.llama_context_default_params();
   params.n_ctx = static_cast<uint32_t>(config.batch);
   // A text is computed at once: models that read it in both directions, and vectors of all its tokens, go no other way.
   params.n_batch = params.n_ubatch = params.n_outputs_max = static_cast<uint32_t>(config.batch);
   params.n_seq_max = static_cast<uint32_t>(config.sequences);
-  params.n_threads = params.n_threads_batch = config.threads;
+  params.n_threads_batch = config.threads;
   params.pooling_type = static_cast<enum api::llama_pooling_type>(config.pooling);
-  params.type_k = static_cast<api::ggml_type>(config.type_k);
-  params.type_v = static_cast<api::ggml_type>(config.type_v);
-  params.flash_attn_type = static_cast<api::llama_flash_attn_type>(config.flash_attention);
   params.embeddings = true;
-  params.offload_kqv = params.op_offload = config.on_gpu;
-  params.no_perf = true;
-  params.kv_unified = true;
-  params.swa_full = true;
-  params.abort_callback = [](void* data) { return static_cast<Embedder*>(data)->stopping_.load(std::memory_order_relaxed); };
-  params.abort_callback_data = this;
-  context_ = library_.llama_init_from_model(weights_->model(), params);
-  if (context_ == nullptr) throw std::runtime_error(log.errors("llama.cpp gives no reason"));
-  pooling_ = library_.llama_pooling_type(context_);
+  context_ = std::make_unique<Context>(*weights_, config, params, stopping_);
+  pooling_ = library_.llama_pooling_type(context_->get());
   width_ = pooling_ == api::LLAMA_POOLING_TYPE_RANK ? static_cast<int>(library_.llama_model_n_cls_out(weights_->model()))
                                                     : library_.llama_model_n_embd_out(weights_->model());
 }
@@ -40,8 +29,7 @@ Embedder::~Embedder() { stop(); }
 void Embedder::stop() {
   stopping_ = true;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (context_ != nullptr) library_.llama_free(context_);
-  context_ = nullptr;
+  context_.reset();
 }
 
 void Embedder::check(const std::vector<int32_t>& tokens, const std::vector<int32_t>& lengths) const {
@@ -63,6 +51,7 @@ std::vector<float> Embedder::embed(const std::vector<int32_t>& tokens, const std
   const std::lock_guard<std::mutex> lock(mutex_);
   if (context_ == nullptr || stopping_) throw std::runtime_error("it was broken off");
   const Log log;
+  auto* const context = context_->get();
   auto inputs = tokens;
   std::vector<int32_t> positions(tokens.size()), counts(tokens.size(), 1);
   std::vector<api::llama_seq_id> sequences(tokens.size());
@@ -76,19 +65,16 @@ std::vector<float> Embedder::embed(const std::vector<int32_t>& tokens, const std
       lists[at] = &sequences[at];
     }
   // Models that read in both directions keep nothing, and have no memory.
-  if (auto* memory = library_.llama_get_memory(context_); memory != nullptr) library_.llama_memory_clear(memory, false);
+  if (auto* memory = library_.llama_get_memory(context); memory != nullptr) library_.llama_memory_clear(memory, false);
   const api::llama_batch batch{static_cast<int32_t>(tokens.size()), inputs.data(), nullptr, positions.data(), counts.data(), lists.data(),
                                wanted.data()};
-  const int status = library_.llama_decode(context_, batch);
-  if (status != 0) {
-    const char* why = status == -2 ? "memory could not be allocated" : status == 2 ? "it was broken off" : "llama_decode failed";
-    throw std::runtime_error(std::string(why) + ": " + log.errors("llama.cpp gives no reason"));
-  }
-  library_.llama_synchronize(context_);
+  const int status = library_.llama_decode(context, batch);
+  if (status != 0) throw std::runtime_error(decode_failure(status) + ": " + log.errors("llama.cpp gives no reason"));
+  library_.llama_synchronize(context);
   const auto width = static_cast<std::size_t>(width_);
   std::vector<float> vectors(lengths.size() * width);
   for (std::size_t text = 0; text < lengths.size(); text++) {
-    const float* vector = library_.llama_get_embeddings_seq(context_, static_cast<api::llama_seq_id>(text));
+    const float* vector = library_.llama_get_embeddings_seq(context, static_cast<api::llama_seq_id>(text));
     if (vector == nullptr) throw std::runtime_error("a text has no vector");
     std::copy(vector, vector + width, vectors.begin() + static_cast<std::ptrdiff_t>(text * width));
   }

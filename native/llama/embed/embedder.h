@@ -7,19 +7,14 @@
 #include <mutex>
 #include <vector>
 
-#include "../weights.h"
+#include "../context.h"
 
 namespace blockstep::llama {
 
-struct EmbedderConfig {
+struct EmbedderConfig : ContextConfig {
   int batch = 0;      // most tokens of a call, and of a text
   int sequences = 0;  // most texts of a call
-  int threads = 1;
   int pooling = api::LLAMA_POOLING_TYPE_UNSPECIFIED;  // how the vectors of a text's tokens become one; unspecified: as the model has it
-  int type_k = api::GGML_TYPE_F16;
-  int type_v = api::GGML_TYPE_F16;
-  int flash_attention = api::LLAMA_FLASH_ATTN_TYPE_AUTO;
-  bool on_gpu = false;
 };
 
 class Embedder {
@@ -55,7 +50,7 @@ class Embedder {
   const EmbedderConfig config_;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
-  api::llama_context* context_ = nullptr;  // null: it was stopped
+  std::unique_ptr<Context> context_;  // null: it was stopped
   int width_ = 0;
   int pooling_ = 0;
 };

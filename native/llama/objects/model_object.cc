@@ -17,19 +17,23 @@ Napi::Value text_or_null(Napi::Env env, const std::string& text) {
   return text.empty() ? env.Null() : Napi::String::New(env, text).As<Napi::Value>();
 }
 
+void read_context(const Napi::Object& object, ContextConfig& config) {
+  config.threads = integer(object, "threads");
+  config.type_k = integer(object, "typeK");
+  config.type_v = integer(object, "typeV");
+  config.flash_attention = integer(object, "flashAttention");
+}
+
 RunnerConfig read_runner(const Napi::Object& object) {
   RunnerConfig config;
+  read_context(object, config);
   config.cells = integer(object, "cells");
   config.batch = integer(object, "batch");
   config.micro_batch = integer(object, "microBatch");
   config.sequences = integer(object, "sequences");
   config.outputs = integer(object, "outputs");
-  config.threads = integer(object, "threads");
   config.batch_threads = integer(object, "batchThreads");
-  config.type_k = integer(object, "typeK");
-  config.type_v = integer(object, "typeV");
-  config.flash_attention = integer(object, "flashAttention");
-  config.offload_cache = boolean(object, "offloadCache");
+  config.on_gpu = boolean(object, "offloadCache");
   return config;
 }
 
@@ -209,13 +213,10 @@ Napi::Value ModelObject::create_embedder(const Napi::CallbackInfo& info) {
   weights(env);
   const auto options = info[0].As<Napi::Object>();
   EmbedderConfig config;
+  read_context(options, config);
   config.batch = integer(options, "batch");
   config.sequences = integer(options, "sequences");
-  config.threads = integer(options, "threads");
   config.pooling = integer(options, "pooling");
-  config.type_k = integer(options, "typeK");
-  config.type_v = integer(options, "typeV");
-  config.flash_attention = integer(options, "flashAttention");
   config.on_gpu = boolean(options, "onGpu");
   auto embedder = std::make_shared<std::shared_ptr<Embedder>>();
   const auto work = [weights = weights_, config, embedder] { *embedder = std::make_shared<Embedder>(weights, config); };

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
@@ -7,14 +7,16 @@ import { differenceInWords } from '../../planner/fit/fit-steps.js';
 import { GPUS } from '../../planner/model/gpus.js';
 import { readLlmServingSim } from '../../planner/model/llmservingsim.js';
 import { type FitErrors, type Profile, rooflineProfile } from '../../planner/model/profile.js';
-import { readJson } from '../../planner/model/profile-file.js';
+import { readBy, readJson } from '../../planner/model/profile-file.js';
 import { counted, decimal } from '../../report/markup/figures.js';
 import { OutputFile } from '../../report/output-file.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { readTrace } from '../../workload/trace.js';
 import type { Workload } from '../../workload/workload.js';
+import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import { ExitCode, type Invocation, type Io, type Job } from '../terminal/io.js';
-import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
+import { addSchedulerFlags, optionsWithRoom } from '../terminal/scheduler-flags.js';
 
 interface CalibrateFlags {
   model: string;
@@ -64,11 +66,7 @@ export function defineCalibrateCommand(
     .description(DESCRIPTION)
     .argument('[FILE]', 'what a server measured')
     .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Profile:'));
-  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
-    const option = new Option(flags, help);
-    if (parser !== undefined) option.argParser(parser);
-    command.addOption(value === undefined ? option : option.default(value));
-  };
+  const add = flagAdder(command);
   command.optionsGroup('Profile:');
   command.addOption(
     new Option('--model <file>', 'config.json of the model, as Hugging Face has it').makeOptionMandatory(),
@@ -95,7 +93,7 @@ export function defineCalibrateCommand(
 }
 
 async function prepare(file: string | undefined, command: Command, io: Io): Promise<Job> {
-  const values = command.opts<CalibrateFlags & Record<string, unknown>>();
+  const values = command.opts<CalibrateFlags>();
   const { model, gpu, gpus, tables, requests, skew } = values;
   if (tables !== undefined && file !== undefined)
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--tables cannot be used with a FILE');
@@ -109,10 +107,10 @@ async function prepare(file: string | undefined, command: Command, io: Io): Prom
       const profile = tables === undefined ? prior : tableProfile(prior, config, tables, skew, io);
       return () => Promise.resolve(write(output, profile, io));
     }
-    const text = readText(file);
+    const text = readBy(String, file);
     let workload: Workload | null = null;
     if (requests !== undefined) ({ workload } = await readTrace(requests, { signal: io.signal }));
-    const scheduler = schedulerOf(values, command, prior);
+    const scheduler = optionsWithRoom(command, prior.kvTokens);
     return () => run({ prior, text, file, workload, scheduler, values, output, io });
   } catch (error) {
     output.discard();
@@ -125,7 +123,7 @@ interface Run {
   text: string;
   file: string;
   workload: Workload | null;
-  scheduler: ReturnType<typeof schedulerOptions>;
+  scheduler: SchedulerOptions;
   values: CalibrateFlags;
   output: OutputFile;
   io: Io;
@@ -215,28 +213,8 @@ function tableProfile(
   return { ...profile, name, kvTokens, provenance: { ...provenance, source: profile.provenance.source } };
 }
 
-/** The scheduler's options; how many blocks there are follows from the GPU's memory, unless the user says it. */
-function schedulerOf(
-  values: Record<string, unknown>,
-  command: Command,
-  { kvTokens }: Profile,
-): ReturnType<typeof schedulerOptions> {
-  const options = schedulerOptions(values);
-  if (command.getOptionValueSource('numBlocks') === 'cli' || kvTokens === null) return options;
-  return { ...options, numBlocks: Math.floor(kvTokens / (options.blockSize ?? 16)) };
-}
-
 function modelName(config: unknown, path: string): string {
   const named = (config as Record<string, unknown> | null)?.['_name_or_path'];
   if (typeof named === 'string' && named !== '') return named;
   return basename(dirname(path)) === '.' ? basename(path) : basename(dirname(path));
-}
-
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    const reason = (cause as NodeJS.ErrnoException).code ?? String(cause);
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: cannot be read: ${reason}`, { cause });
-  }
 }

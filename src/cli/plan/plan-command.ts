@@ -2,9 +2,8 @@ import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
-import type { Profile } from '../../planner/model/profile.js';
 import { readProfile } from '../../planner/model/profile-file.js';
-import { type Plan, type PlanInput, plan } from '../../planner/plan.js';
+import { type PlanInput, plan } from '../../planner/plan.js';
 import { parseSweep } from '../../planner/sweep/knobs.js';
 import { ROUTERS, type Router } from '../../planner/sweep/routing.js';
 import { parseSlo } from '../../planner/sweep/slo.js';
@@ -12,9 +11,10 @@ import { counted, duration } from '../../report/markup/figures.js';
 import { OutputFile } from '../../report/output-file.js';
 import { loadPlotLibrary, type PlotLibrary } from '../../report/page/library.js';
 import { readTrace, TRACE_FORMATS, type TraceFormat } from '../../workload/trace.js';
+import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
-import { addSchedulerFlags, schedulerOptions } from '../terminal/scheduler-flags.js';
+import { addSchedulerFlags, optionsWithRoom } from '../terminal/scheduler-flags.js';
 import { planPage } from './page/plan-page.js';
 import { PlanState } from './plan-state.js';
 import { planTable } from './report/plan-table.js';
@@ -70,11 +70,7 @@ export function definePlanCommand(
     .description(DESCRIPTION)
     .argument('<TRACE>', 'requests with their times: a trace as replay reads it')
     .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Output:'));
-  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
-    const option = new Option(flags, help);
-    if (parser !== undefined) option.argParser(parser);
-    command.addOption(value === undefined ? option : option.default(value));
-  };
+  const add = flagAdder(command);
   command.optionsGroup('Plan:');
   command.addOption(new Option('--profile <file>', 'what a step costs').makeOptionMandatory());
   command.addOption(new Option('--slo <conditions>', 'the agreement').makeOptionMandatory());
@@ -122,13 +118,12 @@ interface Run extends Invocation {
   readonly input: PlanInput;
   readonly trace: string;
   readonly flags: PlanFlags;
-  readonly profile: Profile;
   readonly page: { readonly file: OutputFile; readonly plots: PlotLibrary } | null;
   readonly state: PlanState | null;
 }
 
 async function prepare(trace: string, command: Command, { io, args }: Invocation): Promise<Job> {
-  const values = command.opts<PlanFlags & Record<string, unknown>>();
+  const values = command.opts<PlanFlags>();
   const { slo, sweep, engines, router, maxEngines, finalists, threads } = values;
   // What is cheap to read is refused first.
   const given = { slo: parseSlo(slo), sweep: parseSweep(sweep) };
@@ -137,15 +132,12 @@ async function prepare(trace: string, command: Command, { io, args }: Invocation
   const { format, limit, skipBad } = values;
   const { workload, firstSkipped } = await readTrace(trace, { format, limit, skipBad, signal: io.signal });
   if (firstSkipped !== null) io.stderr.write(`skipped malformed lines, the first: ${firstSkipped}\n`);
-  const scheduler = schedulerOptions(values);
-  const { kvTokens } = profile;
-  if (command.getOptionValueSource('numBlocks') !== 'cli' && kvTokens !== null)
-    scheduler.numBlocks = Math.floor(kvTokens / (scheduler.blockSize ?? 16));
+  const scheduler = optionsWithRoom(command, profile.kvTokens);
   const input = { workload, profile, ...given, scheduler, engines, router, maxEngines, finalists, threads };
   let page: Run['page'] = null;
   const state = values.state === undefined ? null : PlanState.open(values.state);
   if (values.report !== undefined) page = { plots: loadPlotLibrary(), file: new OutputFile(values.report) };
-  return () => run({ input, trace, flags: values, profile, page, state, io, args });
+  return () => run({ input, trace, flags: values, page, state, io, args });
 }
 
 function refuseTwice(name: string, command: Command): void {
@@ -154,7 +146,7 @@ function refuseTwice(name: string, command: Command): void {
   throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `--${name} cannot be used with --sweep, which varies it`);
 }
 
-async function run({ input, trace, flags, profile, page, state, io, args }: Run): Promise<number> {
+async function run({ input, trace, flags, page, state, io, args }: Run): Promise<number> {
   const begin = performance.now();
   let said = 0;
   try {
@@ -172,8 +164,8 @@ async function run({ input, trace, flags, profile, page, state, io, args }: Run)
       },
     });
     const wallMs = performance.now() - begin;
-    const told = { found, profile, slo: input.slo, trace: basename(trace), model: flags.model, input };
-    io.stdout.write(flags.json ? `${JSON.stringify(forJson(found))}\n` : planTable(told));
+    const told = { found, input, trace: basename(trace), model: flags.model };
+    io.stdout.write(flags.json ? `${JSON.stringify(found)}\n` : planTable(told));
     if (page !== null) {
       page.file.write(new TextEncoder().encode(planPage({ ...told, args, date: new Date() }, page.plots)));
       page.file.commit();
@@ -190,9 +182,4 @@ async function run({ input, trace, flags, profile, page, state, io, args }: Run)
     state?.close();
     page?.file.discard();
   }
-}
-
-/** What JSON can carry: a strain that is infinite is null. */
-function forJson(found: Plan): unknown {
-  return JSON.parse(JSON.stringify(found));
 }

@@ -1,7 +1,7 @@
 import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { isObject } from '../../base/checks.js';
 import { BlockstepError } from '../../base/errors.js';
-import type { PointRun } from '../../planner/plan.js';
+import type { PointRun } from '../../planner/sweep/evaluation.js';
 
 /** The first line of a file of states. */
 const HEADER = '{"blockstep":"plan-state/1"}';

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { type CostModel, DEFAULT_COST_MODEL } from '../../executors/cost-model/cost-model.js';
 import { TRACE_FORMATS } from '../../workload/trace.js';
+import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import type { ServerFlags } from './server-flags.js';
 
@@ -35,11 +36,7 @@ export const LOG_FLAGS = ['log', 'json'] as const;
 
 /** Adds the flags that say what is replayed and what is written. */
 export function addReplayFlags(command: Command): void {
-  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
-    const option = new Option(flags, help);
-    if (parser !== undefined) option.argParser(parser);
-    command.addOption(value === undefined ? option : option.default(value));
-  };
+  const add = flagAdder(command);
   command.optionsGroup('Workload:');
   command.addOption(
     new Option('--format <name>', 'format of FILE; told by its first line unless given').choices(
@@ -68,9 +65,7 @@ export function addReplayFlags(command: Command): void {
 
 /** Adds the flags of the cost model, which says how long a step takes in virtual time. */
 export function addCostModelFlags(command: Command): void {
-  const add = (flags: string, help: string, parser: (text: string) => number, value: number): void => {
-    command.addOption(new Option(flags, help).argParser(parser).default(value));
-  };
+  const add = flagAdder(command);
   const model = DEFAULT_COST_MODEL;
   add(
     '--step-overhead-ms <n>',
@@ -97,11 +92,9 @@ export function addCostModelFlags(command: Command): void {
     parse.positive,
     model.memoryBytesPerSecond,
   );
-  command.addOption(
-    new Option(
-      '--profile <name>',
-      'a model on GPUs, in place of the figures above: a profile in a file (JSON), or the name of one that serve has',
-    ),
+  add(
+    '--profile <name>',
+    'a model on GPUs, in place of the figures above: a profile in a file (JSON), or the name of one that serve has',
   );
   add('--acceptance-rate <share>', 'probability that a draft token is accepted', parse.share, 0.7);
 }

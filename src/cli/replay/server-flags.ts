@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import { FIRST_TOKEN, USUAL_VOCABULARY } from './http/client/completion-body.js';
 import { withoutCredentials } from './http/client/server-url.js';
@@ -26,11 +27,7 @@ export const SERVER_FLAGS = [
 
 /** Adds the flags that say to which server requests are sent, and how. */
 export function addServerFlags(command: Command): void {
-  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
-    const option = new Option(flags, help);
-    if (parser !== undefined) option.argParser(parser);
-    command.addOption(value === undefined ? option : option.default(value));
-  };
+  const add = flagAdder(command);
   command.optionsGroup('Server:');
   add('--url <address>', 'send the requests to this server of OpenAI’s API, in real time');
   add('--model <name>', 'the model that is asked for (default: the first that the server has)');

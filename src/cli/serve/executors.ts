@@ -71,12 +71,11 @@ async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<
   const { SimulatedExecutor } = await import('../../executors/cost-model/simulated-executor.js');
   const { profile, meanOutputTokens, acceptanceRate, seed } = flags;
   const { name, cost } = namedCost(profile);
-  const isBuiltIn = Object.hasOwn(PROFILES, profile);
-  const figures = isBuiltIn && PROFILES[profile].model;
+  const builtIn = Object.hasOwn(PROFILES, profile) ? PROFILES[profile] : null;
   const { maxNumSeqs, pipelineDepth, numSpeculativeTokens } = resolveOptions(options);
   return {
     executor: new SimulatedExecutor({
-      model: figures ? { ...figures, ...given(flags, Object.keys(figures) as (keyof CostModel)[]) } : cost,
+      model: builtIn === null ? cost : { ...builtIn.model, ...given(flags, builtIn.model) },
       maxNumSeqs,
       pipelineDepth,
       numSpeculativeTokens,
@@ -86,14 +85,16 @@ async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<
       acceptanceRate,
       seed,
     }),
-    model: { id: isBuiltIn ? profile : name, sampling: 'ignore' },
+    model: { id: name, sampling: 'ignore' },
     notes: [
-      `A stand-in for ${isBuiltIn ? PROFILES[profile].what : name}: steps take the time that a cost model says, and texts are made up of words. ${IGNORES}`,
+      `A stand-in for ${builtIn?.what ?? name}: steps take the time that a cost model says, and texts are made up of words. ${IGNORES}`,
     ],
   };
 }
 
-function given(flags: ServeFlags, names: readonly (keyof CostModel)[]): Partial<CostModel> {
+/** The figures of a model that the command line says. */
+function given(flags: ServeFlags, model: CostModel): Partial<CostModel> {
+  const names = Object.keys(model) as (keyof CostModel)[];
   return Object.fromEntries(
     names.filter((name) => flags[name] !== undefined).map((name) => [name, flags[name]]),
   );

@@ -54,24 +54,21 @@ function checkExecutorFlags(command: Command): void {
   if (model !== undefined && command.getOptionValueSource('executor') === 'cli')
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--executor goes without --model only');
   const foreign = [
-    ...(executor === 'simulated' ? [] : SIMULATED_FLAGS.map((name) => [name, 'simulated'] as const)),
+    ...(Object.hasOwn(PROFILES, profile)
+      ? []
+      : Object.keys(DEFAULT_COST_MODEL).map((name) => [name, 'a built-in --profile'] as const)),
+    ...(executor === 'simulated'
+      ? []
+      : SIMULATED_FLAGS.map((name) => [name, '--executor simulated'] as const)),
     ...(executor === 'reference' && model === undefined
       ? []
-      : REFERENCE_FLAGS.map((name) => [name, 'reference'] as const)),
-    ...(model === undefined ? MODEL_FLAGS.map((name) => [name, null] as const) : []),
+      : REFERENCE_FLAGS.map((name) => [name, '--executor reference'] as const)),
+    ...(model === undefined ? MODEL_FLAGS.map((name) => [name, '--model'] as const) : []),
   ];
-  if (!Object.hasOwn(PROFILES, profile)) {
-    for (const name of Object.keys(DEFAULT_COST_MODEL)) {
-      if (command.getOptionValueSource(name) !== 'cli') continue;
-      const flag = command.options.find((option) => option.attributeName() === name)!.long;
-      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} goes with a built-in --profile only`);
-    }
-  }
   for (const [name, owner] of foreign) {
     if (command.getOptionValueSource(name) !== 'cli') continue;
     const flag = command.options.find((option) => option.attributeName() === name)!.long;
-    const what = owner === null ? '--model' : `--executor ${owner}`;
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} goes with ${what} only`);
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} goes with ${owner} only`);
   }
 }
 

@@ -3,6 +3,7 @@ import type { CostModel } from '../../executors/cost-model/cost-model.js';
 import { PROFILES } from '../../executors/cost-model/profiles.js';
 import type { KvEventPublisherOptions } from '../../kv-events/index.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
+import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
 import { type ModelFlags, modelFlags } from './executor/model-flags.js';
 import { parseKvEventsConfig } from './kv-events-flag.js';
@@ -51,11 +52,7 @@ const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'
 
 /** Adds the flags that say what is served, where, and to whom. */
 export function addServeFlags(command: Command): void {
-  const add = (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown): void => {
-    const option = new Option(flags, help);
-    if (parser !== undefined) option.argParser(parser);
-    command.addOption(value === undefined ? option : option.default(value));
-  };
+  const add = flagAdder(command);
   command.optionsGroup('Server:');
   add('--port <n>', 'where it listens; the next free one if it is in use; 0 is any', port, 8000);
   add('--host <name>', 'at which address; 0.0.0.0 is all of this machine', undefined, '127.0.0.1');

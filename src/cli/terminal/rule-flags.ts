@@ -20,6 +20,7 @@ const HELP: Readonly<Record<keyof VersionRules, string>> = {
   windowBasis: 'by which tokens windows and states let blocks go',
   retention:
     'which windows and states the prefix cache gets: all, reachable, or those at multiples of so many tokens',
+  stateLoads: 'whether a connector may load states in mode align',
 };
 
 const CHOICES: Readonly<Partial<Record<keyof VersionRules, readonly string[]>>> = {

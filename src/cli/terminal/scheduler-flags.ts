@@ -136,3 +136,10 @@ export function schedulerOptions(values: Record<string, unknown>): SchedulerOpti
   if (values['deviations'] === false) options['deviations'] = false;
   return options as unknown as SchedulerOptions;
 }
+
+/** The same where a profile says how many tokens have room (null: it does not): so many blocks there are, unless the user says it. */
+export function optionsWithRoom(command: Command, kvTokens: number | null): SchedulerOptions {
+  const options = schedulerOptions(command.opts());
+  if (kvTokens === null || command.getOptionValueSource('numBlocks') === 'cli') return options;
+  return { ...options, numBlocks: Math.floor(kvTokens / (options.blockSize ?? 16)) };
+}

@@ -59,6 +59,8 @@ interface Ownership {
 export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSaid> {
   readonly protection: readonly Protection[];
   readonly reporters: readonly (readonly number[])[];
+  /** That of the first child that has one. */
+  readonly hashSeed: Uint8Array | null;
   readonly #children: readonly Child[];
   readonly #firsts: readonly number[];
   /** By handle: the owner of the request's load, from the answer that offered the load to the next answer, or the end. */
@@ -73,6 +75,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     this.#children = takeChildren(options.children, numRanks);
     this.protection = [...new Set(this.#children.flatMap(({ methods }) => methods.protection))];
     this.reporters = this.#children.flatMap(({ methods }) => methods.reporters);
+    this.hashSeed = this.#children.find(({ methods }) => methods.hashSeed !== null)?.methods.hashSeed ?? null;
     this.#firsts = [...this.#children.map(({ first }) => first), this.reporters.length];
   }
 

@@ -61,6 +61,14 @@ export class Matches {
     return (next - first) * blockSize;
   }
 
+  /** The keys of all blocks that the longest match of a request may need, those that it has included. */
+  *wanted(request: Request): Generator<bigint> {
+    const { view } = this.#options;
+    const most = request.numTokens - 1;
+    if (this.#groups !== null) for (const { key } of this.#groups.wanted(request, 0, most)) yield key;
+    else for (let i = 0; i < Math.floor(most / view.blockSize); i++) yield view.blockHash(request, i);
+  }
+
   /** The blocks that a match fills. @param rows borrowed */
   toLoad(request: Request, rows: BlockLists, numExternalTokens: number): GroupLoad {
     return this.#groups === null

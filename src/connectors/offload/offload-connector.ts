@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Anomalies } from '../../base/anomalies.js';
+import { takeUint8Array } from '../../base/arrays.js';
 import { checkBoolean, checkNumber } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import type {
@@ -50,6 +51,8 @@ const FREE_NOW: Finished = { delayFree: false };
 export class OffloadConnector implements SchedulerConnector<OffloadOrders | null, OffloadReport> {
   readonly protection = 'pin';
   readonly reporters: readonly (readonly number[])[];
+  /** The hash seed that the disk tier keeps for schedulers that were given none; null without one. */
+  readonly hashSeed: Uint8Array | null;
   readonly #index: TierIndex;
   readonly #incoming: IncomingBlocks;
   readonly #disk: DiskBlocks | null;
@@ -73,6 +76,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     const { hostBlocks, numRanks = 1, maxPinnedBlocks, diskBudgetMs, strict = false } = options;
     checkBlocks('hostBlocks', hostBlocks);
     checkInteger('numRanks', numRanks, 1, MAX_RANKS);
+    this.hashSeed = options.hashSeed === undefined ? null : takeUint8Array('hashSeed', options.hashSeed);
     if (maxPinnedBlocks !== undefined) checkBlocks('maxPinnedBlocks', maxPinnedBlocks);
     this.#maxPinned = maxPinnedBlocks;
     this.#storeEvery = checkInteger('storeEvery', options.storeEvery ?? STORE_EVERY, 1, MAX_STORE_EVERY);
@@ -136,6 +140,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     // The second call for one admission: the load is over.
     if (numExternalTokens === 0 && this.#admitted.delete(handle)) return;
     this.#counts.lookups++;
+    if (this.#disk !== null) for (const key of this.#matches.wanted(request)) this.#disk.want(key);
     if (numExternalTokens === 0) return;
     const load = this.#matches.toLoad(request, rows, numExternalTokens);
     this.#incoming.begin(handle, load.keys, load.blocks);
@@ -252,7 +257,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     if (this.#disk === null) return;
     // The first block first: if not all can be written, what is written can be used. A place may have been given back.
     for (let i = 0; i < keys.length; i++) {
-      if (this.#index.get(keys[i]) === places[i]) this.#disk.write(keys[i], places[i]);
+      if (this.#index.get(keys[i]) === places[i]) this.#disk.filled(keys[i], places[i]);
     }
   }
 

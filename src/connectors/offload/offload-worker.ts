@@ -155,6 +155,11 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     else this.#closed = this.#disk.close().then(() => this.#tier.dispose());
   }
 
+  /** The hash seed that the disk tier keeps for schedulers that were given none, 16 bytes; null without a disk tier. */
+  get hashSeed(): Uint8Array | null {
+    return this.#disk?.hashSeed ?? null;
+  }
+
   /** Resolves when the disk tier was closed after `shutdown`: then another engine may use its directory. */
   get closed(): Promise<void> {
     return this.#closed;

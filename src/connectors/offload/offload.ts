@@ -63,25 +63,27 @@ export function offload(options: OffloadOptions): { connector: OffloadConnector;
   const hostBlocks = numBlocks(options, bytesEach);
   // All ranks together: a worker knows its own part alone.
   checkHostMemory('hostBlocks', hostBlocks, hostBlocks * bytesEach);
-  const connector = new OffloadConnector({
-    hostBlocks,
-    numRanks: memories.length,
-    ...(maxPinnedBlocks !== undefined && { maxPinnedBlocks }),
-    ...(storeEvery !== undefined && { storeEvery }),
-    ...(strict !== undefined && { strict }),
-    ...(now !== undefined && { now }),
-    ...(disk !== null && { diskBudgetMs: budgetMs }),
-  });
   const own = { ...(makeLane !== undefined && { makeLane }), ...(disk !== null && { disk }) };
   const workers: OffloadWorker[] = [];
   try {
     for (const [rank, each] of memories.entries())
       workers.push(new OffloadWorker({ memory: each, hostBlocks, rank, ...own }));
+    const { hashSeed } = workers[0];
+    const connector = new OffloadConnector({
+      hostBlocks,
+      numRanks: memories.length,
+      ...(maxPinnedBlocks !== undefined && { maxPinnedBlocks }),
+      ...(storeEvery !== undefined && { storeEvery }),
+      ...(strict !== undefined && { strict }),
+      ...(now !== undefined && { now }),
+      ...(disk !== null && { diskBudgetMs: budgetMs }),
+      ...(hashSeed !== null && { hashSeed }),
+    });
+    return { connector, workers };
   } catch (error) {
     for (const worker of workers) worker.shutdown();
     throw error;
   }
-  return { connector, workers };
 }
 
 function takeDisk(given: OffloadOptions['disk']): [DiskOptions | null, number] {

@@ -24,6 +24,8 @@ export interface OffloadConnectorOptions {
    * There is a disk tier behind the host tier: most milliseconds that a request waits for blocks from there. Default: none.
    */
   diskBudgetMs?: number;
+  /** The hash seed of a scheduler that is given none, 16 bytes: that of a worker's disk tier (`OffloadWorker.hashSeed`). */
+  hashSeed?: Uint8Array;
   /** The clock, in milliseconds. Default `performance.now`. */
   now?: () => number;
   /** Whether reports that no worker of this connector would send are thrown, and not only counted. Default false. */
@@ -50,6 +52,7 @@ export const CONNECTOR_OPTIONS = knownNames<OffloadConnectorOptions>('the option
   maxPinnedBlocks: true,
   storeEvery: true,
   diskBudgetMs: true,
+  hashSeed: true,
   now: true,
   strict: true,
 });

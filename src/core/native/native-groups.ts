@@ -21,7 +21,7 @@ export interface NativeGroupConfig {
   retention?: 'all' | 'reachable' | number;
   /** Blocks that are taken out of the pool for good, from id 1 on. Default 0. */
   keptBlocks?: number;
-  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in, 8 = all states in front of the needed one are let go. Default 0. */
+  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in, 8 = all states in front of the needed one are let go, 16 = no block is loaded into that no token needs. Default 0. */
   groupFixes?: number;
 }
 
@@ -63,6 +63,8 @@ export interface NativeGroupCalls {
   commonPrefixGroups(): void;
   /** Lets go what the slot needs no more behind so many tokens. */
   dropGroups(slot: number, computedTokens: number): void;
+  /** Tokens behind which the slot's text parts from a text before it, as its last lookup found; 0 = nowhere behind the hit. */
+  junction(slot: number): number;
   /** Blocks of full attention that were taken since the last call, if there is a group of states. */
   takeZeroed(): Int32Array;
   /**

@@ -115,7 +115,7 @@ export type NativeErrorClass = new (code: never, message: string) => Error;
 
 /** What the binary exports. */
 export interface NativeAddon {
-  readonly abi: 10;
+  readonly abi: 11;
   /** The back ends that were compiled into this binary. */
   readonly backends: readonly string[];
   /** Tries every back end. CUDA is tried on the given GPU: a context is made there, and mapped memory is tested. */
@@ -124,6 +124,13 @@ export interface NativeAddon {
   useErrorClass(errorClass: NativeErrorClass): void;
   /** Has a signal that ends the process write a line first. For the owner of the process alone. Does nothing on Windows. */
   sayFatalSignals(): void;
+  /**
+   * Takes the operating system's lock of an open file, without waiting. The lock goes when the file is closed, which the end of a process
+   * does, however it ends. A second opening of the file does not get it, in this process either.
+   * @returns null: taken; `held`: somebody has it; else why there is no lock, in the words of the system
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
+  lockFile(fd: number): string | null;
   create(config: NativeConfig, exchange: ArrayBuffer): NativeCore;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
   createReference(config: NativeReferenceConfig): NativeReference;

@@ -1,7 +1,8 @@
 import { badArg, checkBoolean, isList, isRecord } from '../../base/checks.js';
 import { BlockstepError, checkInteger, describeError, show } from '../../base/errors.js';
-import { checkNames, knownNames } from '../../base/known-names.js';
+import { knownNames } from '../../base/known-names.js';
 import type { EngineState } from '../state/engine-state.js';
+import { takeSignal } from '../streams/submission.js';
 import type { Submitter } from './submit.js';
 
 /** Options of `Engine.embed`. */
@@ -65,10 +66,8 @@ export class Embeddings {
 }
 
 function takeOptions(options: EmbedOptions) {
-  if (!isRecord(options)) throw badArg('options', options, 'an object');
-  checkNames(options, OPTIONS);
-  const { dimensions, normalize = true, signal = null } = options;
-  if (signal !== null && !(signal instanceof AbortSignal)) throw badArg('signal', signal, 'an AbortSignal');
+  const signal = takeSignal(options, OPTIONS);
+  const { dimensions, normalize = true } = options;
   return {
     dimensions: dimensions === undefined ? null : checkInteger('dimensions', dimensions, 1, 2 ** 20),
     normalize: checkBoolean('normalize', normalize),
@@ -103,7 +102,7 @@ function readVectors(answer: unknown, count: number): readonly Float32Array[] {
 function shaped(vector: Float32Array, dimensions: number | null, normalize: boolean): Float32Array {
   if (dimensions !== null && dimensions > vector.length)
     throw badArg('dimensions', dimensions, `at most ${vector.length}, which the model has`);
-  const cut = Float32Array.from(vector.subarray(0, dimensions ?? vector.length));
+  const cut = vector.slice(0, dimensions ?? vector.length);
   const sum = cut.reduce((squares, each) => squares + each * each, 0);
   if (!Number.isFinite(sum))
     throw new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', 'the vector of a text has values that are no numbers');

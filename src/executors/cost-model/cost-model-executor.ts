@@ -38,6 +38,8 @@ export interface CostModelExecutorOptions {
   vocabulary?: Int32Array;
 }
 
+type CheckedOptions = CostModelExecutorOptions & { model: StepCost };
+
 const OPTIONS = knownNames<CostModelExecutorOptions>('the options of a CostModelExecutor', {
   model: true,
   now: true,
@@ -77,10 +79,9 @@ interface Sequence {
  * The token at an output index depends on the seed, the request's id and the index alone, never on the batch.
  */
 export class CostModelExecutor implements Executor {
-  readonly #options: Readonly<CostModelExecutorOptions>;
+  readonly #options: Readonly<CheckedOptions>;
   readonly #results: TimedTokens[];
   readonly #drafts: FlatTokens;
-  readonly #cost: StepCost;
   readonly #features = new StepFeatures();
   #nextResult = 0;
   #deviceFreeMs = 0;
@@ -90,7 +91,6 @@ export class CostModelExecutor implements Executor {
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: CostModelExecutorOptions) {
     this.#options = takeOptions(options);
-    this.#cost = takeStepCost(this.#options.model);
     const { maxEntries, maxDrafts, stepsInFlight } = this.#options;
     this.#results = Array.from({ length: stepsInFlight }, () => ({
       ...flatTokens(maxEntries, maxEntries * (1 + maxDrafts)),
@@ -122,10 +122,11 @@ export class CostModelExecutor implements Executor {
       numTokens += count;
     }
     features.end();
+    const { model } = this.#options;
     const now = this.#options.now();
     const isEmpty = plan.totalTokens === 0;
-    const hostMs = isEmpty ? 0 : checkMs('hostMs', this.#cost.hostMs(features));
-    const stepMs = isEmpty ? 0 : checkMs('stepMs', this.#cost.stepMs(features));
+    const hostMs = isEmpty ? 0 : checkMs('hostMs', model.hostMs(features));
+    const stepMs = isEmpty ? 0 : checkMs('stepMs', model.stepMs(features));
     result.startMs = Math.max(now + hostMs, this.#deviceFreeMs);
     result.finishMs = result.startMs + stepMs;
     this.#deviceFreeMs = result.finishMs;
@@ -214,7 +215,7 @@ export class CostModelExecutor implements Executor {
 }
 
 /** A checked copy of the options, which later changes of the caller's object do not reach. */
-function takeOptions(options: CostModelExecutorOptions): CostModelExecutorOptions {
+function takeOptions(options: CostModelExecutorOptions): CheckedOptions {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, OPTIONS);

@@ -13,7 +13,8 @@ export { LlamaModel, openLlamaModel, type TokenizeOptions } from './model/llama-
 export type { LlamaModelInfo } from './model/model-info.js';
 export type { LlamaModelOptions } from './model/model-options.js';
 export type { LlamaDevice } from './native/binding.js';
-export { findLlamaVariant, type LlamaAttention, type LlamaVariant } from './native/library.js';
+export { findLlamaVariant, type LlamaAttention } from './native/library.js';
+export type { LlamaVariant } from './native/packages.js';
 export { LLAMA_VERSIONS, type LlamaVersion } from './native/versions.js';
 export type { LlamaGrammarForm } from './sampling/grammar-form.js';
 export { LlamaGrammar } from './sampling/llama-grammar.js';

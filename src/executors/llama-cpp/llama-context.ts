@@ -1,10 +1,11 @@
-import { BlockstepError, describeError } from '../../base/errors.js';
+import { BlockstepError, messageOf } from '../../base/errors.js';
 import { badModel } from './gguf/bad-model.js';
 import { inWords, memoryNeeds } from './gguf/memory-needs.js';
 import type { ResolvedLlamaOptions } from './llama-options.js';
 import { LlamaModel } from './model/llama-model.js';
 import type { NativeContext } from './native/binding.js';
 import { endAtExit } from './native/end-at-exit.js';
+import { hasGpu } from './native/library.js';
 
 /**
  * Makes the context of an executor.
@@ -14,11 +15,12 @@ import { endAtExit } from './native/end-at-exit.js';
 export async function makeContext(options: ResolvedLlamaOptions, batch: number): Promise<NativeContext> {
   const { model, numBlocks, blockSize, numSequences, threads, microBatch } = options;
   const { maxNumSeqs, numSpeculativeTokens } = options;
-  const { native } = LlamaModel.nativeOf(model);
-  const { hasDecoder, hasEncoder, isDiffusion } = native.info();
+  const { native, said } = LlamaModel.nativeOf(model);
+  const { hasDecoder, hasEncoder, isDiffusion } = said;
   if (!hasDecoder || hasEncoder || isDiffusion || !model.card.generates)
     throw badModel(model.info.file, 'generates no text token by token');
-  if (!model.devices.some(({ isGpu }) => isGpu)) checkMemory(options, process.availableMemory());
+  const isOnGpu = hasGpu(model);
+  if (!isOnGpu) checkMemory(options, process.availableMemory());
   try {
     const context = await native.createContext({
       // The null block has no cells.
@@ -32,13 +34,12 @@ export async function makeContext(options: ResolvedLlamaOptions, batch: number):
       typeK: options.nativeCacheType,
       typeV: options.nativeCacheType,
       flashAttention: options.nativeFlashAttention,
-      offloadCache: model.devices.some(({ isGpu }) => isGpu),
+      offloadCache: isOnGpu,
     });
     endAtExit(context);
     return context;
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : describeError(cause);
-    const message = `llama.cpp could not make a context of ${numBlocks} blocks of ${blockSize} tokens for ${model.info.file}: ${why}`;
+    const message = `llama.cpp could not make a context of ${numBlocks} blocks of ${blockSize} tokens for ${model.info.file}: ${messageOf(cause)}`;
     throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message, { cause });
   }
 }

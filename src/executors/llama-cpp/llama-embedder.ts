@@ -1,5 +1,5 @@
 import { badArg, checkOneOf, isObject } from '../../base/checks.js';
-import { BlockstepError, checkInteger, describeError } from '../../base/errors.js';
+import { BlockstepError, checkInteger, messageOf } from '../../base/errors.js';
 import { INSPECT, showFacts } from '../../base/inspect.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { Executor } from '../../engine/executor/executor.js';
@@ -13,6 +13,7 @@ import { defaultThreads } from './llama-threads.js';
 import { LlamaModel } from './model/llama-model.js';
 import type { NativeEmbedder } from './native/binding.js';
 import { endAtExit } from './native/end-at-exit.js';
+import { hasGpu } from './native/library.js';
 
 /** Options of `LlamaEmbedder.create`. */
 export interface LlamaEmbedderOptions {
@@ -85,7 +86,7 @@ export class LlamaEmbedder implements Executor {
     const given = pooling ?? model.card.pooling;
     if (given === null || given === 'none')
       throw badModel(file, 'does not say how the vectors of tokens become one of a text: give pooling');
-    const isOnGpu = model.devices.some(({ isGpu }) => isGpu);
+    const isOnGpu = hasGpu(model);
     if (!isOnGpu) checkMemory(taken);
     let embedder: NativeEmbedder;
     try {
@@ -100,8 +101,7 @@ export class LlamaEmbedder implements Executor {
         onGpu: isOnGpu,
       });
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : describeError(cause);
-      const message = `llama.cpp could not make a context for texts of ${maxModelLen} tokens for ${file}: ${why}`;
+      const message = `llama.cpp could not make a context for texts of ${maxModelLen} tokens for ${file}: ${messageOf(cause)}`;
       throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message, { cause });
     }
     endAtExit(embedder);

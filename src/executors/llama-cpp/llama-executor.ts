@@ -17,6 +17,7 @@ import {
 } from './llama-options.js';
 import type { LlamaModel } from './model/llama-model.js';
 import type { NativeAnswer, NativeContext } from './native/binding.js';
+import { hasGpu } from './native/library.js';
 import { LlamaGrammar } from './sampling/llama-grammar.js';
 import { Samplers } from './sampling/samplers.js';
 import { readChoice } from './sampling/token-choice.js';
@@ -222,8 +223,8 @@ function batchOf({
 }
 
 /** Our kernel computes rows by what they read, so that decodes need no calls of their own: the weights are read once for all. */
-function splitFromOf({ devices, info }: LlamaModel): number {
-  const isByTiles = info.attention.kernel === 'llama' && !devices.some(({ isGpu }) => isGpu);
+function splitFromOf(model: LlamaModel): number {
+  const isByTiles = model.info.attention.kernel === 'llama' && !hasGpu(model);
   return isByTiles ? SPLIT_FROM : Number.POSITIVE_INFINITY;
 }
 

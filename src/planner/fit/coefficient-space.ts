@@ -1,4 +1,4 @@
-import { COEFFICIENTS, type Coefficients, PRIORS } from '../model/coefficients.js';
+import { COEFFICIENTS, type Coefficients, PRIORS, priorCoefficients } from '../model/coefficients.js';
 import type { Physics } from '../model/physics.js';
 import type { LogPrior, Solution } from './least-squares.js';
 
@@ -30,9 +30,9 @@ export class CoefficientSpace {
   }
 
   coefficients(logs: Float64Array): Coefficients {
-    const made = Object.fromEntries(COEFFICIENTS.map((name) => [name, PRIORS[name].value]));
+    const made = priorCoefficients();
     for (const [i, name] of this.names.entries()) made[name] = Math.exp(logs[i]);
-    return made as unknown as Coefficients;
+    return made;
   }
 
   /** The coefficients that the data did not determine. */

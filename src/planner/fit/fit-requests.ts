@@ -1,45 +1,16 @@
-import type { SchedulerOptions } from '../../scheduler/options/options.js';
-import type { Workload } from '../../workload/workload.js';
-import type { Physics } from '../model/physics.js';
-import { type HostTime, PhysicsCost } from '../model/physics-cost.js';
+import { PhysicsCost } from '../model/physics-cost.js';
 import type { FitErrors } from '../model/profile.js';
-import { RangeCollector, type SeenRange } from '../model/seen-range.js';
+import { RangeCollector } from '../model/seen-range.js';
 import { EngineRun, type RequestTimes } from '../run/engine-run.js';
-import { latenciesOf, quantile } from '../run/summary.js';
+import { type Latency, latenciesOf, quantile, quantilesOf } from '../run/summary.js';
 import { CoefficientSpace } from './coefficient-space.js';
-import { fitBand } from './ensemble.js';
-import { type Problem, type Solution, solve } from './least-squares.js';
+import type { Problem } from './least-squares.js';
+import { type FitInput, type Fitted, search } from './search.js';
 
 /** What a fit to times of requests is made of. */
-export interface RequestFitInput {
-  readonly workload: Workload;
-  /** When tokens came in truth. */
+export interface RequestFitInput extends FitInput {
+  /** When tokens came in truth. Those requests that ended first are fitted. */
   readonly times: RequestTimes;
-  readonly scheduler: Omit<SchedulerOptions, 'now'>;
-  readonly physics: Physics;
-  readonly host: HostTime;
-  /** Share of the requests that are fitted: those that ended first. The others judge the fit. */
-  readonly share: number;
-  /** Starts of the optimiser, and most simulations of each. */
-  readonly starts: number;
-  readonly evaluations: number;
-  readonly signal?: AbortSignal | undefined;
-  readonly onProgress?: ((done: number, of: number, loss: number) => void) | undefined;
-}
-
-/** What a fit found. */
-export interface Fitted {
-  /** @internal */
-  readonly space: CoefficientSpace;
-  /** @internal */
-  readonly solution: Solution;
-  /** Of the best fit and of every other one within 5 % of its loss. */
-  readonly ensemble: readonly Float64Array[];
-  readonly errors: FitErrors;
-  /** The same errors with the prior alone: what the fit is worth. */
-  readonly priorErrors: FitErrors;
-  readonly seen: SeenRange | null;
-  readonly simulations: number;
 }
 
 /** Residuals of requests of about this size are noise. */
@@ -54,47 +25,33 @@ const BEHIND = 1.3;
  * @throws the signal's reason once it is aborted; ERR_BLOCKSTEP_BAD_ARG for options that the scheduler refuses
  */
 export async function fitRequests(input: RequestFitInput): Promise<Fitted> {
-  const { workload, times, physics, share, starts, evaluations } = input;
+  const { workload, times, physics, share } = input;
   const space = new CoefficientSpace(physics);
   const cutMs = quantile(Float64Array.from(times.lastMs).sort(), share);
   const isFitted = (i: number): boolean => times.lastMs[i] <= cutMs;
-  const fitted = Array.from({ length: workload.length }, (_, i) => i).filter(isFitted);
-  const lastArrival = fitted.reduce((last, i) => Math.max(last, i), 0);
-  const indices = Int32Array.from({ length: workload.length }, (_, i) => i).filter(
-    (i) => i <= lastArrival || workload.arrivalMs[i] <= cutMs * BEHIND,
-  );
+  const isHeldOut = (i: number): boolean => !isFitted(i);
+  const all = Int32Array.from(times.lastMs.keys());
+  const fitted = all.filter(isFitted);
+  const untilMs = cutMs * BEHIND;
+  const lastArrival = fitted[fitted.length - 1];
+  const indices = all.filter((i) => i <= lastArrival || workload.arrivalMs[i] <= untilMs);
   const problem: Problem = {
     priors: space.priors,
     noise: NOISE,
     difference: DIFFERENCE,
-    residuals: (logs) =>
-      residualsOf(input, fitted, simulate(input, space, logs, { indices, untilMs: cutMs * BEHIND })),
+    residuals: (logs) => residualsOf(input, fitted, simulate(input, space, logs, { indices, untilMs })),
   };
-  let simulations = 0;
-  const solutions: Solution[] = [];
-  const all = space.starts(starts - 1);
-  for (const start of all) {
-    const solution = solve(problem, start, evaluations, input.signal);
-    solutions.push(solution);
-    simulations += solution.tried.length;
-    input.onProgress?.(solutions.length, all.length + 1, Math.min(...solutions.map(({ loss }) => loss)));
-    // Others may run between two starts: signals, a progress bar.
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  const solution = solutions.reduce((best, each) => (each.loss < best.loss ? each : best));
-  const { ensemble, drawn } = fitBand(problem, solution, solutions, input.signal);
-  input.onProgress?.(all.length + 1, all.length + 1, solution.loss);
+  const found = await search(problem, space, input);
   const seen = new RangeCollector();
-  const whole = simulate(input, space, solution.logs, { seen });
-  const prior = simulate(input, space, all[0], {});
+  const whole = simulate(input, space, found.solution.logs, { seen });
+  const prior = simulate(input, space, space.starts(0)[0], {});
   return {
+    ...found,
     space,
-    solution,
-    ensemble,
-    errors: errorsOf(input, whole, (i) => !isFitted(i)),
-    priorErrors: errorsOf(input, prior, (i) => !isFitted(i)),
+    errors: errorsOf(input, whole, isHeldOut),
+    priorErrors: errorsOf(input, prior, isHeldOut),
     seen: seen.range(),
-    simulations: simulations + drawn + 2,
+    simulations: found.simulations + 2,
   };
 }
 
@@ -123,7 +80,7 @@ function simulate(
 /** How far the first and the last token of each fitted request are from the truth, as shares of its latencies. */
 function residualsOf(
   { workload, times }: RequestFitInput,
-  fitted: readonly number[],
+  fitted: Int32Array,
   found: RequestTimes,
 ): Float64Array {
   const residuals = new Float64Array(2 * fitted.length);
@@ -149,20 +106,18 @@ function errorsOf(
 ): FitErrors {
   const truth = latenciesOf(workload, times);
   const ours = latenciesOf(workload, found);
-  const errors = (name: 'ttft' | 'tpot' | 'e2e'): Float64Array =>
+  const errors = (name: Latency): Float64Array =>
     truth[name]
       .map((value, i) => (isHeldOut(i) && value > 0 ? Math.abs(ours[name][i] / value - 1) : Number.NaN))
-      .filter((error) => !Number.isNaN(error))
-      .sort();
-  const at = (sorted: Float64Array, share: number): number | null =>
-    sorted.length === 0 ? null : quantile(sorted, share);
+      .filter((error) => !Number.isNaN(error));
   const e2e = errors('e2e');
+  const { p50, p90 } = quantilesOf(e2e);
   return {
     heldOut: e2e.length,
     stepMs: null,
-    ttft: at(errors('ttft'), 0.5),
-    tpot: at(errors('tpot'), 0.5),
-    e2e: at(e2e, 0.5),
-    p90: at(e2e, 0.9),
+    ttft: quantilesOf(errors('ttft')).p50,
+    tpot: quantilesOf(errors('tpot')).p50,
+    e2e: p50,
+    p90,
   };
 }

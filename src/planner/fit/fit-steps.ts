@@ -1,32 +1,19 @@
 import { BlockstepError } from '../../base/errors.js';
 import { StepFeatures } from '../../executors/cost-model/step-features.js';
-import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { EntryKind, type Plan } from '../../scheduler/plan/plan.js';
-import type { Workload } from '../../workload/workload.js';
-import type { Physics } from '../model/physics.js';
-import { type HostTime, PhysicsCost } from '../model/physics-cost.js';
+import { PhysicsCost } from '../model/physics-cost.js';
 import type { FitErrors } from '../model/profile.js';
 import { RangeCollector } from '../model/seen-range.js';
 import { EngineRun } from '../run/engine-run.js';
-import { quantile } from '../run/summary.js';
+import { quantilesOf } from '../run/summary.js';
 import { CoefficientSpace } from './coefficient-space.js';
-import { fitBand } from './ensemble.js';
-import type { Fitted } from './fit-requests.js';
-import type { LoggedStep } from './iteration-log.js';
-import { type Problem, type Solution, solve } from './least-squares.js';
+import type { Composition, LoggedStep } from './iteration-log.js';
+import type { Problem } from './least-squares.js';
+import { type FitInput, type Fitted, search } from './search.js';
 
 /** What a fit to logged steps is made of. */
-export interface StepFitInput {
-  readonly workload: Workload;
+export interface StepFitInput extends FitInput {
   readonly log: readonly LoggedStep[];
-  readonly scheduler: Omit<SchedulerOptions, 'now'>;
-  readonly physics: Physics;
-  readonly host: HostTime;
-  /** Share of the steps that is fitted: the first ones. */
-  readonly share: number;
-  readonly starts: number;
-  readonly evaluations: number;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** What a step of the log computed, and what ours did. */
@@ -37,14 +24,6 @@ export interface StepDifference {
   readonly logged: Composition;
   /** Null: ours had no more steps. */
   readonly ours: Composition | null;
-}
-
-/** As vLLM's log counts: a request is in its context phase until it has a token. */
-export interface Composition {
-  readonly contextRequests: number;
-  readonly contextTokens: number;
-  readonly generationRequests: number;
-  readonly generationTokens: number;
 }
 
 /** What was found in a log. */
@@ -67,8 +46,8 @@ const TOO_FAST = 0.1;
  * what the log says, everything that it depends on is known exactly; the first that differs is named, and only those before it are fitted.
  * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than 50 steps are equal, or if the times are none of steps; the signal's reason once it is aborted
  */
-export function fitSteps(input: StepFitInput): StepFit {
-  const { log, physics, host, share, starts, evaluations, signal } = input;
+export async function fitSteps(input: StepFitInput): Promise<StepFit> {
+  const { log, physics, host, share } = input;
   refuseImpossible(input);
   const { features, difference } = schedule(input);
   const equalSteps = features.length;
@@ -94,33 +73,23 @@ export function fitSteps(input: StepFitInput): StepFit {
       return Float64Array.from({ length: count }, (_, i) => Math.log(msOf(cost, i) / log[i].elapsedMs));
     },
   };
-  const solutions = space.starts(starts - 1).map((start) => solve(problem, start, evaluations, signal));
-  const solution = solutions.reduce((best, each) => (each.loss < best.loss ? each : best));
-  const { ensemble, drawn } = fitBand(problem, solution, solutions);
+  const found = await search(problem, space, input);
   const seen = new RangeCollector();
   for (const each of features) seen.add(each);
   const errorsAt = (logs: Float64Array): FitErrors => {
     const cost = costAt(logs);
     const errors = Float64Array.from({ length: equalSteps - count }, (_, k) =>
       Math.abs(msOf(cost, count + k) / log[count + k].elapsedMs - 1),
-    ).sort();
-    return {
-      heldOut: errors.length,
-      stepMs: errors.length === 0 ? null : quantile(errors, 0.5),
-      ttft: null,
-      tpot: null,
-      e2e: null,
-      p90: errors.length === 0 ? null : quantile(errors, 0.9),
-    };
+    );
+    const { p50, p90 } = quantilesOf(errors);
+    return { heldOut: errors.length, stepMs: p50, ttft: null, tpot: null, e2e: null, p90 };
   };
   return {
+    ...found,
     space,
-    solution,
-    ensemble,
-    errors: errorsAt(solution.logs),
+    errors: errorsAt(found.solution.logs),
     priorErrors: errorsAt(space.starts(0)[0]),
     seen: seen.range(),
-    simulations: solutions.reduce((sum, { tried }: Solution) => sum + tried.length, drawn),
     equalSteps,
     steps: log.length,
     difference,

@@ -1,18 +1,27 @@
 import { BlockstepError } from '../../base/errors.js';
 
-/** One line of vLLM's `--enable-logging-iteration-details`. */
-export interface LoggedStep {
-  readonly line: number;
+/** As vLLM's log counts: a request is in its context phase until it has a token. */
+export interface Composition {
   readonly contextRequests: number;
   readonly contextTokens: number;
   readonly generationRequests: number;
   readonly generationTokens: number;
+}
+
+/** One line of vLLM's `--enable-logging-iteration-details`. */
+export interface LoggedStep extends Composition {
+  readonly line: number;
   readonly elapsedMs: number;
 }
 
 const LINE =
   /Iteration\((\d+)\): (\d+) context requests, (\d+) context tokens, (\d+) generation requests, (\d+) generation tokens, iteration elapsed time: ([\d.]+) ms/;
 const ANY = /Iteration\(\d+\):/;
+
+/** Whether a text has a line of an iteration. */
+export function isIterationLog(text: string): boolean {
+  return ANY.test(text);
+}
 
 /**
  * Reads the steps of a log of vLLM; lines of other kinds are passed over. Steps that computed nothing are left out.

@@ -1,9 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { BlockstepError } from '../../base/errors.js';
 import { evenGrid, type GridPoint } from './grid.js';
-import { PROFILE_SCHEMA, type Profile, USUAL_HOST } from './profile.js';
+import { NO_PROVENANCE, PROFILE_SCHEMA, type Profile, USUAL_HOST } from './profile.js';
+import { readBy } from './profile-file.js';
 import type { SeenRange } from './seen-range.js';
 
 /** How often a layer of LLMServingSim's tables is computed in each layer of a dense model; those that are not named: once in the model. */
@@ -56,16 +57,7 @@ export function readLlmServingSim(
     schema: PROFILE_SCHEMA,
     kind: 'table',
     name: folder,
-    provenance: {
-      model: null,
-      gpu: null,
-      gpus: 1,
-      vllm: null,
-      driver: null,
-      date: null,
-      source: `LLMServingSim: ${folder}`,
-      sha256: null,
-    },
+    provenance: { ...NO_PROVENANCE, source: `LLMServingSim: ${folder}` },
     seen: seenOf(linear, rows, attention),
     host: { ...USUAL_HOST },
     kvTokens: null,
@@ -98,14 +90,8 @@ function summed(folder: string, name: string, axis: string, times: (layer: strin
 /** The named columns of a CSV file. */
 function rowsOf(folder: string, name: string, columns: readonly string[]): string[][] {
   const path = join(folder, name);
-  let table: string[][];
-  try {
-    table = parse(readFileSync(path, 'utf8'), { skip_empty_lines: true }) as string[][];
-  } catch (cause) {
-    const reason = (cause as NodeJS.ErrnoException).code ?? (cause as Error).message;
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: cannot be read: ${reason}`, { cause });
-  }
-  const [header = [], ...rows] = table;
+  const read = (text: string): string[][] => parse(text, { skip_empty_lines: true });
+  const [header = [], ...rows] = readBy(read, path);
   const places = columns.map((column) => header.indexOf(column));
   const missing = columns[places.indexOf(-1)];
   if (missing !== undefined) {

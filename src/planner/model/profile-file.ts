@@ -2,14 +2,19 @@ import { readFileSync } from 'node:fs';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import { type Profile, takeProfile } from './profile.js';
 
-/** Reads a JSON file. @throws ERR_BLOCKSTEP_BAD_FILE */
-export function readJson(path: string): unknown {
+/** Reads a file, by `parse`. @throws ERR_BLOCKSTEP_BAD_FILE where that is not possible, or where `parse` throws */
+export function readBy<T>(parse: (text: string) => T, path: string): T {
   try {
-    return JSON.parse(readFileSync(path, 'utf8'));
+    return parse(readFileSync(path, 'utf8'));
   } catch (cause) {
     const reason = (cause as NodeJS.ErrnoException).code ?? (cause as Error).message;
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: cannot be read: ${reason}`, { cause });
   }
+}
+
+/** Reads a JSON file. @throws ERR_BLOCKSTEP_BAD_FILE */
+export function readJson(path: string): unknown {
+  return readBy<unknown>(JSON.parse, path);
 }
 
 /** Reads and checks a profile. @throws ERR_BLOCKSTEP_BAD_FILE naming the file and what is wrong in it */

@@ -1,21 +1,9 @@
-import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import type { Workload } from '../../workload/workload.js';
+import type { RequestTimes } from '../run/engine-run.js';
 import { type LatencySummary, latenciesOf, summarise } from '../run/summary.js';
 import type { Pool } from './pool.js';
-import type { Router } from './routing.js';
 import { type Condition, strain } from './slo.js';
-import type { TaskResult } from './task.js';
-
-/** A fleet of equal engines under a load. */
-export interface Fleet {
-  readonly scheduler: Omit<SchedulerOptions, 'now'>;
-  readonly engines: number;
-  readonly router: Router;
-  /** Requests arrive this many times as fast as in the trace. */
-  readonly speedUp: number;
-  /** Member of the profile's ensemble; -1: its best fit. */
-  readonly member: number;
-}
+import type { Fleet, TaskResult } from './task.js';
 
 /** What a fleet does. */
 export interface FleetRun {
@@ -32,9 +20,11 @@ export interface FleetRun {
   readonly refused: number;
   /** Digest of the states of all engines, 16 hex digits. */
   readonly digest: string;
-  /** When the tokens of each request came, by its index. */
-  readonly times: { readonly firstMs: Float64Array; readonly lastMs: Float64Array };
+  readonly times: RequestTimes;
 }
+
+/** The same without what each request had. */
+export type PointRun = Omit<FleetRun, 'times'>;
 
 /** Multiplies digests apart, so that engines that change places show. */
 const ODD = 0x9e3779b97f4a7c15n;
@@ -101,7 +91,7 @@ export interface Capacity {
   /** True: it was kept at the most load that was tried, 64 times the trace's own. The trace is too short to break it. */
   readonly isLeast: boolean;
   /** The run at that load, or at the least load that was tried. */
-  readonly run: Omit<FleetRun, 'times'>;
+  readonly run: PointRun;
   /** All loads that were tried, ascending, and how near they are to the bounds. */
   readonly tried: readonly { readonly requestsPerSecond: number; readonly strain: number }[];
 }
@@ -123,7 +113,7 @@ export async function findCapacity(
 ): Promise<Capacity> {
   const rate = requestRate(workload);
   const tried: { requestsPerSecond: number; strain: number }[] = [];
-  const look = async (speedUp: number): Promise<Omit<FleetRun, 'times'>> => {
+  const look = async (speedUp: number): Promise<PointRun> => {
     const { times: _, ...run } = await runFleet(pool, workload, { ...fleet, speedUp }, slo);
     tried.push({ requestsPerSecond: rate * speedUp, strain: run.strain });
     return run;

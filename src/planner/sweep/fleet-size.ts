@@ -1,8 +1,9 @@
 import type { Workload } from '../../workload/workload.js';
 import { latenciesOf, summarise } from '../run/summary.js';
-import { type Fleet, type FleetRun, runFleet } from './evaluation.js';
+import { type FleetRun, type PointRun, runFleet } from './evaluation.js';
 import type { Pool } from './pool.js';
 import { type Condition, strain } from './slo.js';
+import type { Fleet } from './task.js';
 
 /** A part of the trace's time, and the fewest engines that keep the agreement for the requests that arrive in it. */
 export interface EngineWindow {
@@ -21,7 +22,7 @@ export interface FleetSize {
   /** The numbers of engines that were tried, ascending, and how near each is to the bounds over the whole trace. */
   readonly tried: readonly { readonly engines: number; readonly strain: number }[];
   /** The run with the fewest, or with the most that were tried. */
-  readonly run: Omit<FleetRun, 'times'>;
+  readonly run: PointRun;
 }
 
 /** Numbers of engines below the fewest that are tried for the windows. */

@@ -4,23 +4,21 @@ import type { SchedulerOptions } from '../../scheduler/options/options.js';
 /** An option that a sweep varies, with its flag of vLLM; null: vLLM has it under no flag of its own. */
 export interface Knob {
   readonly option: keyof SchedulerOptions;
-  readonly flag: string;
   readonly vllm: string | null;
 }
 
 /** The options that can be varied, by the name of their flag. */
-export const KNOBS: Readonly<Record<string, Knob>> = Object.fromEntries(
-  (
-    [
-      ['max-num-seqs', 'maxNumSeqs', '--max-num-seqs'],
-      ['max-num-batched-tokens', 'maxNumBatchedTokens', '--max-num-batched-tokens'],
-      ['block-size', 'blockSize', '--block-size'],
-      ['num-blocks', 'numBlocks', '--num-gpu-blocks-override'],
-      ['long-prefill-token-threshold', 'longPrefillTokenThreshold', '--long-prefill-token-threshold'],
-      ['pipeline-depth', 'pipelineDepth', null],
-    ] as const
-  ).map(([flag, option, vllm]) => [flag, { flag, option, vllm }]),
-);
+export const KNOBS: Readonly<Record<string, Knob>> = {
+  'max-num-seqs': { option: 'maxNumSeqs', vllm: '--max-num-seqs' },
+  'max-num-batched-tokens': { option: 'maxNumBatchedTokens', vllm: '--max-num-batched-tokens' },
+  'block-size': { option: 'blockSize', vllm: '--block-size' },
+  'num-blocks': { option: 'numBlocks', vllm: '--num-gpu-blocks-override' },
+  'long-prefill-token-threshold': {
+    option: 'longPrefillTokenThreshold',
+    vllm: '--long-prefill-token-threshold',
+  },
+  'pipeline-depth': { option: 'pipelineDepth', vllm: null },
+};
 
 /** The values that a sweep gives to each knob. */
 export type Sweep = ReadonlyMap<string, readonly number[]>;

@@ -1,3 +1,4 @@
+import type { StepCost } from '../../executors/cost-model/step-features.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { Workload, type WorkloadColumns } from '../../workload/workload.js';
 import { bandCosts, type Profile, profileCost } from '../model/profile.js';
@@ -11,17 +12,22 @@ export interface Shared {
   readonly profile: Profile;
 }
 
-/** Some engines of a fleet, to be simulated one after the other. */
-export interface Task {
+/** A fleet of equal engines under a load. */
+export interface Fleet {
   readonly scheduler: Omit<SchedulerOptions, 'now'>;
-  readonly speedUp: number;
   readonly engines: number;
   readonly router: Router;
+  /** Requests arrive this many times as fast as in the trace. */
+  readonly speedUp: number;
+  /** Member of the profile's ensemble; -1: its best fit. */
+  readonly member: number;
+}
+
+/** Some engines of a fleet, to be simulated one after the other. */
+export interface Task extends Fleet {
   /** The engines of this task: from, until. */
   readonly from: number;
   readonly until: number;
-  /** Member of the profile's ensemble; -1: its best fit. */
-  readonly member: number;
 }
 
 /** What was found. Columns have a row for each request of these engines, in their order. */
@@ -61,18 +67,22 @@ export function shareColumns({ columns }: Workload): WorkloadColumns {
 export class TaskRunner {
   readonly #workload: Workload;
   readonly #profile: Profile;
+  readonly #cost: StepCost;
+  readonly #band: readonly StepCost[];
   /** The engines of all requests, of the fleet that was asked for last. */
   #routed: { key: string; engineOf: Int32Array } | null = null;
 
   constructor({ columns, profile }: Shared) {
     this.#workload = new Workload(columns, 0);
     this.#profile = profile;
+    this.#cost = profileCost(profile);
+    this.#band = bandCosts(profile);
   }
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for options that a scheduler refuses */
   run(task: Task): TaskResult {
     const engineOf = this.#route(task);
-    const cost = task.member < 0 ? profileCost(this.#profile) : bandCosts(this.#profile)[task.member];
+    const cost = task.member < 0 ? this.#cost : this.#band[task.member];
     const watched = new WatchedCost(cost, this.#profile.seen);
     const indices: number[] = [];
     const first: number[] = [];

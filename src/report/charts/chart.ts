@@ -108,9 +108,12 @@ export function yAxis(name: string, own: YAXisComponentOption): YAXisComponentOp
   } as YAXisComponentOption;
 }
 
+/** How the values of an axis are written. */
+export const AXIS_LABEL = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
+
 function axisLook(): object {
   return {
-    axisLabel: { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' },
+    axisLabel: AXIS_LABEL,
     axisLine: { show: true, lineStyle: { color: 'var(--axis)' } },
     axisTick: { show: true, lineStyle: { color: 'var(--axis)' } },
     splitLine: { lineStyle: { color: 'var(--grid)' } },
@@ -151,4 +154,10 @@ export function logTicks(min: number, max: number, most: number): number[] {
   const powers = choices[choices.length - 1];
   const every = Math.ceil(powers.length / most);
   return choices.find((choice) => choice.length <= most) ?? powers.filter((_, i) => i % every === 0);
+}
+
+/** Ticks of a logarithmic axis of figures, at most `most`. */
+export function logAxisTicks(low: number, high: number, most: number): object {
+  const customValues = logTicks(low, high, most);
+  return { axisTick: { customValues }, axisLabel: { ...AXIS_LABEL, customValues } };
 }

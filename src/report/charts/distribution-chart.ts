@@ -1,6 +1,15 @@
 import type { EChartsOption } from 'echarts';
 import { coarse, figure } from '../markup/figures.js';
-import { baseOption, type Chart, colorOf, logTicks, pointerTooltip, xAxis, yAxis } from './chart.js';
+import {
+  AXIS_LABEL,
+  baseOption,
+  type Chart,
+  colorOf,
+  logAxisTicks,
+  pointerTooltip,
+  xAxis,
+  yAxis,
+} from './chart.js';
 import type { Distribution } from './distribution.js';
 
 export interface DistributionChartInput {
@@ -91,16 +100,13 @@ function sizeAxis(edges: readonly number[]): object {
       min,
       max,
       splitLine,
-      axisLabel: { ...LABEL, showMinLabel: false, showMaxLabel: false },
+      axisLabel: { ...AXIS_LABEL, showMinLabel: false, showMaxLabel: false },
     };
   }
   // At the very ends a label would run into the other axis, or out of the chart.
-  const customValues = logTicks(min * (max / min) ** 0.06, max * (max / min) ** -0.03, 8);
-  const axisLabel = { ...LABEL, customValues };
-  return { type: 'log', min, max, splitLine, axisTick: { customValues }, axisLabel };
+  const ticks = logAxisTicks(min * (max / min) ** 0.06, max * (max / min) ** -0.03, 8);
+  return { type: 'log', min, max, splitLine, ...ticks };
 }
-
-const LABEL = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
 
 /** To the right of this share of the axis a label does not fit between its line and the edge. */
 const LAST_ROOM = 0.62;

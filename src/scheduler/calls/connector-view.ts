@@ -62,7 +62,7 @@ export class ConnectorView implements KvView {
     this.blockSize = this.groups[0].blockSize;
     this.alignment = kvGroups?.alignment ?? blockSize;
     this.layout = layoutOf(config);
-    this.acceptsLoads = kvGroups?.alignsSteps !== true;
+    this.acceptsLoads = kvGroups?.alignsSteps !== true || config.stateLoads;
     const hashed = kvGroups?.hashBlockSize ?? blockSize;
     this.#hashesPerBlock = this.groups.map((group) => group.blockSize / hashed);
     this.reclaimMs = deadlines.reclaim;

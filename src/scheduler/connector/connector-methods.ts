@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { badArg } from '../../base/checks.js';
 import { type Bound, bindMethods } from '../../base/foreign/foreign-method.js';
 import type { Protection, SchedulerConnector } from './connector.js';
@@ -37,6 +38,8 @@ export interface ConnectorMethods extends Partial<Record<Method, Bound>> {
   readonly protection: readonly Protection[];
   /** The ranks that report, by child. */
   readonly reporters: readonly (readonly number[])[];
+  /** The hash seed of a scheduler that is given none. */
+  readonly hashSeed: Uint8Array | null;
 }
 
 /**
@@ -53,7 +56,13 @@ export function takeConnector(connector: SchedulerConnector, numRanks?: number):
   const { protection = 'own', reporters = [allRanks] } = connector;
   const calls = bindMethods('connector', connector, REQUIRED, OPTIONAL);
   const taken = takeReporters(reporters, (numRanks ?? MAX_RANK + 1) - 1);
-  return { ...calls, protection: takeProtection(protection), reporters: taken };
+  const hashSeed = takeSeed(connector.hashSeed ?? null);
+  return { ...calls, protection: takeProtection(protection), reporters: taken, hashSeed };
+}
+
+function takeSeed(seed: unknown): Uint8Array | null {
+  if (seed === null || (types.isUint8Array(seed) && seed.length === 16)) return seed;
+  throw badArg('connector.hashSeed', seed, 'a Uint8Array of 16 bytes, or null');
 }
 
 function takeProtection(protection: unknown): readonly Protection[] {

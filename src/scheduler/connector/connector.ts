@@ -158,6 +158,11 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
    * child, all ranks (`SchedulerOptions.numRanks`).
    */
   readonly reporters?: readonly (readonly number[])[];
+  /**
+   * The hash seed of a scheduler that is given none: 16 bytes, which survive a restart, so that what an earlier engine has stored is found.
+   * Default: none.
+   */
+  readonly hashSeed?: Uint8Array | null;
   /** Called once, before any other method. The view gives access to hashes, tokens and blocks of requests. */
   bind?(view: KvView): void;
   /** Called once, directly after `bind`, if protection includes `pin` (vLLM bind_gpu_block_pool). */

@@ -87,15 +87,21 @@ export interface KvEventSink {
 /** A checked sink. */
 export interface TakenKvEventSink {
   readonly report: 'new' | 'all';
+  /** What the blocks of a scheduler are of that has no KV cache groups. */
+  readonly kind: 'full' | 'mla';
   readonly onEvents: (events: readonly KvEvent[]) => unknown;
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeKvEventSink(sink: KvEventSink): TakenKvEventSink {
+/**
+ * @param kind see `TakenKvEventSink`
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+export function takeKvEventSink(sink: KvEventSink, kind: TakenKvEventSink['kind']): TakenKvEventSink {
   if (typeof sink !== 'object' || sink === null)
     throw badArg('kvEvents', sink, 'an object with a function onEvents');
   return {
     report: checkOneOf('kvEvents.report', sink.report, ['new', 'all']),
+    kind,
     onEvents: bindMethods('kvEvents', sink, ['onEvents']).onEvents,
   };
 }

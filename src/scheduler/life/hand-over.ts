@@ -51,10 +51,10 @@ function leftBy(s: SchedulerState, request: Request): HandOver {
     keepDropped(s, request, behind);
     dropAtEnd(s, request, behind);
   }
-  const sizes = kvGroups?.list.map((group) => group.blockSize) ?? [blockSize];
   const blocks = rowsOf(s.core, request.slot).map((row, g) => {
-    const covered = Math.ceil(computed / sizes[g]);
-    return row.subarray(0, deviations.clipHandOver ? covered : row.length);
+    const group = kvGroups?.list[g];
+    if (!deviations.clipHandOver || group?.type === 'mamba') return row;
+    return row.subarray(0, Math.ceil(computed / (group?.blockSize ?? blockSize)));
   });
   return { ...extent, blocks };
 }

@@ -1,7 +1,7 @@
 import { joined } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
-import { hasRows, heldBlocks, rowsOf } from '../../core/rows.js';
+import { hasRows, heldBlocks } from '../../core/rows.js';
 import { neededPlaces } from '../connector/view-group.js';
 import { NEVER, type Plan } from '../plan/plan.js';
 import { isUsed } from '../request/outstanding.js';
@@ -106,16 +106,14 @@ function keepBlocks(s: SchedulerState, request: Request, blocks: Int32Array): vo
 
 /**
  * With the rule `fenceFrees`: pins the blocks of a request that gives its row back while a step in flight may still write them, until that
- * step has been updated.
+ * step has been updated. The rows of all KV cache groups then come back as one, the last group's first (vLLM `pop_blocks_for_free`).
  */
 export function fenceBlocks(s: SchedulerState, request: Request): void {
   if (!mayBeWritten(s, request)) return;
-  const rows = rowsOf(s.core, request.slot).map((row) => row.filter((id) => id !== 0));
-  for (const blocks of rows) {
-    if (blocks.length === 0) continue;
-    s.core.native.pin(blocks);
-    s.fencedFrees.push({ id: request.id, blocks, after: s.numScheduledPlans });
-  }
+  const blocks = heldBlocks(s.core, request.slot);
+  if (blocks.length === 0) return;
+  s.core.native.pin(blocks);
+  s.fencedFrees.push({ id: request.id, blocks, after: s.numScheduledPlans });
 }
 
 /** Gives back the blocks that a request has left pinned because a transfer used them, with the rule `fenceFrees` behind the steps in flight. */

@@ -58,9 +58,10 @@ const CUT_ALL_FULL = 1;
 const SHIFT_MASKS = 2;
 const CHUNK_HITS = 4;
 const DROP_STATES = 8;
+const LOAD_NEEDED = 16;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, chunkHits, dropStates } = config.deviations;
+  const { cutAllHits, publishMatchable, chunkHits, dropStates, loadNeeded } = config.deviations;
   const { zeroAttention, capDrafts, capStates } = config.deviations;
   const context = { ...config, hasConnector: false };
   const unsettled = numUnsettledTokens(config);
@@ -88,7 +89,8 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       (cutAllHits ? CUT_ALL_FULL : 0) |
       (publishMatchable ? SHIFT_MASKS : 0) |
       (chunkHits ? CHUNK_HITS : 0) |
-      (dropStates && !scheduled ? DROP_STATES : 0),
+      (dropStates && !scheduled ? DROP_STATES : 0) |
+      (loadNeeded ? LOAD_NEEDED : 0),
   };
 }
 

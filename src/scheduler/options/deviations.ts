@@ -83,7 +83,7 @@ export interface Deviations {
   /**
    * A connector is handed the blocks that cover a finished request's computed tokens. vLLM also hands over the blocks
    * behind these, which were taken for drafts and hold nothing, so that producer and consumer disagree in the number
-   * of blocks (until #46694).
+   * of blocks (until #46694). Of groups of states all is handed over: behind an accepted draft the state stands in a block for drafts.
    */
   clipHandOver: boolean;
   /**
@@ -154,8 +154,9 @@ export interface Deviations {
    */
   chunkHits: boolean;
   /**
-   * In mode `align` a step of a prompt that begins inside a block ends where its block ends. With a drafter of type eagle vLLM's steps end anywhere in the
-   * last two blocks of a prompt. Where one begins inside a block and goes past its end, what the step before it left there is published for the end.
+   * In mode `align` a step that stays in the prompt ends where a block ends, wherever it began, and also where the prompt parts from one before it: that
+   * state is then there to be found. With a drafter of type eagle vLLM's steps (until August 2026) end anywhere in the last two blocks of a prompt.
+   * Where one begins inside a block and goes past its end, what the step before it left there is published for the end.
    */
   wholeStates: boolean;
   /**
@@ -163,6 +164,16 @@ export interface Deviations {
    * (`Plan.blocksToZero`). vLLM names those of plain full attention alone: windows, chunks, sinks and MLA read what a state left.
    */
   zeroAttention: boolean;
+  /**
+   * Blocks that an asynchronous load of the same step fills are not named to be zeroed. vLLM names them (until August 2026), and the zeroes may
+   * come after what was loaded.
+   */
+  zeroUnloaded: boolean;
+  /**
+   * A KV cache group takes no blocks to load into where no later token reads any of the external ones: a window of one token, or a chunk that ends with
+   * them. vLLM takes one where these are fewer than a block (until August 2026).
+   */
+  loadNeeded: boolean;
   /**
    * A request whose load failed where the window in front was never loaded computes again from its first token. vLLM goes on from the failed
    * block, with a window of nothing.
@@ -239,6 +250,8 @@ const ALL_ON: Deviations = {
   chunkHits: true,
   wholeStates: true,
   zeroAttention: true,
+  zeroUnloaded: true,
+  loadNeeded: true,
   recomputeWindows: true,
   capDrafts: true,
   keepDraftWindows: true,

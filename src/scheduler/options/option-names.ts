@@ -34,6 +34,7 @@ export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
   preemptedOutputs: true,
   preemptedIds: true,
   windowBasis: true,
+  stateLoads: true,
   retention: true,
   grammarFailures: true,
   deviations: true,

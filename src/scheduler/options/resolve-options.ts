@@ -33,6 +33,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   const o = options;
   const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
   const like = takeLike(o.like);
+  const connector = takeConnectorOption(o);
   const limits: Omit<SchedulerConfig, 'kvGroups' | keyof VersionRules> = {
     numBlocks: integer('numBlocks', o.numBlocks, undefined, 2, MAX_BLOCKS),
     blockSize: integer('blockSize', o.blockSize, 16, 1, 2 ** 16),
@@ -71,16 +72,16 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     ] as const),
     maxLoras: integer('maxLoras', o.maxLoras, 0, 0, MAX_ROWS),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
-    hashSeed: takeHashSeed(o.hashSeed),
+    hashSeed: takeHashSeed(o.hashSeed ?? connector?.hashSeed),
     deviations: resolveDeviations(takeDeviations(o.deviations), like === null ? [] : MENDED[like]),
     placement: resolvePlacement(o),
-    connector: takeConnectorOption(o),
+    connector,
     borrower: o.borrower === undefined || o.borrower === null ? null : takeBorrower(o.borrower),
     loadFailurePolicy: checkOneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
     reclaim: checkOneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
     deadlines: takeDeadlines(o.deadlines),
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
-    kvEvents: o.kvEvents === undefined || o.kvEvents === null ? null : takeKvEventSink(o.kvEvents),
+    kvEvents: o.kvEvents === undefined || o.kvEvents === null ? null : takeKvEventSink(o.kvEvents, kindOf(o)),
     reportBlocks: boolean('reportBlocks', o.reportBlocks, false),
     steadyDecode: boolean('steadyDecode', o.steadyDecode, true),
     strict: boolean('strict', o.strict, false),
@@ -110,7 +111,16 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   return Object.freeze(config);
 }
 
-/** Refuses a token budget by which some request could never be scheduled. */
+/** One group of MLA decides as full attention does. KV cache events alone tell them apart. */
+function kindOf({ kvGroups }: SchedulerOptions): 'full' | 'mla' {
+  const isMla = Array.isArray(kvGroups) && kvGroups.length === 1 && kvGroups[0]?.type === 'mla';
+  return isMla ? 'mla' : 'full';
+}
+
+/**
+ * Refuses a token budget by which some request could never be scheduled. Without the deviation `refuseUnfit` such a request waits for ever, and all
+ * behind it, as in vLLM.
+ */
 function checkBudget(config: SchedulerConfig): void {
   const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen, kvGroups, blockSize } = config;
   const slots = draftSlots > 0 ? ` and draftSlots (${draftSlots})` : '';
@@ -119,6 +129,7 @@ function checkBudget(config: SchedulerConfig): void {
     throw refuse(`at least maxModelLen (${maxModelLen}) when enableChunkedPrefill is false`);
   const forOne = maxNumBatchedTokens - draftSlots;
   if (forOne < 1) throw refuse(`more than draftSlots (${draftSlots})`);
+  if (!config.deviations.refuseUnfit) return;
   // The last token of a text is never computed.
   if (!enableChunkedPrefill && forOne < maxModelLen - 1)
     throw refuse(`at least maxModelLen - 1 (${maxModelLen - 1})${slots} when enableChunkedPrefill is false`);

@@ -73,6 +73,11 @@ export interface VersionRules {
    * prompt parts from one before it; 0: at those two alone. Default `all`.
    */
   retention: 'all' | 'reachable' | number;
+  /**
+   * Whether a connector may load a state where steps end at the end of a block (Mamba in mode `align`). False: what it offers is refused, and
+   * counted. vLLM of May fails an assertion; of August it loads, but counts a block too few, and dies where just that one is missing. Default false.
+   */
+  stateLoads: boolean;
 }
 
 /** A commit of vLLM whose rules can be chosen: of May 2026 (about 0.22), and of August 2026 (about 0.27). */
@@ -92,7 +97,14 @@ export interface RuleContext {
 /** The deviations that a version of vLLM has mended itself: with its rules they are on even where all others are off. */
 export const MENDED: Readonly<Record<VllmVersion, readonly (keyof Deviations)[]>> = {
   '28be48fa': [],
-  '017e9f444': ['priorityCursor', 'clipHandOver', 'zeroAttention'],
+  '017e9f444': [
+    'priorityCursor',
+    'clipHandOver',
+    'wholeStates',
+    'zeroAttention',
+    'zeroUnloaded',
+    'loadNeeded',
+  ],
 };
 
 const MAY: VersionRules = {
@@ -109,6 +121,7 @@ const MAY: VersionRules = {
   grammarFailures: 'schedule',
   windowBasis: 'scheduled',
   retention: 'all',
+  stateLoads: false,
 };
 
 /** The names of the rules. */
@@ -141,6 +154,7 @@ export function rulesOf(like: VllmVersion | null, context: RuleContext): Version
     grammarFailures: 'update',
     windowBasis: 'processed',
     retention: 0,
+    stateLoads: true,
   };
 }
 
@@ -169,6 +183,7 @@ export function takeRules(given: Partial<VersionRules>, defaults: VersionRules):
     grammarFailures: checkOneOf('grammarFailures', o.grammarFailures, ['schedule', 'update'] as const),
     windowBasis: checkOneOf('windowBasis', o.windowBasis, ['scheduled', 'processed'] as const),
     retention: checkRetention(o.retention),
+    stateLoads: checkBoolean('stateLoads', o.stateLoads),
   };
 }
 

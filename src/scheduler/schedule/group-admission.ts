@@ -44,18 +44,18 @@ export function takeGroups(
 }
 
 /**
- * Whether what a connector could load is refused. A state behind external tokens is nowhere where steps end at the end of a block: vLLM accepts
- * them, and fails an assertion. And the last token of a request is always computed: who brings all tokens need not bring what that one needs, with
+ * Whether what a connector could load is refused. Where steps end at the end of a block vLLM of May fails an assertion of external tokens; see the
+ * rule `stateLoads`. And the last token of a request is always computed: who brings all tokens need not bring what that one needs, with
  * the deviation `refuseWholeMatches`.
  */
 export function refusesMatch(
-  { config: { kvGroups, deviations } }: SchedulerState,
+  { config: { kvGroups, deviations, stateLoads } }: SchedulerState,
   { numTokens }: Request,
   numLocal: number,
   numExternal: number,
 ): boolean {
   if (kvGroups === null || numExternal === 0) return false;
-  if (kvGroups.alignsSteps) return true;
+  if (kvGroups.alignsSteps && !stateLoads) return true;
   if (!deviations.refuseWholeMatches || numLocal + numExternal < numTokens) return false;
   const needsMore = (group: KvGroup): boolean =>
     group.type === 'mamba' || neededPlaces(group, numTokens - 1).first < neededPlaces(group, numTokens).first;
@@ -73,21 +73,56 @@ export function noteGroups({ core: { control } }: SchedulerState, plan: Plan, at
 
 /**
  * Tokens that a request computes in a step where steps must end at the end of a block, so that there is a state to keep (vLLM
- * `_mamba_block_aligned_split`).
+ * `_mamba_block_aligned_split`, as of May 2026 without the deviation `wholeStates`).
  * @param computed tokens that are computed before the step
  * @param numNew tokens that the step could compute; 0: none, because no block ends within them
  */
 export function alignedTokens(s: SchedulerState, request: Request, computed: number, numNew: number): number {
   const { numTokens, numPromptTokens, session } = request;
-  if (computed >= Math.max(numPromptTokens, numTokens - 1)) return numNew;
+  const promptEnd = Math.max(numPromptTokens, numTokens - 1);
+  if (computed >= promptEnd) return numNew;
   const { blockSize, deviations } = s.config;
-  // A step that begins inside a block ends where its block ends, or there is a wrong state to find there, or none. The next chunk of a session
-  // begins anywhere; with a drafter so does what a token budget has left of the last two blocks.
-  if ((session !== null || deviations.wholeStates) && computed % blockSize > 0)
-    return Math.min(numNew, blockSize - (computed % blockSize));
   const wholeBlocks = numTokens - (numTokens % blockSize);
   // The last block of a drafter's prefix hit is computed again.
   const end = s.dropLastHit ? Math.max(wholeBlocks - blockSize, 0) : wholeBlocks;
+  if (deviations.wholeStates)
+    return Math.max(endOfWhole(s, request, computed, computed + numNew, end, promptEnd) - computed, 0);
+  // A step that begins inside a block ends where its block ends, or there is a wrong state to find there, or none: so the next chunk of a session.
+  if (session !== null && computed % blockSize > 0)
+    return Math.min(numNew, blockSize - (computed % blockSize));
   if (computed + numNew < end) return numNew - (numNew % blockSize);
   return computed < end && end < computed + numNew ? end - computed : numNew;
+}
+
+/**
+ * Where a step ends of which every block has its state: a step that stays in the prompt ends with a block. It stops at the first of these that it
+ * would pass: the end of the block that it begins in, the last end of a block that can be found, and that in front of the place where the prompt
+ * parts from one before it.
+ * @param from tokens that are computed before the step
+ * @param until where it could end
+ * @param lastFound the last end of a block that can be found
+ */
+function endOfWhole(
+  { config, core }: SchedulerState,
+  { slot }: Request,
+  from: number,
+  until: number,
+  lastFound: number,
+  promptEnd: number,
+): number {
+  const { blockSize, maxNumBatchedTokens, longPrefillTokenThreshold } = config;
+  const stepLimit = Math.min(maxNumBatchedTokens, longPrefillTokenThreshold || maxNumBatchedTokens);
+  const begun = from % blockSize;
+  let end = until;
+  if (until < promptEnd) {
+    const aligned = until - (until % blockSize);
+    // A block that no step can compute as a whole is computed in pieces.
+    if (aligned > from || blockSize <= stepLimit) end = aligned;
+  }
+  if (begun > 0) end = Math.min(end, from - begun + blockSize);
+  if (from < lastFound) end = Math.min(end, lastFound);
+  const junction = core.native.junction(slot);
+  if (junction <= from || junction >= end) return end;
+  const parting = junction - ((junction - from) % blockSize);
+  return parting > from ? parting : end;
 }

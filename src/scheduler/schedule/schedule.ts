@@ -114,8 +114,15 @@ function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void 
   if (s.connector !== null || s.config.reportBlocks || s.pipelined)
     noteDropped(s, plan, s.core.native.takeDropped());
   if (s.config.kvGroups?.hasStates !== true) return;
-  const zeroed = s.core.native.takeZeroed();
+  const zeroed = withoutLoaded(s, plan, s.core.native.takeZeroed());
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
+}
+
+/** Leaves out what asynchronous loads of this step fill, with the deviation `zeroUnloaded`. */
+function withoutLoaded({ config }: SchedulerState, { loadedBlocks }: Plan, zeroed: Int32Array): Int32Array {
+  if (zeroed.length === 0 || loadedBlocks.length === 0 || !config.deviations.zeroUnloaded) return zeroed;
+  const loaded = new Set(loadedBlocks.flatMap((blocks) => [...blocks]));
+  return zeroed.filter((id) => !loaded.has(id));
 }
 
 /** @param letGo see `NativeCore.takeDropped` */

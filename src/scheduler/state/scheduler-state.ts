@@ -251,8 +251,8 @@ export interface SteadyDecode {
 }
 
 /** What KV cache events say of each group. */
-function eventGroups({ kvGroups, blockSize }: SchedulerConfig): EventGroup[] {
-  if (kvGroups === null) return [{ blockSize, kind: 'full', window: null }];
+function eventGroups({ kvGroups, blockSize, kvEvents }: SchedulerConfig): EventGroup[] {
+  if (kvGroups === null) return [{ blockSize, kind: kvEvents?.kind ?? 'full', window: null }];
   return kvGroups.list.map(({ type, blockSize: size, window }) => ({
     blockSize: size,
     kind: type,

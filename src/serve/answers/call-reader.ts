@@ -3,10 +3,8 @@ import type { CallForm, ReadCall, ToolSchemas } from './forms/call-form.js';
 import { MarkerCutter } from './marker-search.js';
 import { TrimmedContent } from './trimmed-content.js';
 
-const JSON_BEGIN = /^\s*[{[]/;
-/** What a call in JSON without a marker begins with: one of the names that calls have. */
-const BARE_BEGIN = /^\s*\[?\s*\{\s*"(?:name|type|id|function|tool_calls|tool_name|arguments|parameters)"/;
-/** Characters in which such a beginning stands. */
+const BRACKET = /^\s*[{[]/;
+/** Characters in which the beginning of calls without a marker stands. */
 const BARE_LENGTH = 100;
 
 /** Takes calls of tools out of an answer, which a family of models writes in its form. */
@@ -20,7 +18,7 @@ export class CallReader implements AnswerReader {
     pass: (text) => this.#pass(text),
     mark: (marker) => this.#mark(marker),
   });
-  /** The marker behind which `#body` stands; empty: JSON without a marker; null: outside of calls. */
+  /** The marker behind which `#body` stands; empty: brackets without a marker; null: outside of calls. */
   #begin: string | null = null;
   #body = '';
   /** Whether no text came yet: calls without a marker stand there alone. */
@@ -77,7 +75,7 @@ export class CallReader implements AnswerReader {
   /** The call is whole, or the answer has ended. @param end the marker that ends it; empty: none does */
   #close(end: string): void {
     const body = this.#body;
-    const mayCall = !this.#isUnsure || BARE_BEGIN.test(body);
+    const mayCall = !this.#isUnsure || this.#mayCall(body);
     const calls = mayCall ? this.#read(body, end !== '') : null;
     if (calls === null) this.#giveUp(end);
     else for (const call of calls) this.#sink.call(call);
@@ -94,6 +92,10 @@ export class CallReader implements AnswerReader {
     }
   }
 
+  #mayCall(begin: string): boolean {
+    return this.#form.bare?.test(begin) ?? false;
+  }
+
   /** What was taken for a call is text. */
   #giveUp(end: string): void {
     this.#sink.content(this.#begin + this.#body + end);
@@ -103,7 +105,7 @@ export class CallReader implements AnswerReader {
 
   #pass(text: string): void {
     if (text === '') return;
-    if (this.#form.isBare && this.#atStart && this.#begin === null && JSON_BEGIN.test(text)) {
+    if (this.#form.bare !== undefined && this.#atStart && this.#begin === null && BRACKET.test(text)) {
       this.#open('');
       this.#isUnsure = true;
     }
@@ -115,7 +117,7 @@ export class CallReader implements AnswerReader {
     this.#body += text;
     if (this.#isUnsure && this.#body.length >= BARE_LENGTH) {
       this.#isUnsure = false;
-      if (!BARE_BEGIN.test(this.#body.slice(0, BARE_LENGTH))) this.#giveUp('');
+      if (!this.#mayCall(this.#body.slice(0, BARE_LENGTH))) this.#giveUp('');
     } else if (this.#body.length > LONGEST_CALL) this.#giveUp('');
   }
 }

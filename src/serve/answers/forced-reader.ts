@@ -1,16 +1,17 @@
 import { isObject } from '../../base/checks.js';
-import type { AnswerReader, AnswerSink } from './answer-reader.js';
+import { type AnswerReader, type AnswerSink, LONGEST_CALL } from './answer-reader.js';
 import type { ReadCall } from './forms/call-form.js';
 import { argumentsOf, parseJson } from './forms/json-values.js';
 
 /**
  * Reads an answer that a grammar held to calls of tools: the arguments of one tool, or a list of calls with their names. An answer that was cut
- * off is text.
+ * off, or is too long for a call, is text.
  */
 export class ForcedReader implements AnswerReader {
   readonly #sink: AnswerSink;
   readonly #name: string | null;
   readonly #pieces: string[] = [];
+  #length = 0;
 
   /** @param name of the tool that must be called; null: any, and the answer is a list of `{ name, parameters }` */
   constructor(sink: AnswerSink, name: string | null) {
@@ -19,10 +20,17 @@ export class ForcedReader implements AnswerReader {
   }
 
   push(piece: string): void {
-    this.#pieces.push(piece);
+    this.#length += piece.length;
+    if (this.#length <= LONGEST_CALL) {
+      this.#pieces.push(piece);
+      return;
+    }
+    this.#sink.content(this.#pieces.join('') + piece);
+    this.#pieces.length = 0;
   }
 
   end(): void {
+    if (this.#length > LONGEST_CALL) return;
     const text = this.#pieces.join('');
     const calls = this.#read(text);
     if (calls === null) {

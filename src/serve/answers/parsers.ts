@@ -2,7 +2,8 @@ import type { CallForm } from './forms/call-form.js';
 import { FUNCTION_GEMMA, GEMMA4 } from './forms/gemma-forms.js';
 import { HERMES, JSON_FORM, LLAMA3 } from './forms/json-forms.js';
 import { DEEPSEEK, KIMI, MISTRAL } from './forms/named-forms.js';
-import { GLM45, QWEN3_CODER } from './forms/tagged-forms.js';
+import { PYTHON } from './forms/python-form.js';
+import { DEEPSEEK_DSML, GLM45, QWEN3_CODER } from './forms/tagged-forms.js';
 import type { ReasoningForm } from './reasoning-reader.js';
 
 /** The form of gpt-oss, which has markers for all that an answer has. */
@@ -16,11 +17,16 @@ export const TOOL_CALL_PARSERS: Readonly<Record<string, CallForm | typeof HARMON
   mistral: MISTRAL,
   deepseek_v3: DEEPSEEK,
   deepseek_v31: DEEPSEEK,
+  deepseek_v32: DEEPSEEK_DSML,
+  deepseek_v4: DEEPSEEK_DSML,
   kimi_k2: KIMI,
   openai: HARMONY,
   glm45: GLM45,
   gemma4: GEMMA4,
   functiongemma: FUNCTION_GEMMA,
+  llama4_pythonic: PYTHON,
+  pythonic: PYTHON,
+  lfm2: PYTHON,
   json: JSON_FORM,
 };
 
@@ -40,6 +46,7 @@ export const REASONING_PARSERS: Readonly<Record<string, ReasoningForm | typeof H
 /** What a template has of a form, and the name of the form: the first that is found counts. */
 const OF_TEMPLATE: readonly (readonly [RegExp, string])[] = [
   [/<\|channel\|>/, 'openai'],
+  [/｜DSML｜/, 'deepseek_v32'],
   [/<｜tool▁calls▁begin｜>/, 'deepseek_v3'],
   [/<\|tool_calls_section_begin\|>/, 'kimi_k2'],
   [/\[TOOL_CALLS\]/, 'mistral'],
@@ -48,6 +55,8 @@ const OF_TEMPLATE: readonly (readonly [RegExp, string])[] = [
   [/<\|tool_call>/, 'gemma4'],
   [/<start_function_call>/, 'functiongemma'],
   [/<tool_call>/, 'hermes'],
+  [/<\|tool_(?:call|list)_start\|>/, 'lfm2'],
+  [/<\|python_start\|>/, 'llama4_pythonic'],
   [/<\|python_tag\|>|"parameters": /, 'llama3_json'],
 ];
 const THOUGHTS_OF_TEMPLATE: readonly (readonly [RegExp, string])[] = [

@@ -12,6 +12,9 @@ export interface ReasoningForm {
   readonly isInside?: true;
 }
 
+/** Most white space in front of the begin of thoughts. */
+const MOST_SPACE = 1000;
+
 /** Makes the reader of what stands behind the thoughts. @param isBehind whether there were any */
 type RestReader = (isBehind: boolean) => AnswerReader;
 
@@ -65,7 +68,7 @@ export class ReasoningReader implements AnswerReader {
       this.#isInside = true;
       this.#hasBegun = true;
       this.#think(text.slice(start + begin.length));
-    } else if (begin.startsWith(text.slice(start))) this.#held = text;
+    } else if (start <= MOST_SPACE && begin.startsWith(text.slice(start))) this.#held = text;
     else if (this.#isInside) {
       this.#hasBegun = true;
       this.#think(text);

@@ -25,7 +25,6 @@ const HARMLESS: Harmless = {
   modalities: (value) => Array.isArray(value) && value.every((each) => each === 'text'),
   audio: () => false,
   prediction: () => false,
-  reasoning_effort: () => false,
   verbosity: () => false,
   web_search_options: () => false,
   store: (value) => value === false,
@@ -60,7 +59,7 @@ export async function readChat(
   refuseUnsupported(fields, HARMLESS);
   const common = readCommon(fields, model, readChatLogprobs(fields, model.sampling));
   const { maxModelLen } = model;
-  const { chat, use } = readChatFields(fields, model.hasTemplate);
+  const { chat, use } = readChatFields(fields, model);
   const format = readForced(use, common.format, model);
   const prompt = await model.chatPrompt({ ...chat, beginsAnswer: true });
   checkChoices(1, common.n, bounds);

@@ -29,28 +29,56 @@ export interface ChatTemplate {
   readonly missing?: readonly string[];
 }
 
+/** What is known of the template of a model. */
+interface TemplateFacts {
+  /** Whether the model has a template of its own: only that one knows how tools are written. */
+  readonly hasTemplate: boolean;
+  /** Its text; null: nobody knows. */
+  readonly templateSource: string | null;
+}
+
+/** How much a model is to think, by OpenAI's names. */
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
+
 /** What a body says of tools and templates, under the names of OpenAI's and vLLM's APIs. */
 export const CHAT_NAMES = {
   messages: true,
   ...TOOL_NAMES,
   chat_template_kwargs: true,
+  reasoning_effort: true,
 };
 
-/**
- * Reads a chat.
- * @param hasTemplate whether the model has a template of its own: only that one knows how tools are written
- * @throws ApiError
- */
+/** Reads a chat. @throws ApiError */
 export function readChatFields(
   fields: Fields,
-  hasTemplate: boolean,
+  template: TemplateFacts,
 ): { readonly chat: Omit<Chat, 'beginsAnswer'>; readonly use: ToolUse } {
+  const { hasTemplate } = template;
   const messages = readMessages(fields, hasTemplate);
-  const templateArguments = fields.get('chat_template_kwargs') ?? {};
-  if (!isObject(templateArguments))
-    throw badField('chat_template_kwargs', show(templateArguments), 'an object');
-  if (!hasTemplate && Object.keys(templateArguments).length > 0)
+  const given = fields.get('chat_template_kwargs') ?? {};
+  if (!isObject(given)) throw badField('chat_template_kwargs', show(given), 'an object');
+  if (!hasTemplate && Object.keys(given).length > 0)
     throw unsupported('chat_template_kwargs', 'this model has no template of its own');
+  // What is said to the template itself is said later.
+  const templateArguments = { ...readEffort(fields, template), ...given };
   const use = readTools(fields, hasTemplate);
   return { chat: { messages, tools: use.tools, templateArguments }, use };
+}
+
+/** What a template is told of how much the model is to think. */
+function readEffort(
+  fields: Fields,
+  { hasTemplate, templateSource }: TemplateFacts,
+): Readonly<Record<string, unknown>> {
+  const effort = fields.get('reasoning_effort') ?? null;
+  if (effort === null) return {};
+  if (!EFFORTS.includes(effort as string))
+    throw badField('reasoning_effort', show(effort), `one of ${EFFORTS.join(', ')}`);
+  if (!hasTemplate) throw unsupported('reasoning_effort', 'this model has no template of its own');
+  if (templateSource?.includes('reasoning_effort') ?? true) return { reasoning_effort: effort };
+  if (effort === 'none' && templateSource?.includes('enable_thinking')) return { enable_thinking: false };
+  throw unsupported(
+    'reasoning_effort',
+    `the template of this model does not ask for it${templateSource?.includes('enable_thinking') ? ', but for "none"' : ''}`,
+  );
 }

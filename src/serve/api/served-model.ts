@@ -19,6 +19,8 @@ export interface ServedModel {
   readonly chatPrompt: (chat: Chat) => Int32Array | Promise<Int32Array>;
   /** Whether the prompt is made by a template of the model's own, which knows of tools. */
   readonly hasTemplate: boolean;
+  /** The text of that template; null: there is none, or nobody knows it. */
+  readonly templateSource: string | null;
   readonly sampling: HeededSampling;
   /** What parameters of sampling are where a client does not say them. */
   readonly samplingDefaults: SamplingParams;

@@ -30,7 +30,7 @@ export interface LoadedModel {
   /** See `LlamaModel.piece`. */
   piece(token: number, special: boolean): Uint8Array;
   /** See `LlamaModel.rankPrompt`. Absent: the model scores nothing. */
-  rankPrompt?(query: string, document: string): Int32Array;
+  rankPrompt?(query: string, document: string): Int32Array | Promise<Int32Array>;
   /** See `LlamaModel.grammar`: one is good for any number of requests. Absent: the texts of the model cannot be held to a format. */
   grammar?(form: GrammarForm): Grammar;
   /** See `LlamaModel.grammarAsync`. */
@@ -97,7 +97,7 @@ export async function modelOptions(model: LoadedModel, options: LoadedModelOptio
   // Grammars take long to make, and clients ask for the same ones again and again.
   const made = new Map<string, Promise<Grammar>>();
   const make = async (form: GrammarForm): Promise<Grammar> =>
-    model.grammarAsync === undefined ? model.grammar!(form) : model.grammarAsync(form);
+    model.grammarAsync?.(form) ?? model.grammar!(form);
   const grammar = (format: TextFormat): Promise<Grammar> => {
     const key = JSON.stringify(format);
     const known = made.get(key) ?? make(formOf(format));

@@ -137,6 +137,7 @@ export async function takeModel(model: unknown, maxModelLen: number): Promise<Se
       return encoder.encode('messages', plainChatText(chat.messages));
     },
     hasTemplate: chatTemplate !== undefined,
+    templateSource: source,
     sampling,
     samplingDefaults: { ...samplingDefaults },
     grammar,

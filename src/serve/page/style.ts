@@ -59,8 +59,8 @@ label { font-size: 14px; color: var(--muted); }
 #map-cursor { position: absolute; pointer-events: none; border: 2px solid var(--text); box-shadow: 0 0 0 1px var(--panel); border-radius: 2px; }
 #map-readout { margin: 10px 0 0; font-size: 14px; min-height: 3em; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; max-width: none; }
 
-#list { list-style: none; margin: 0; padding: 2px; height: 272px; overflow: hidden auto; font-size: 13px; border: 1px solid var(--border); border-radius: 6px; }
-#list:empty::after { content: "A request that is under way stands here, with what it waits for."; display: block; padding: 8px; color: var(--muted); }
+#list { list-style: none; display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 320px), 1fr)); gap: 0 16px; align-content: start; margin: 0; padding: 2px; height: 272px; overflow: hidden auto; font-size: 13px; border: 1px solid var(--border); border-radius: 6px; }
+#list:empty::after { content: "A request that is under way stands here, with what it waits for."; display: block; grid-column: 1 / -1; padding: 8px; color: var(--muted); }
 #list li { display: flex; justify-content: space-between; gap: 12px; padding: 4px 8px; border-radius: 4px; cursor: pointer; border: 1px solid transparent; }
 #list li span { font-variant-numeric: tabular-nums; }
 #list li span:first-child { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; min-width: 0; }
@@ -69,6 +69,8 @@ label { font-size: 14px; color: var(--muted); }
 #list:focus-visible li.active { border-color: var(--virtual); }
 #list li[aria-selected=true] { border-color: var(--virtual); box-shadow: inset 3px 0 0 var(--virtual); }
 #list-panel:has(+ #detail[hidden]) { grid-column: 1 / -1; }
+#filter { max-width: 36em; }
+@media (min-width: 1000px) { #list-panel:has(+ #detail[hidden]) #list { height: 158px; } }
 #detail-id { overflow-wrap: anywhere; }
 #detail-explain { min-height: 6em; overflow-wrap: anywhere; font-size: 14px; }
 .pairs { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 4px 16px; margin: 0; font-size: 13px; min-height: 11em; align-content: start; }

@@ -19,7 +19,6 @@ const HARMLESS: Harmless = {
   conversation: () => false,
   background: (value) => value === false,
   prompt: () => false,
-  reasoning: (value) => isObject(value) && Object.values(value).every((each) => each === null),
   truncation: (value) => value === 'disabled',
   // What the server has none of cannot be included.
   include: (value) => Array.isArray(value) && value.every((each) => each === 'reasoning.encrypted_content'),
@@ -53,6 +52,7 @@ const NAMES = knownNames<Record<string, unknown>>(
     instructions: true,
     max_output_tokens: true,
     text: true,
+    reasoning: true,
   },
   {
     messages: 'it is input here',
@@ -60,6 +60,11 @@ const NAMES = knownNames<Record<string, unknown>>(
     response_format: 'it is text.format here',
   },
 );
+const REASONING = knownNames<Record<string, unknown>>('reasoning', {
+  effort: true,
+  summary: true,
+  generate_summary: true,
+});
 const TEXT = knownNames<Record<string, unknown>>('text', { format: true, verbosity: true });
 const MOST_ITEMS = 10_000;
 const LONGEST = 2 ** 30;
@@ -67,6 +72,7 @@ const LONGEST = 2 ** 30;
 /** How fields of a chat are called here. */
 const CHAT_WORDS: readonly (readonly [RegExp, string])[] = [
   [/\bmessages(\[\d+\])?[\w.[\]]*/g, 'input'],
+  [/\breasoning_effort\b/g, 'reasoning.effort'],
   [/\bmax_completion_tokens\b/g, 'max_output_tokens'],
   [/\bresponse_format(\.json_schema)?\b/g, 'text.format'],
 ];
@@ -83,6 +89,10 @@ export async function readResponse(
   const fields = new Fields(body, NAMES);
   refuseUnsupported(fields, HARMLESS);
   const text = fields.object('text', TEXT);
+  const reasoning = fields.object('reasoning', REASONING);
+  for (const name of ['summary', 'generate_summary'])
+    if ((reasoning?.get(name) ?? null) !== null)
+      throw unsupported(`reasoning.${name}`, 'thoughts are told as they are, or not at all');
   const same = SAME.flatMap((name) => {
     const value = fields.get(name);
     return value === undefined ? [] : [[name, value] as const];
@@ -90,6 +100,7 @@ export async function readResponse(
   const chat = {
     ...Object.fromEntries(same),
     ...lists(fields),
+    reasoning_effort: reasoning?.get('effort') ?? null,
     ...(text?.get('format') !== undefined && { response_format: formatOf(text.get('format')) }),
     ...(fields.get('max_output_tokens') !== undefined && {
       max_completion_tokens: fields.get('max_output_tokens'),

@@ -9,7 +9,6 @@ import { RequestLog } from '../log/request-log.js';
 import { Metrics } from '../metrics/metrics.js';
 import { addPageRoutes } from '../page/page-routes.js';
 import { Choices } from '../reply/choices.js';
-
 import { addVectorRoutes } from '../vectors/vector-routes.js';
 import { addControlRoutes } from './control-routes.js';
 import { addGenerateRoutes } from './generate-routes.js';

@@ -6,6 +6,7 @@ import { readChatFields } from '../api/chat.js';
 import { checkTokens, Fields } from '../api/fields.js';
 import { TOOL_NAMES } from '../api/tools.js';
 import { decode } from '../text/detokenizer.js';
+import type { Vocabulary } from '../text/vocabulary.js';
 import type { ServeSettings } from './options.js';
 
 const TOKENIZE = knownNames<Record<string, unknown>>('the body', {
@@ -14,6 +15,7 @@ const TOKENIZE = knownNames<Record<string, unknown>>('the body', {
   messages: true,
   ...TOOL_NAMES,
   chat_template_kwargs: true,
+  reasoning_effort: true,
   add_special_tokens: true,
   add_generation_prompt: true,
   return_token_strs: true,
@@ -27,7 +29,7 @@ const TEXTS_AT_ONCE = 8192;
 
 /** The routes that turn text into tokens and back. */
 export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): void {
-  const { vocabulary, encoder, maxModelLen, chatPrompt, hasTemplate } = model;
+  const { vocabulary, encoder, maxModelLen, chatPrompt } = model;
 
   app.post('/tokenize', async ({ body }) => {
     const fields = new Fields(body, TOKENIZE);
@@ -42,16 +44,11 @@ export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): v
         'a text where there are no messages, and absent otherwise',
       );
     const tokens = await (isChat
-      ? chatPrompt({ ...readChatFields(fields, hasTemplate).chat, beginsAnswer })
+      ? chatPrompt({ ...readChatFields(fields, model).chat, beginsAnswer })
       : encoder.encode('prompt', fields.get('prompt'), addsSpecial));
     if (tokens.length > MOST_TOLD)
       throw badField('prompt', `a text of ${tokens.length} tokens`, `one of at most ${MOST_TOLD} tokens`);
-    const texts: string[] | null = withTexts ? [] : null;
-    for (const [i, token] of tokens.entries()) {
-      if (texts === null) break;
-      if (i > 0 && i % TEXTS_AT_ONCE === 0) await turn();
-      texts.push(decode(vocabulary, Int32Array.of(token)));
-    }
+    const texts = withTexts ? await textsOf(tokens, vocabulary) : null;
     return { count: tokens.length, max_model_len: maxModelLen, tokens: [...tokens], token_strs: texts };
   });
 
@@ -61,4 +58,14 @@ export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): v
     if (list === undefined) throw badField('tokens', fields.shown('tokens'), 'a list of token ids');
     return { prompt: decode(vocabulary, checkTokens('tokens', list, vocabulary.size)) };
   });
+}
+
+/** The text of each token. */
+async function textsOf(tokens: Int32Array, vocabulary: Vocabulary): Promise<readonly string[]> {
+  const texts: string[] = [];
+  for (const [i, token] of tokens.entries()) {
+    if (i > 0 && i % TEXTS_AT_ONCE === 0) await turn();
+    texts.push(decode(vocabulary, Int32Array.of(token)));
+  }
+  return texts;
 }

@@ -61,7 +61,7 @@ export async function readEmbeddings(body: unknown, model: ServedModel): Promise
 }
 
 /** @throws ApiError */
-export function readRanks(body: unknown): RankRequest {
+export function readRanks(body: unknown, { encoder }: ServedModel): RankRequest {
   const fields = new Fields(body, RANKS);
   fields.text('user', LONGEST);
   const query = fields.text('query', LONGEST);
@@ -70,11 +70,15 @@ export function readRanks(body: unknown): RankRequest {
   const documents = fields.list('documents', MOST_TEXTS, 'documents');
   if (documents === undefined || documents.length === 0)
     throw badField('documents', fields.shown('documents'), 'a list of at least one document');
+  encoder.checkLength('query', Buffer.byteLength(query));
   return {
     query,
     documents: documents.map((each, i) => {
-      const text = isObject(each) && Object.keys(each).length === 1 ? each['text'] : each;
-      return checkText(`documents[${i}]`, text, LONGEST);
+      const name = `documents[${i}]`;
+      const given = isObject(each) && Object.keys(each).length === 1 ? each['text'] : each;
+      const document = checkText(name, given, LONGEST);
+      encoder.checkLength(name, Buffer.byteLength(document));
+      return document;
     }),
     topN: Math.min(fields.integer('top_n', 1, 2 ** 31 - 1) ?? documents.length, documents.length),
     withDocuments: fields.boolean('return_documents') ?? false,

@@ -31,7 +31,7 @@ export function addVectorRoutes(
     for (const path of ['/v1/rerank', '/rerank'])
       app.post(path, async ({ body }, reply) => {
         checkModel(body, model);
-        const { query, documents, topN, withDocuments } = readRanks(body);
+        const { query, documents, topN, withDocuments } = readRanks(body, model);
         const texts = await Promise.all(documents.map((document) => rankPrompt(query, document)));
         const scores = await engine.embed(texts, { signal: untilLeft(reply), normalize: false });
         const results = scores

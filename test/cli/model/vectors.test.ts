@@ -99,7 +99,13 @@ describe.skipIf(llamaForTests().folder === null)('blockstep serve --model', () =
     expect(two.results.map(({ index, document }) => [index, document])).toEqual(
       results.slice(0, 2).map(({ index }) => [index, { text: documents[index] }]),
     );
-    expect((await ask({ query: 'when', documents: [LONG] })).error.code).toBe('context_length_exceeded');
+    for (const [body, param] of [
+      [{ query: 'when', documents: ['a', LONG] }, 'documents[1]'],
+      [{ query: LONG, documents }, 'query'],
+      // Together they are too long, by their tokens.
+      [{ query: 'x y '.repeat(35), documents: ['x y '.repeat(35)] }, null],
+    ] as const)
+      expect((await ask(body)).error).toMatchObject({ code: 'context_length_exceeded', param });
     expect((await ask({ query: '', documents })).error.param).toBe('query');
     expect((await ask({ query: 'a', documents: [] })).error.param).toBe('documents');
     expect((await ask({ query: 'a', documents: [3] })).error.param).toBe('documents[0]');

@@ -7,7 +7,7 @@ import { BlockArena } from '../../../src/index.js';
 
 type Any = never;
 const memory = { kv: BlockArena.allocate({ numBlocks: 2, bytesPerBlock: 64 }) };
-const store = { path: '/tmp/blockstep-option-checks/kv.lmdb' };
+const store = { path: '/tmp/blockstep-option-checks/kv.slots' };
 const format = { model: 'm', layout: 'l', dtype: 'd', bytesPerBlock: 64 };
 const link = { address: 'a', listen() {}, send() {}, forget() {}, stats() {}, close() {} };
 

@@ -60,7 +60,8 @@ async function ask(on: OffloadBench): Promise<void> {
 /** The prompt of an engine that was here before. @returns blocks that it left on disk */
 async function earlier(path: string, kvGroups: readonly KvGroupOptions[], more: With = {}): Promise<number> {
   const first = bench(path, kvGroups, more);
-  await ask(first);
+  // What is asked for again is written.
+  for (let i = 0; i < 2; i++) await ask(first);
   const written = first.connector.stats().disk?.writtenBlocks ?? 0;
   await first.close();
   return written;
@@ -111,7 +112,7 @@ describe('the disk tier of several KV cache groups', () => {
   it('finds nothing of before a reset', async () => {
     const path = directory();
     const first = bench(path, WINDOW);
-    await ask(first);
+    for (let i = 0; i < 2; i++) await ask(first);
     expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
     await first.close();
     const second = bench(path, WINDOW);

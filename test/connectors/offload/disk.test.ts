@@ -1,7 +1,10 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { readIdentity, writeIdentity } from '../../../src/connectors/store/slots/head.js';
+import { SlotFile } from '../../../src/connectors/store/slots/slot-file.js';
 import { BLOCK_HASH } from '../../../src/core/native/block-hash.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { share } from '../../support/share.js';
@@ -38,6 +41,12 @@ async function ask(bench: OffloadBench) {
   expect(bench.leftovers()).toEqual([]);
 }
 
+/** Has the prompt computed, and asked for again: then it is written. */
+async function askTwice(bench: OffloadBench): Promise<void> {
+  await ask(bench);
+  await ask(bench);
+}
+
 /** Pushes everything out of the host tier. */
 async function flood(bench: OffloadBench): Promise<void> {
   for (let i = 0; i < 4; i++) {
@@ -47,13 +56,19 @@ async function flood(bench: OffloadBench): Promise<void> {
   bench.engine.resetPrefixCache();
 }
 
-/** Makes all that is stored look as if its hashes were of another function, whose name is as long. */
+/** Makes the disk of rank 0 look as one of an engine whose hashes are of another function. */
 function renameHash(path: string): void {
-  const file = join(path, 'rank-0', 'blocks.mdb');
-  const [before, after] = [BLOCK_HASH, BLOCK_HASH.replace(/\d-\d/, '2-4')].map((name) => `"${name}"`);
-  const stored = readFileSync(file, 'latin1');
-  expect([stored.includes(before), stored.includes(after)]).toEqual([true, false]);
-  writeFileSync(file, stored.replaceAll(before, after), 'latin1');
+  const fd = openSync(join(path, 'rank-0', 'blocks.slots'), 'r+');
+  const found = readIdentity(fd);
+  if (typeof found === 'string') throw new Error(found);
+  const { bytesPerBlock } = withDisk(directory()).executor.ranks[0].kv;
+  const named = (hash: string): string =>
+    createHash('sha256')
+      .update(JSON.stringify([1, hash, 'm', bytesPerBlock, 0]))
+      .digest('hex');
+  expect(found.identity.names).toBe(named(BLOCK_HASH));
+  writeIdentity(fd, { ...found.identity, names: named(BLOCK_HASH.replace(/\d-\d/, '2-4')) });
+  closeSync(fd);
 }
 
 describe('the disk tier of an offload', () => {
@@ -61,7 +76,7 @@ describe('the disk tier of an offload', () => {
     'brings back what was evicted from the host tier, with %i ranks',
     async (numRanks) => {
       using bench = withDisk(directory(), {}, {}, numRanks);
-      await ask(bench);
+      await askTwice(bench);
       await flood(bench);
       const before = bench.connector.stats();
       expect(before.host.evictions).toBeGreaterThan(0);
@@ -76,10 +91,12 @@ describe('the disk tier of an offload', () => {
   it('survives a restart of the engine, and writes nothing twice', async () => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
+    await askTwice(first);
     const written = first.connector.stats().disk?.writtenBlocks ?? 0;
     expect(written).toBeGreaterThanOrEqual(BLOCKS);
     await first.close();
+    const file = join(path, 'rank-0', 'blocks.slots');
+    const before = readFileSync(file);
     const second = withDisk(path, {}, { hostBlocks: 100 });
     await ask(second);
     expect(second.connector.stats().host.hitTokens).toBe(4 * BLOCKS);
@@ -87,9 +104,30 @@ describe('the disk tier of an offload', () => {
       lookups: 1,
       hits: 1,
       readBlocks: BLOCKS,
-      writtenBlocks: 0,
     });
+    // The rest of the last block is computed anew, and was there.
+    expect(readFileSync(file).equals(before)).toBe(true);
     await second.close();
+  });
+
+  it('gets what was asked for again, be it in the host tier or gone from there', async () => {
+    using bench = withDisk(directory(), {}, { hostBlocks: 24 });
+    const written = (): number => bench.connector.stats().disk?.writtenBlocks ?? 0;
+    await ask(bench);
+    expect(written()).toBe(0);
+    await ask(bench);
+    expect(written()).toBe(BLOCKS);
+    const other = wordy(30, 2);
+    const serve = async (): Promise<void> => {
+      await bench.serve({ prompt: other, maxTokens: 1 });
+      await bench.restDisk();
+    };
+    await serve();
+    await flood(bench);
+    expect(written()).toBe(BLOCKS);
+    await serve();
+    expect(written()).toBe(2 * BLOCKS);
+    expect(bench.leftovers()).toEqual([]);
   });
 
   it.each([
@@ -99,10 +137,10 @@ describe('the disk tier of an offload', () => {
   ])('finds nothing of an earlier engine after %s', async (why, other) => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
+    await askTwice(first);
     if (why === 'a reset') {
       expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
-      await ask(first);
+      await askTwice(first);
       expect(first.connector.stats().disk).toMatchObject({ lookups: 2, hits: 0 });
       expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
     }
@@ -118,7 +156,7 @@ describe('the disk tier of an offload', () => {
   it('lets a request go on whose time is over, and keeps what comes later', async () => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
+    await askTwice(first);
     await first.close();
     let now = 0;
     const hold = new Hold();
@@ -143,7 +181,7 @@ describe('the disk tier of an offload', () => {
   it('reads a block for one request at a time', async () => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
+    await askTwice(first);
     await first.close();
     const hold = new Hold();
     using bench = withDisk(path, {}, { hostBlocks: 100 }, 1, hold);
@@ -165,14 +203,19 @@ describe('the disk tier of an offload', () => {
       const path = directory();
       if (kind !== 'writes') {
         const first = withDisk(path, {}, { hostBlocks: 100 });
-        await ask(first);
+        await askTwice(first);
         await first.close();
       }
       const hold = new Hold();
       // Only what is to come late is held back.
       hold.on = kind === 'finds';
+      const isWrite = kind === 'writes';
       using bench = withDisk(path, {}, { hostBlocks: 100 }, 1, hold);
-      const maxTokens = kind === 'writes' ? 1 : 6;
+      const maxTokens = isWrite ? 1 : 6;
+      if (isWrite) {
+        await bench.serve({ prompt: PROMPT, maxTokens });
+        hold.on = true;
+      }
       const stream = bench.submit({ prompt: PROMPT, maxTokens });
       bench.engine.step();
       if (kind === 'reads') {
@@ -184,14 +227,7 @@ describe('the disk tier of an offload', () => {
         hold.on = true;
         bench.engine.step();
       }
-      if (kind === 'writes') {
-        while (bench.engine.numRunning === 0) {
-          await new Promise((resolve) => setTimeout(resolve, 1));
-          bench.engine.step();
-        }
-        hold.on = true;
-        await bench.finish();
-      }
+      if (isWrite) await bench.finish();
       const inFlight = bench.connector.stats().disk?.inFlight;
       expect(inFlight).toBeGreaterThan(0);
       expect(bench.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
@@ -216,8 +252,8 @@ describe('the disk tier of an offload', () => {
   it('is bounded: what is older goes', async () => {
     using bench = withDisk(directory(), { maxBytes: 2 ** 20 }, { hostBlocks: 100 });
     // A block takes a page of 4 KiB on disk, so 256 blocks fit.
-    for (let i = 0; i < 40; i++) {
-      await bench.serve({ prompt: wordy(40, 200 + i), maxTokens: 2 });
+    for (let i = 0; i < 80; i++) {
+      await bench.serve({ prompt: wordy(40, 200 + (i >> 1)), maxTokens: 2 });
       await bench.restDisk();
     }
     const [{ disk: store }] = bench.workers.map((worker) => worker.stats());
@@ -233,20 +269,60 @@ describe('the disk tier of an offload', () => {
   it('costs hits and no request where its epoch cannot be kept', async () => {
     const path = directory();
     const first = withDisk(path, {}, { hostBlocks: 100 });
-    await ask(first);
-    rmSync(join(path, 'rank-0', 'epoch'));
-    // A directory stands where the epoch would be written.
-    mkdirSync(join(path, 'rank-0', 'epoch.new'));
-    expect(first.engine.resetPrefixCache({ resetConnector: true })).toMatchObject({ ok: true });
-    await ask(first);
+    await askTwice(first);
+    const renew = vi.spyOn(SlotFile.prototype, 'renew').mockImplementation(() => {
+      throw new Error('no room');
+    });
+    onTestFinished(() => renew.mockRestore());
+    const reset = { resetConnector: true };
+    expect(first.engine.resetPrefixCache(reset)).toMatchObject({ ok: true });
+    await askTwice(first);
     expect(first.workers[0].stats().disk?.lastError).toContain('the disk tier is off');
+    expect(first.engine.resetPrefixCache()).toMatchObject({ ok: true });
+    await askTwice(first);
     expect(first.connector.stats().disk).toMatchObject({ hits: 0 });
+    // With the next epoch that can be kept it is on again.
+    renew.mockRestore();
+    expect(first.engine.resetPrefixCache(reset)).toMatchObject({ ok: true });
+    await askTwice(first);
     await first.close();
-    rmSync(join(path, 'rank-0', 'epoch.new'), { recursive: true });
     const second = withDisk(path, {}, { hostBlocks: 100 });
     await ask(second);
-    expect(second.connector.stats().disk).toMatchObject({ hits: 0 });
+    expect(second.connector.stats().disk).toMatchObject({ hits: 1 });
     await second.close();
+  });
+
+  it('keeps a hash seed for engines that are given none, and not for those that are', async () => {
+    const path = directory();
+    const engine = { hashSeed: undefined } as never;
+    const at = (more: object) =>
+      new OffloadBench({ offload: { hostBlocks: 100, disk: { path, model: 'm', budgetMs } }, ...more });
+    const first = at({ engine });
+    await askTwice(first);
+    const { hashSeed } = first.engine.scheduler.config;
+    await first.close();
+    const second = at({ engine });
+    expect(second.engine.scheduler.config.hashSeed).toEqual(hashSeed);
+    await ask(second);
+    expect(second.connector.stats().disk).toMatchObject({ hits: 1, readBlocks: BLOCKS });
+    await second.close();
+    const third = at({});
+    expect(third.engine.scheduler.config.hashSeed).not.toEqual(hashSeed);
+    await ask(third);
+    expect(third.connector.stats().disk).toMatchObject({ hits: 0 });
+    await third.close();
+  });
+
+  it('belongs to one engine, and leaves alone what an earlier version has left', async () => {
+    const path = directory();
+    const first = withDisk(path);
+    expect(() => withDisk(path)).toThrow(/another engine has it open/);
+    await first.close();
+    await withDisk(path).close();
+    const old = join(path, 'rank-0', 'blocks.mdb');
+    writeFileSync(old, 'a database');
+    expect(() => withDisk(path)).toThrow(/disk.path has a database of LMDB/);
+    expect(readFileSync(old, 'utf8')).toBe('a database');
   });
 
   it('is refused where it cannot be', () => {

@@ -12,7 +12,7 @@ export function makeStore({ memories, numRanks, makeLane, shared }: ConnectorWor
   const folder =
     (shared.get('folder') as string | undefined) ?? mkdtempSync(join(tmpdir(), 'blockstep-store-'));
   shared.set('folder', folder);
-  const store = { path: join(folder, 'kv.lmdb'), maxBytes: 2 ** 24 };
+  const store = { path: join(folder, 'kv.slots'), maxBytes: 2 ** 24 };
   // Its thread lives by the real clock, and so do its budgets.
   const times = { timeoutMs: 120_000, pauseMs: 1, maxPauseMs: 5 };
   const workers = memories.map(

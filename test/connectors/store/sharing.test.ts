@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { MultiConnector } from '../../../src/connectors/multi/index.js';
 import type { StoreOptions } from '../../../src/connectors/store/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
@@ -23,7 +24,7 @@ async function textOf({ engine }: Served, prompt: Int32Array): Promise<number[]>
 }
 
 it('a prefill is handed over to another engine; requests that want the same at once load it once', async () => {
-  const path = join(temporaryFolder(), 'kv.lmdb');
+  const path = join(temporaryFolder(), 'kv.slots');
   const prompt = wordy(34, 1);
   await prefilled({ path }, prompt);
   const second = serve({ store: { path } });
@@ -38,8 +39,27 @@ it('a prefill is handed over to another engine; requests that want the same at o
   await end(second);
 });
 
+it('engines that are given no hash seed have that of the file, also behind several connectors', async () => {
+  const path = join(temporaryFolder(), 'kv.slots');
+  const prompt = wordy(34, 1);
+  const seedless = { store: { path }, engine: { hashSeed: undefined } } as never;
+  const seeds: Uint8Array[] = [];
+  for (const hits of [0, 8]) {
+    const served = serve(seedless);
+    const { connector } = served;
+    seeds.push(served.engine.scheduler.config.hashSeed);
+    expect(new MultiConnector({ children: [connector], numRanks: 1 }).hashSeed).toEqual(seeds[0]);
+    void served.engine.run();
+    await textOf(served, prompt);
+    await until(() => served.workers[0].stats().store.stored >= 8 - hits, 'the stores');
+    expect(served.workers[0].stats().store).toMatchObject({ hits });
+    await end(served);
+  }
+  expect(seeds[1]).toEqual(seeds[0]);
+});
+
 it.skipIf(isQuick)('engines that differ do not share, and nothing is found after a reset', async () => {
-  const path = join(temporaryFolder(), 'kv.lmdb');
+  const path = join(temporaryFolder(), 'kv.slots');
   const prompt = wordy(34, 1);
   await prefilled({ path }, prompt);
   for (const other of [{ model: 'other' }, { hashSeed: 8 }, { numRanks: 2 }]) {

@@ -21,7 +21,7 @@ function kill(): void {
 
 const STORES: Record<string, () => Promise<StoreOptions>> = {
   'a server': async () => ({ url: (await RedisServer.start()).url }),
-  'a file': () => Promise.resolve({ path: join(temporaryFolder(), 'kv.lmdb'), maxBytes: 2 ** 24 }),
+  'a file': () => Promise.resolve({ path: join(temporaryFolder(), 'kv.slots'), maxBytes: 2 ** 24 }),
 };
 
 describe.each(Object.entries(STORES))('threads that die, over %s', (name, make) => {

@@ -11,7 +11,7 @@ const { done: DONE, missing: MISSING } = Outcome;
 function embedded(maxBytes = 2 ** 24, folder = temporaryFolder()) {
   const staging = BlockArena.allocate({ numBlocks: 16, bytesPerBlock: 4096 });
   const thread = new StoreThread({
-    store: { path: join(folder, 'kv.lmdb'), maxBytes },
+    store: { path: join(folder, 'kv.slots'), maxBytes },
     staging,
     timeoutMs: 20_000,
   });

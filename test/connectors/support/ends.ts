@@ -23,7 +23,7 @@ const offloadSides = (): Sides =>
   });
 
 function storeSides(): Sides {
-  const store = { path: join(folder, 'kv.lmdb') };
+  const store = { path: join(folder, 'kv.slots') };
   const format = { model: 'm', layout: 'l', dtype: 'd', bytesPerBlock: executor.kv.bytesPerBlock };
   const connector = new StoreConnector({ store, format });
   return { connector, workers: [new StoreWorker({ memory: executor, store })] };

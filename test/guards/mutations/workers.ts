@@ -175,8 +175,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F36',
     file: 'src/scheduler/life/hand-over.ts',
-    find: 'deviations.clipHandOver ? covered : row.length',
-    replace: 'row.length + 0 * covered',
+    find: 'return row.subarray(0, Math.ceil(computed / (group?.blockSize ?? blockSize)));',
+    replace: 'return row.subarray(0, row.length + 0 * computed * blockSize);',
     test: contract,
     means: 'blocks are handed over in which nothing was computed',
   },

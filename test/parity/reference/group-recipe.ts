@@ -34,15 +34,18 @@ function leastCommonMultiple(sizes: readonly number[]): number {
   return sizes.reduce((a, b) => (a / greatestCommonDivisor(a, b)) * b);
 }
 
-/** Several KV cache groups, or one that is not full attention: whatever vLLM allows, and does not die of. */
-export function groupRecipe(random: Random): Recipe {
+/**
+ * Several KV cache groups, or one that is not full attention: whatever vLLM allows, and does not die of.
+ * @param loadsStates whether connectors may load where chunks are aligned, as in August
+ */
+export function groupRecipe(random: Random, loadsStates = false): Recipe {
   for (;;) {
-    const recipe = draw(random);
+    const recipe = draw(random, loadsStates);
     if (isAllowed(recipe)) return recipe;
   }
 }
 
-function draw(random: Random): Recipe {
+function draw(random: Random, loadsStates: boolean): Recipe {
   const any = random.chance(0.15) ? withSessions(random) : anyRecipe(random);
   const recipe = any.config.async_scheduling && random.chance(0.2) ? deepened(any) : any;
   const max_model_len = random.pick([64, 96, 192]);
@@ -70,7 +73,7 @@ function draw(random: Random): Recipe {
     sharedRate: 0.8,
     numShared: 2,
   };
-  const connects = recipe.sessionRate === 0 && mayHaveConnector(config) && random.chance(0.4);
+  const connects = recipe.sessionRate === 0 && mayHaveConnector(config, loadsStates) && random.chance(0.4);
   const whole = connects ? connect(drawn, random) : drawn;
   // What updates do to the cache is told with the next step, which is not when vLLM tells it.
   const tells = !config.async_scheduling && whole.connector === null && random.chance(0.5);
@@ -119,12 +122,12 @@ function connect(recipe: Recipe, random: Random): Recipe {
   return { ...rest, config, connector: { ...connector, failsSync: false } };
 }
 
-/** vLLM dies of external tokens where chunks are aligned, and miscounts where two kinds of full attention hit unequally. */
-function mayHaveConnector(config: Config): boolean {
+/** vLLM of May dies of external tokens where chunks are aligned, and miscounts where two kinds of full attention hit unequally. */
+function mayHaveConnector(config: Config, loadsStates: boolean): boolean {
   const groups = groupsOf(config);
   const full = groups.filter(({ type }) => type === 'full' || type === 'mla' || type === 'sink');
   const kinds = new Set(full.map(({ type, block_size }) => `${type} ${block_size}`));
-  return kinds.size < 2 && !groups.some(isAligned);
+  return kinds.size < 2 && (loadsStates || !groups.some(isAligned));
 }
 
 function drawGroups(config: Config, random: Random): TraceKvGroup[] {

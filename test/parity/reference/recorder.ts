@@ -53,7 +53,7 @@ export function generateGroupTrace(
   faults: Partial<Faults> = {},
   choice: Choice = 'may',
 ): Trace {
-  return generate(seed, groupRecipe, faults, choice);
+  return generate(seed, (random) => groupRecipe(random, choice === 'august'), faults, choice);
 }
 
 function generate(

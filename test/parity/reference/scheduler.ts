@@ -226,8 +226,24 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       return tokens;
     const full = request.numTokens - (request.numTokens % size);
     const last = this.#isEagle ? Math.max(full - size, 0) : full;
+    if (this.rules.alignsEnds)
+      return this.#alignEnd(request, computed, computed + tokens, last, size) - computed;
     if (computed + tokens < last) return tokens - (tokens % size);
     return computed < last ? Math.min(tokens, last - computed) : tokens;
+  }
+
+  /** The same of August: a chunk that stays in the prompt ends with a block, and where the prompt parts from another one. */
+  #alignEnd(request: ReferenceRequest, start: number, until: number, last: number, size: number): number {
+    const { maxNumBatchedTokens, longPrefillTokenThreshold } = this.options;
+    const most = Math.min(maxNumBatchedTokens, longPrefillTokenThreshold || maxNumBatchedTokens);
+    const aligned = until - (until % size);
+    const stays = until < Math.max(request.numPromptTokens, request.numTokens - 1);
+    const end = stays && (aligned > start || size <= most) ? aligned : until;
+    const stops = [last];
+    if (start % size > 0) stops.push(Math.ceil(start / size) * size);
+    const { junction } = request;
+    if (start < junction && junction < end) stops.push(junction - ((junction - start) % size));
+    return Math.max(start, Math.min(end, ...stops.filter((stop) => stop > start)));
   }
 
   get #isEagle(): boolean {
@@ -271,8 +287,8 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
         queue.shift();
         continue;
       }
-      // vLLM dies of external tokens where chunks must be aligned; here they are refused.
-      const takes = this.blocks.chunkAlignment === undefined;
+      // vLLM of May dies of external tokens where chunks must be aligned; here they are refused.
+      const takes = this.blocks.chunkAlignment === undefined || rules.stateLoads;
       const external = takes ? (match?.numTokens ?? 0) : 0;
       const loads = takes && match?.async === true;
       const computed = local + external;
@@ -301,6 +317,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       queue.shift();
       if (loads || computed + tokens < request.numTokens) this.prefills.add(request);
       if (loads) {
+        blocks.noteLoaded(request, local, computed);
         request.status = 'WAITING_FOR_REMOTE_KVS';
         request.numComputedTokens = computed;
         passedOver.push(request);

@@ -183,7 +183,8 @@ export abstract class ReferenceState {
     if (connector) this.blocks.drop(request, computed);
     const blocks = request.rows.map((row, group) => {
       const covered = Math.ceil(computed / this.blocks.groups[group].blockSize);
-      return Int32Array.from(this.rules.clipsHandOver ? row.blocks.slice(0, covered) : row.blocks);
+      const isClipped = this.rules.clipsHandOver && this.blocks.groups[group].spec.type !== 'mamba';
+      return Int32Array.from(isClipped ? row.blocks.slice(0, covered) : row.blocks);
     });
     const answer = connector?.requestFinished(request, REASONS[status], { blocks });
     this.finished.push(request.id);

@@ -208,20 +208,22 @@ describe('drafts beside states', () => {
 
 describe('a state in the middle of a block that the next step goes past', () => {
   it.each([true, false])(
-    'would be found for its end, so the step ends there with wholeStates: %s',
+    'would be found for its end, so no step begins there with wholeStates: %s',
     (wholeStates) => {
       const scheduler = schedulerOf([{ type: 'full' }, { type: 'mamba', mode: 'align' }], {
         ...{ numSpeculativeTokens: 1, speculativeMethod: 'eagle', maxNumBatchedTokens: 7 },
         deviations: { wholeStates },
       });
-      // Beside the other request the first step has room for three tokens of this one.
+      // Beside the other request the first step has room for three tokens of this one, which end in no block.
       scheduler.add({ id: 'other', prompt: prompt(4).map((token) => token + 900), maxTokens: 2 });
       scheduler.add({ id: 'a', prompt: prompt(7), maxTokens: 4 });
       const first = scheduler.schedule();
-      expect([...first.numScheduledTokens.subarray(0, 2)]).toEqual([4, 3]);
+      expect([...first.numScheduledTokens.subarray(0, first.numRequests)]).toEqual(
+        wholeStates ? [4] : [4, 3],
+      );
       bring(scheduler, first, 7);
       const second = scheduler.schedule();
-      expect(second.numScheduledTokens[1]).toBe(wholeStates ? 1 : 4);
+      expect([second.numComputedTokens[1], second.numScheduledTokens[1]]).toEqual([wholeStates ? 0 : 3, 4]);
       bring(scheduler, second, 7);
       while (scheduler.hasWork()) bring(scheduler, scheduler.schedule(), 7);
       // A drafter's hit is one block shorter than what is there. Without wholeStates its state is that of three tokens.

@@ -45,7 +45,10 @@ describe('like', () => {
     expect(Object.entries(deviations).flatMap(([name, on]) => (on ? name : []))).toEqual([
       'clipHandOver',
       'priorityCursor',
+      'wholeStates',
       'zeroAttention',
+      'zeroUnloaded',
+      'loadNeeded',
     ]);
     expect(Object.values(resolve({ deviations: false }).deviations)).not.toContain(true);
   });
@@ -84,6 +87,10 @@ describe('draftSlots', () => {
     (words, options) => {
       expect(() => resolve(options)).toThrow(`maxNumBatchedTokens must be ${words}`);
       expect(() => resolve({ ...options, draftSlots: options.draftSlots! - 1 })).not.toThrow();
+      const mayStart = words.startsWith('at least');
+      const asVllm = () => resolve({ ...options, deviations: false });
+      if (mayStart) expect(asVllm).not.toThrow();
+      else expect(asVllm).toThrow(words);
     },
   );
 });

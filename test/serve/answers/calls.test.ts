@@ -123,6 +123,28 @@ describe('calls of tools are read', () => {
       '',
       [['add', { a: 1, b: 2, note: 'one, two' }]],
     ],
+    ['llama4_pythonic', '[add(a=1, b=2), now()]', '', [ADD, NOW]],
+    ['llama4_pythonic', 'So: <|python_start|>[add(a=1, b=2)]<|python_end|>', 'So:', [ADD]],
+    ['llama4_pythonic', '{"name": "add", "parameters": {"a": 1, "b": 2}}', '', [ADD]],
+    [
+      'lfm2',
+      "<|tool_call_start|>[write(text='a \"b\"\\n\\x41\\'\\d', lines=[\"x\", -1.5e1, (1, None), {'k': True, 2: []}], last=False)]<|tool_call_end|>Done.",
+      'Done.',
+      [['write', { text: 'a "b"\nA\'\\d', lines: ['x', -15, [1, null], { k: true, 2: [] }], last: false }]],
+    ],
+    ['pythonic', '<|tool_call_start|>now()<|tool_call_end|>', '', [NOW]],
+    [
+      'deepseek_v32',
+      'Yes.\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="add">\n<｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter>\n<｜DSML｜parameter name="b" string="false">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="now">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+      'Yes.',
+      [ADD, NOW],
+    ],
+    [
+      'deepseek_v4',
+      '<｜DSML｜tool_calls><｜DSML｜invoke name="write"><｜DSML｜parameter name="text" string="true">5 > "x"\n</｜DSML｜parameter><｜DSML｜parameter name="lines" string="false">["a"]</｜DSML｜parameter><｜DSML｜parameter name="last">null</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>',
+      '',
+      [['write', { text: '5 > "x"\n', lines: ['a'], last: null }]],
+    ],
     ['json', '{"name": "add", "arguments": {"a": 1, "b": 2}}', '', [ADD]],
     ['json', '[{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now"}]', '', [ADD, NOW]],
     ['json', 'So:\n```json\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n```\n', 'So:', [ADD]],
@@ -161,6 +183,21 @@ describe('calls of tools are read', () => {
     ['gemma4', '<|tool_call>call:add{a:"x}<tool_call|>'],
     ['gemma4', `<|tool_call>call:add${'{a:'.repeat(5000)}<tool_call|>`],
     ['functiongemma', '<start_function_call>add(1)<end_function_call>'],
+    ['llama4_pythonic', '[add(1, 2)]'],
+    ['llama4_pythonic', '[unknown(a=1)]'],
+    ['llama4_pythonic', '[add(a=1)] and more'],
+    ['llama4_pythonic', '[add(a=open)]'],
+    ['llama4_pythonic', '[see](https://example.com/add(a=1))'],
+    ['lfm2', '<|tool_call_start|>[add(a=1<|tool_call_end|>'],
+    ['lfm2', "<|tool_call_start|>[add(note='a)]<|tool_call_end|>"],
+    ['lfm2', `<|tool_call_start|>[add(a=${'['.repeat(5000)}<|tool_call_end|>`],
+    ['lfm2', `<|tool_call_start|>[add(a=[${'1,'.repeat(20_000)}])]<|tool_call_end|>`],
+    [
+      'deepseek_v32',
+      '<｜DSML｜function_calls><｜DSML｜invoke name="add"><｜DSML｜parameter name="a" string="false">one</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>',
+    ],
+    ['deepseek_v32', '<｜DSML｜function_calls><｜DSML｜invoke name="add"></｜DSML｜function_calls>'],
+    ['deepseek_v32', '<｜DSML｜function_calls>words</｜DSML｜function_calls>'],
   ])('and what is none by %s stays text (%#)', (parser, text) => {
     expect(read(parser, text)).toEqual({ content: text, reasoning: '', calls: [] });
   });
@@ -224,6 +261,9 @@ describe('calls of tools are read', () => {
     ['glm45', '<tool_call>add<arg_key>'],
     ['gemma4', '<|tool_call>call:add{a:['],
     ['functiongemma', '<start_function_call>call:add{a:{'],
+    ['lfm2', '<|tool_call_start|>[add(a=['],
+    ['llama4_pythonic', '[add(note="'],
+    ['deepseek_v32', '<｜DSML｜function_calls><｜DSML｜invoke name="'],
   ])('8 MiB by %s end as text, again and again (%#)', (parser, begin) => {
     const text = begin.repeat(Math.ceil((8 * MIB) / begin.length));
     for (const size of [text.length, 4096]) {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { AnswerForms } from '../../../src/serve/answers/answer-forms.js';
 import { reasoningParserOf, toolCallParserOf } from '../../../src/serve/answers/parsers.js';
+import { ReasoningReader } from '../../../src/serve/answers/reasoning-reader.js';
 import { o200k } from '../../../src/serve/index.js';
 import { readAlike, readPieces, TOOLS } from './read.js';
 
@@ -65,6 +66,23 @@ describe('what a model thinks is read', () => {
     });
   });
 
+  it('white space without end is not held back', () => {
+    let told = 0;
+    const reader = new ReasoningReader(
+      { begin: '<think>', end: '</think>' },
+      { content: () => {}, reasoning: () => {}, call: () => {} },
+      false,
+      () => ({
+        push: (text) => {
+          told += text.length;
+        },
+        end: () => {},
+      }),
+    );
+    for (let i = 0; i < 100; i++) reader.push(' '.repeat(100));
+    expect(told).toBeGreaterThan(8000);
+  });
+
   it('8 MiB of thoughts as they come', () => {
     const forms = new AnswerForms(o200k, null, 'qwen3');
     const { open } = forms.reading({ tools: null, prompt: o200k.encode('a') })!;
@@ -86,6 +104,10 @@ describe('the form of a model', () => {
     ['<|tool_call>call: <|channel>', 'gemma4', 'gemma4'],
     ['<start_function_call>', 'functiongemma', null],
     ['<|tool_calls_section_begin|>', 'kimi_k2', null],
+    ['<|tool_call_start|>', 'lfm2', null],
+    ['<|tool_list_start|>', 'lfm2', null],
+    ['<|python_start|> <|python_tag|>', 'llama4_pythonic', null],
+    ['<｜DSML｜invoke name= </think>', 'deepseek_v32', 'qwen3'],
     ['anything', 'json', null],
   ])('is that of its template: %s', (template, calls, thoughts) => {
     expect([toolCallParserOf(template), reasoningParserOf(template)]).toEqual([calls, thoughts]);

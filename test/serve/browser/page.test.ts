@@ -118,6 +118,25 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     expect(incidents.filter((text) => !text.includes('getImageData'))).toEqual([]);
   });
 
+  it('lists requests side by side where nothing stands beside the list', async () => {
+    const { url, post } = await busy();
+    for (let i = 0; i < 5; i++)
+      void post('/v1/completions', { prompt: `word ${i}`, max_tokens: 1000 }).catch(() => {});
+    const tops = (page: Page): Promise<number[]> =>
+      page.evaluate(() =>
+        [...document.querySelectorAll('#list li')].map((row) => row.getBoundingClientRect().top),
+      );
+    for (const [width, columns] of [
+      [1280, 3],
+      [390, 1],
+    ] as const) {
+      const { page } = await openServed(browser, url, { width });
+      await expect.poll(() => page.locator('#list li').count(), { timeout: PATIENCE_MS }).toBe(6);
+      const places = await tops(page);
+      expect(new Set(places).size).toBe(6 / columns);
+    }
+  });
+
   it('works by the keyboard alone', async () => {
     const { url, id, blocks, engine, asked } = await busy();
     const { page } = await openServed(browser, url);

@@ -115,6 +115,33 @@ describe('a chat with a model that has a template', () => {
     expect(await promptOf({ messages: silent })).toContain('[hm|hm|]');
   });
 
+  it('is told how much the model is to think', async () => {
+    const asks = '{{ messages[0].content }} {{ reasoning_effort }}';
+    const { promptOf } = await served(asks);
+    expect(await promptOf({ messages: [USER], reasoning_effort: 'high' })).toContain(`${USER.content} high`);
+    const both = { reasoning_effort: 'high', chat_template_kwargs: { reasoning_effort: 'low' } };
+    expect(await promptOf({ messages: [USER], ...both })).toContain(`${USER.content} low`);
+    const bad = await (await served(asks)).post('/v1/chat/completions', {
+      messages: [USER],
+      reasoning_effort: 'much',
+    });
+    const { error } = await answerOf(bad);
+    expect([bad.status, error.param, error.code]).toEqual([400, 'reasoning_effort', 'invalid_value']);
+    expect(error.message).toContain('"much"');
+    const response = await (await served(asks)).post('/v1/responses', {
+      input: 'a',
+      reasoning: { effort: 'much' },
+    });
+    expect((await answerOf(response)).error.param).toBe('reasoning.effort');
+  });
+
+  it('is told not to think at all by a template that knows only that', async () => {
+    const { promptOf, post } = await served('{{ messages[0].content }} {{ enable_thinking }}');
+    expect(await promptOf({ messages: [USER], reasoning_effort: 'none' })).toContain('False');
+    const { status } = await post('/v1/chat/completions', { messages: [USER], reasoning_effort: 'low' });
+    expect(status).toBe(400);
+  });
+
   it('takes tools that it may not call for none', async () => {
     const { post } = await served();
     const say = async (body: object) => {
@@ -203,6 +230,7 @@ describe('a chat with a model that has none', () => {
   it.each<[object, string]>([
     [{ messages: [USER], tools: [TOOL] }, 'tools'],
     [{ messages: [USER], chat_template_kwargs: { a: 1 } }, 'chat_template_kwargs'],
+    [{ messages: [USER], reasoning_effort: 'low' }, 'reasoning_effort'],
     [{ messages: [USER, CALLING] }, 'messages[1].tool_calls'],
     [{ messages: [{ role: 'tool', content: '3' }] }, 'messages[0].role'],
   ])('has no tools: %j', async (body, param) => {

@@ -120,6 +120,12 @@ export const TWO_CALLS: Readonly<Record<string, { readonly marks: string; readon
     marks: '<start_function_call>',
     text: '<start_function_call>call:add{a:1,b:2}<end_function_call><start_function_call>call:now{}<end_function_call>',
   },
+  deepseek_v32: {
+    marks: '｜DSML｜',
+    text: '<｜DSML｜function_calls>\n<｜DSML｜invoke name="add">\n<｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter>\n<｜DSML｜parameter name="b" string="false">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="now">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+  },
+  llama4_pythonic: { marks: '<|python_start|>', text: '[add(a=1, b=2), now()]' },
+  lfm2: { marks: '<|tool_list_start|>', text: '<|tool_call_start|>[add(a=1, b=2), now()]<|tool_call_end|>' },
   json: {
     marks: 'none of these',
     text: '[{"name": "add", "arguments": {"a": 1, "b": 2}}, {"name": "now", "arguments": {}}]',

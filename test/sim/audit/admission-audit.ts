@@ -47,9 +47,11 @@ export class AdmissionAudit {
    */
   #givenUp({ requests, rowsInUse }: Sight, numStill: number): void {
     const lacksRow = rowsInUse >= this.#ledger.rules.numRows - 1;
-    for (const { handle, blocks, container } of requests) {
+    for (const { handle, blocks, container, numComputed } of requests) {
       const before = this.#before.get(handle);
       if (before === undefined || before.container === 'running' || container === 'running') continue;
+      // It was tried and did not fit: a window of one token lets go of every block, and the row is still there.
+      if (numComputed > 0) continue;
       if (before.blocks.length === 0 || before.numComputed === 0 || blocks.length > 0) continue;
       // The longest idle session may give its blocks to anybody.
       if (before.status === 'WAITING_FOR_STREAMING_REQ') continue;

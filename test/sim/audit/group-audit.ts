@@ -104,8 +104,9 @@ export class GroupAudit {
   }
 
   /**
-   * Behind how many tokens steps go on that may read the request's rows, and behind how many it lets go: where steps in flight keep what they
-   * read, those from before its last admission keep it too, though they read other rows.
+   * Behind how many tokens steps go on that may read the request's rows, and behind how many it lets go. All tokens in flight are kept for: those
+   * of an earlier admission too, which read other rows, and those that a failed load has voided. Nobody reads for these: steps behind the load began
+   * no earlier than where the request was taken back to.
    */
   #spans(handle: number, computed: number, step: number): Spans {
     if (this.#ledger.rules.stepsKept === 1) return { read: computed, left: computed };
@@ -113,12 +114,9 @@ export class GroupAudit {
     const own = this.#steps
       .entriesSince(0)
       .filter((each) => each.step < step && each.entry.facts.handle === handle);
-    const without = (entries: typeof own) =>
-      Math.max(
-        0,
-        entries.reduce((left, { entry }) => left - entry.facts.scheduled, computed),
-      );
-    return { read: without(own.filter((each) => each.step >= admittedStep)), left: without(own) };
+    const begins = own.filter((each) => each.step >= admittedStep).map(({ entry }) => entry.facts.computed);
+    const inFlight = own.reduce((sum, { entry }) => sum + entry.facts.scheduled, 0);
+    return { read: Math.min(computed, ...begins), left: Math.max(0, computed - inFlight) };
   }
 
   /** Of one that has its turn: exactly what its tokens need is there. @param after tokens behind the step */

@@ -331,3 +331,25 @@ describe('scripts at depth 2', () => {
     expect(script.reason(q)).toBe('length');
   });
 });
+
+describe('scripts at depth 3', () => {
+  // A load of 50 tokens brings the blocks from 32 on; the one at 48 fails while two more steps are in flight.
+  it.each([
+    ['is there: from there on, though what the steps in flight are kept for was never loaded', 17, 48],
+    ['is not: from the first token on', 18, 0],
+  ])('I22: a failed load takes its request back to a place whose window %s', (_, window, computed) => {
+    const kvGroups = [{ type: 'sliding', window }] as const;
+    const policy = { windowBasis: 'processed', loadFailurePolicy: 'recompute' } as const;
+    const behaviours = { r: { has: 50, sync: true, bad: [1] } };
+    const script = new Script({ scheduler: { pipelineDepth: 3, kvGroups, ...policy }, behaviours });
+    const r = script.add('r', 52, 6);
+    for (let step = 0; step < 3; step++) script.schedule();
+    // Computed again, it is not to be loaded again.
+    behaviours.r.has = 0;
+    script.update();
+    const [behind] = script.schedule().numComputedTokens;
+    expect([behind, script.stats.numPreemptions]).toEqual([computed, computed === 0 ? 1 : 0]);
+    script.end();
+    expect(script.reason(r)).toBe('length');
+  });
+});

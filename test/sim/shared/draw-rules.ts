@@ -18,6 +18,7 @@ export type DrawnRules = Pick<
   | 'grammarFailures'
   | 'windowBasis'
   | 'retention'
+  | 'stateLoads'
   | 'speculativeMethod'
   | 'kvGroups'
 >;

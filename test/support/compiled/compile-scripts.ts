@@ -40,7 +40,6 @@ const STARTED = [
   'src/base/scripts/aside-process.ts',
   'src/cli/main.ts',
   'src/connectors/store/client/thread-main.ts',
-  'src/connectors/store/embedded/process-main.ts',
   'test/connectors/lease/process/child.ts',
   'test/connectors/offload/disk-writer.ts',
   'test/connectors/store/support/writer.ts',

@@ -5,8 +5,10 @@ import type { Condition } from '../../../planner/sweep/slo.js';
 import {
   baseOption,
   type Chart,
+  type ChartTooltip,
   colorOf,
-  logTicks,
+  type Drawing,
+  logAxisTicks,
   pointerTooltip,
   SECOND_COLOR,
   xAxis,
@@ -29,15 +31,7 @@ function logAxis(values: readonly (number | null | undefined)[]): object {
   if (known.length === 0) return { type: 'log' };
   const min = Math.min(...known) * 0.8;
   const max = Math.max(...known) * 1.25;
-  const customValues = logTicks(min, max, 6);
-  const axisLabel = {
-    color: 'var(--muted)',
-    fontSize: 12,
-    hideOverlap: true,
-    formatter: 'fn:figure',
-    customValues,
-  };
-  return { type: 'log', min, max, axisLabel, axisTick: { customValues } };
+  return { type: 'log', min, max, ...logAxisTicks(min, max, 6) };
 }
 
 /** An upright or level line at a bound. */
@@ -56,9 +50,20 @@ function bounds(data: readonly Mark[]): object {
   };
 }
 
+/** A drawing, with what the pointer shows. */
+function drawingOf(own: EChartsOption, heading: string, lines: ChartTooltip['lines']): Drawing {
+  const option = baseOption({ grid: GRID, tooltip: pointerTooltip(), ...own }, NARROW_GRID);
+  return { option, tooltip: { heading, format: 'figure', lines } };
+}
+
+/** Percent of a bound. */
+function percentOf(strain: number): number | null {
+  return coarse(100 * Math.min(MOST_STRAIN, strain));
+}
+
 /** TTFT against TPOT of all points; those that no other is better than, with their bands; the bounds. */
 export function paretoChart(told: Told): Chart {
-  const { found, slo } = told;
+  const { found, input } = told;
   const row = ({ point, run }: PlannedPoint): (number | string | null)[] => [
     coarse(run.latencies.ttft.p95),
     coarse(run.latencies.tpot.p95),
@@ -88,14 +93,13 @@ export function paretoChart(told: Told): Chart {
     ];
   };
   const boundOf = (name: Condition['latency']): number | undefined =>
-    slo.find(({ latency, statistic }) => latency === name && statistic === 'p95')?.belowMs;
+    input.slo.find(({ latency, statistic }) => latency === name && statistic === 'p95')?.belowMs;
   const marks: Mark[] = [];
   const ttft = boundOf('ttft');
   const tpot = boundOf('tpot');
   if (ttft !== undefined) marks.push({ xAxis: ttft });
   if (tpot !== undefined) marks.push({ yAxis: tpot });
   const option: EChartsOption = {
-    grid: GRID,
     tooltip: { ...pointerTooltip(), trigger: 'item', extraCssText: 'max-width: 340px; white-space: normal;' },
     xAxis: xAxis(
       'time to first token, p95, ms',
@@ -136,10 +140,6 @@ export function paretoChart(told: Told): Chart {
     { label: 'of the nearest bound', color, text: '{2} %' },
     { label: '', color: SECOND_COLOR, text: '{4}' },
   ];
-  const drawing = {
-    option: baseOption(option, NARROW_GRID),
-    tooltip: { heading: '{3}', format: 'figure' as const, lines },
-  };
   return {
     id: 'pareto',
     title: 'What can be had',
@@ -149,15 +149,14 @@ export function paretoChart(told: Told): Chart {
     height: 380,
     description: `Time to first token against time per output token of ${drawn.length} points; ${optimal.length} of them are such that no other is better in both.`,
     note: 'Each point is one set of options at the trace’s own load. On the dashed line no other is better in both latencies; its crosses are the error band. Point at one for the command line of vLLM.',
-    drawing: drawn.length === 0 ? 'No point brought tokens.' : drawing,
+    drawing: drawn.length === 0 ? 'No point brought tokens.' : drawingOf(option, '{3}', lines),
   };
 }
 
 /** How near the best and the middle point of each value of an option come to the bounds. */
 export function knobChart({ knob, values }: Sensitivity): Chart {
-  const percent = (strain: number): number | null => coarse(100 * Math.min(MOST_STRAIN, strain));
   const color = colorOf(SOURCE);
-  const source = values.map(({ value, best, median }) => [value, percent(best), percent(median)]);
+  const source = values.map(({ value, best, median }) => [value, percentOf(best), percentOf(median)]);
   const line = (column: number, own: object): object => ({
     type: 'line',
     encode: { x: 0, y: column },
@@ -167,8 +166,6 @@ export function knobChart({ knob, values }: Sensitivity): Chart {
   });
   const option: EChartsOption = {
     dataset: { source },
-    grid: GRID,
-    tooltip: pointerTooltip(),
     xAxis: xAxis(knob, { type: 'category' }),
     yAxis: yAxis('% of the nearest bound', logAxis([100, ...source.map((row) => row[1])])),
     series: [
@@ -188,10 +185,7 @@ export function knobChart({ knob, values }: Sensitivity): Chart {
     title: knob,
     source: SOURCE,
     description: `${knob}: ${values.map(({ value, best }) => `${value}: ${figure(100 * Math.min(MOST_STRAIN, best))} %`).join(', ')} of the nearest bound at best.`,
-    drawing: {
-      option: baseOption(option, NARROW_GRID),
-      tooltip: { heading: `${knob} {0}`, format: 'figure', lines },
-    },
+    drawing: drawingOf(option, `${knob} {0}`, lines),
   };
 }
 
@@ -200,7 +194,7 @@ export function loadChart({ point, capacity, band }: Finalist, i: number): Chart
   const color = colorOf(SOURCE);
   const source = capacity.tried.map(({ requestsPerSecond, strain }) => [
     coarse(requestsPerSecond),
-    coarse(100 * Math.min(MOST_STRAIN, strain)),
+    percentOf(strain),
   ]);
   const area =
     band === null || band[1] === band[0]
@@ -214,8 +208,6 @@ export function loadChart({ point, capacity, band }: Finalist, i: number): Chart
         };
   const option: EChartsOption = {
     dataset: { source },
-    grid: GRID,
-    tooltip: pointerTooltip(),
     xAxis: xAxis('requests per second', logAxis(source.map(([load]) => load))),
     yAxis: yAxis('% of the nearest bound', logAxis([100, ...source.map((row) => row[1])])),
     series: {
@@ -239,10 +231,7 @@ export function loadChart({ point, capacity, band }: Finalist, i: number): Chart
       capacity.requestsPerSecond === 0
         ? 'The agreement is kept at no load that was tried.'
         : `Kept up to ${figure(capacity.requestsPerSecond)} requests/s${band === null ? '' : `; by other fits ${figure(band[0])} to ${figure(band[1])}`}.`,
-    drawing: {
-      option: baseOption(option, NARROW_GRID),
-      tooltip: { heading: '{0} requests/s', format: 'figure', lines },
-    },
+    drawing: drawingOf(option, '{0} requests/s', lines),
   };
 }
 
@@ -260,8 +249,6 @@ export function fleetChart(windows: readonly EngineWindow[]): Chart {
   source.push([seconds(last.untilMs), seconds(last.untilMs), last.engines, last.requests]);
   const option: EChartsOption = {
     dataset: { source },
-    grid: GRID,
-    tooltip: pointerTooltip(),
     xAxis: xAxis('seconds since the first arrival', { type: 'value', max: 'dataMax' }),
     yAxis: yAxis('engines', { type: 'value', minInterval: 1, min: 0 }),
     series: {
@@ -286,9 +273,6 @@ export function fleetChart(windows: readonly EngineWindow[]): Chart {
     wide: true,
     description: `The fewest engines that keep the agreement, in ${windows.length} parts of the trace: from ${Math.min(...known)} to ${Math.max(...known)}.`,
     note: 'The fewest, of the numbers that were tried, that keep the agreement for the requests that arrive in each part. A gap: not even the most that were tried do.',
-    drawing: {
-      option: baseOption(option, NARROW_GRID),
-      tooltip: { heading: '{0} s to {1} s', format: 'figure', lines },
-    },
+    drawing: drawingOf(option, '{0} s to {1} s', lines),
   };
 }

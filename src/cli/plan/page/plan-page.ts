@@ -25,7 +25,8 @@ export interface PlanPageInput extends Told {
 
 /** Renders the page of a plan: one file. */
 export function planPage(told: PlanPageInput, library: PlotLibrary): string {
-  const { found, slo, trace, profile, args, date } = told;
+  const { found, input, trace, args, date } = told;
+  const { slo, profile } = input;
   const { finalists, fleet, sensitivities, points } = found;
   const [winner] = finalists;
   const host = readHost();

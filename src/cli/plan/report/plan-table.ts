@@ -10,18 +10,19 @@ const MOST_ROWS = 20;
 
 /** A plan as tables for a terminal. */
 export function planTable(told: Told): string {
-  const { found, slo, trace } = told;
+  const { found, input, trace } = told;
   const { points, finalists, sensitivities, fleet } = found;
   const ms = (value: number | null): string => (value === null ? '-' : duration(value));
+  const ofBound = (strain: number): string => (Number.isFinite(strain) ? `${figure(100 * strain)} %` : '-');
   const best = [...points].sort((a, b) => a.run.strain - b.run.strain).slice(0, MOST_ROWS);
   const parts = [
     ...warningsOf(told).map((warning) => wrapped(`WARNING: ${warning}`)),
-    `${trace}: ${counted(points.length, 'point')} at ${figure(found.requestsPerSecond)} requests/s, under ${sloInWords(slo)}`,
+    `${trace}: ${counted(points.length, 'point')} at ${figure(found.requestsPerSecond)} requests/s, under ${sloInWords(input.slo)}`,
     table(
       ['best at this load', 'of a bound', 'TTFT p95', 'TPOT p95', ''],
       best.map(({ point, run, isParetoOptimal }) => [
         pointInWords(point),
-        Number.isFinite(run.strain) ? `${figure(100 * run.strain)} %` : '-',
+        ofBound(run.strain),
         ms(run.latencies.ttft.p95),
         ms(run.latencies.tpot.p95),
         isParetoOptimal ? 'Pareto' : '',
@@ -35,9 +36,7 @@ export function planTable(told: Told): string {
       ['how much an option matters', 'best by value (share of a bound)'],
       sensitivities.map(({ knob, values }) => [
         knob,
-        values
-          .map(({ value, best: at }) => `${value}: ${Number.isFinite(at) ? `${figure(100 * at)} %` : '-'}`)
-          .join(', '),
+        values.map((each) => `${each.value}: ${ofBound(each.best)}`).join(', '),
       ]),
     ),
   ];
@@ -47,10 +46,7 @@ export function planTable(told: Told): string {
     parts.push(`The trace needs ${needs}. Over time: ${fleet.windows.map(windowInWords).join(' ')}`);
   }
   parts.push(
-    table(
-      ['how far to trust this', ''],
-      trustInWords(told).map((row) => [...row]),
-    ),
+    table(['how far to trust this', ''], trustInWords(told)),
     `The best options, as vLLM takes them:\n  ${vllmCommand(told, finalists[0].point)}`,
   );
   return `${parts.join('\n')}\n`;

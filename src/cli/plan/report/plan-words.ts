@@ -1,20 +1,17 @@
-import type { Profile } from '../../../planner/model/profile.js';
 import type { Finalist, Plan, PlanInput } from '../../../planner/plan.js';
 import { KNOBS, optionsAt, type Point } from '../../../planner/sweep/knobs.js';
-import type { Condition } from '../../../planner/sweep/slo.js';
+import { sloInWords } from '../../../planner/sweep/slo.js';
 import { decimal, figure, percent } from '../../../report/markup/figures.js';
 import { commandLine } from '../../terminal/command-line.js';
 
 /** A plan, and what it was made of, to be told. */
 export interface Told {
   readonly found: Plan;
-  readonly profile: Profile;
-  readonly slo: readonly Condition[];
+  readonly input: PlanInput;
   /** Name of the trace. */
   readonly trace: string;
   /** Name of the model, for vLLM. */
   readonly model: string;
-  readonly input: PlanInput;
 }
 
 /** A point in words. */
@@ -24,20 +21,17 @@ export function pointInWords(point: Point): string {
 }
 
 /** The command line that starts vLLM with a point's options, quoted for a shell. */
-export function vllmCommand({ model, profile, input }: Told, point: Point): string {
+export function vllmCommand({ model, input }: Told, point: Point): string {
   const options = optionsAt(input.scheduler, point);
   const words = ['vllm', 'serve', model];
-  const { gpus } = profile.provenance;
+  const { gpus } = input.profile.provenance;
   if (gpus > 1) words.push('--tensor-parallel-size', String(gpus));
-  for (const name of ['max-num-seqs', 'max-num-batched-tokens', 'block-size'] as const) {
-    const { option, vllm } = KNOBS[name];
-    const value = (options as Record<string, unknown>)[option];
-    if (value !== undefined) words.push(vllm!, String(value));
+  for (const [name, { option, vllm }] of Object.entries(KNOBS)) {
+    // Unless the blocks are varied, vLLM finds itself how many fit.
+    if (vllm === null || (name === 'num-blocks' && point[name] === undefined)) continue;
+    const value = options[option as keyof typeof options];
+    if (typeof value === 'number' && value > 0) words.push(vllm, String(value));
   }
-  if (point['num-blocks'] !== undefined) words.push('--num-gpu-blocks-override', String(point['num-blocks']));
-  const threshold = options.longPrefillTokenThreshold;
-  if (threshold !== undefined && threshold > 0)
-    words.push('--long-prefill-token-threshold', String(threshold));
   if (options.enablePrefixCaching === false) words.push('--no-enable-prefix-caching');
   if (options.enableChunkedPrefill === false) words.push('--no-enable-chunked-prefill');
   if (options.policy === 'priority') words.push('--scheduling-policy', 'priority');
@@ -56,7 +50,7 @@ export function loadInWords({ capacity, band }: Finalist): string {
 }
 
 /** How far a plan is to be trusted: facts, each with its name. */
-export function trustInWords({ profile, found }: Told): [string, string][] {
+export function trustInWords({ input: { profile }, found }: Told): [string, string][] {
   const { provenance, kind, seen } = profile;
   const facts: [string, string][] = [
     ['Profile', `${profile.name} (${kind})`],
@@ -98,7 +92,7 @@ export function trustInWords({ profile, found }: Told): [string, string][] {
 }
 
 /** Warnings of a plan. */
-export function warningsOf({ found, profile, slo }: Told): string[] {
+export function warningsOf({ found, input: { profile, slo } }: Told): string[] {
   const warnings: string[] = [];
   const [winner] = found.finalists;
   const { run, requestsPerSecond } = winner.capacity;
@@ -109,10 +103,7 @@ export function warningsOf({ found, profile, slo }: Told): string[] {
     );
   }
   if (requestsPerSecond === 0) {
-    const bounds = slo
-      .map(({ latency, statistic, belowMs }) => `${latency}:${statistic}<${belowMs}ms`)
-      .join(', ');
-    warnings.push(`No point keeps ${bounds}, at whatever load was tried.`);
+    warnings.push(`No point keeps ${sloInWords(slo)}, at whatever load was tried.`);
   } else if (requestsPerSecond < found.requestsPerSecond) {
     warnings.push(
       `No point keeps the agreement at the trace’s own load of ${figure(found.requestsPerSecond)} requests/s.`,

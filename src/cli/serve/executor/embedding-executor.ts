@@ -2,7 +2,7 @@ import { inWords } from '../../../executors/llama-cpp/gguf/memory-needs.js';
 import { LlamaEmbedder, type LlamaModel } from '../../../executors/llama-cpp/index.js';
 import { counted, grouped } from '../../../report/markup/figures.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
-import { modelOptions } from '../../../serve/index.js';
+import { modelOptions } from '../../../serve/model/loaded-model.js';
 import type { ModelFlags } from './model-flags.js';
 import type { ServedExecutor } from './served-executor.js';
 

@@ -1,4 +1,5 @@
 import { inWords } from '../../../executors/llama-cpp/gguf/memory-needs.js';
+import { isHubName } from '../../../executors/llama-cpp/hub/hub-name.js';
 import { downloadLlamaModel } from '../../../executors/llama-cpp/index.js';
 import type { Io } from '../../terminal/io.js';
 import { Loading } from './loading.js';
@@ -8,7 +9,7 @@ import { Loading } from './loading.js';
  * @throws by rejection what `downloadLlamaModel` throws
  */
 export async function modelFile(model: string, { stderr, signal }: Io): Promise<string> {
-  if (!model.startsWith('hf:')) return model;
+  if (!isHubName(model)) return model;
   let loading: Loading | null = null;
   try {
     const { path, fetched, unasked } = await downloadLlamaModel(model, {

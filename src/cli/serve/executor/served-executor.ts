@@ -1,6 +1,6 @@
 import type { EngineOptions } from '../../../engine/state/options.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
-import type { ModelOptions } from '../../../serve/index.js';
+import type { ModelOptions } from '../../../serve/model/model-options.js';
 
 /** An executor that is to be served. */
 export interface ServedExecutor extends Pick<EngineOptions, 'executor' | 'connector' | 'workers'> {

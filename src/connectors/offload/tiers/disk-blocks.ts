@@ -1,11 +1,12 @@
 import type { Anomalies } from '../../../base/anomalies.js';
+import { BoundedSet } from '../../../base/collections/bounded-set.js';
 import { type DiskJob, DiskJobs } from './disk-jobs.js';
 import { DiskKeys } from './disk-keys.js';
-import { type DiskOrders, type DiskReport, Good, type KeyedOrder } from './orders.js';
+import type { DiskOrders, DiskReport, KeyedOrder } from './orders.js';
 import { Pace } from './pace.js';
 import { type Promotion, Promotions, type Wish } from './promotions.js';
 import type { DiskStats } from './stats.js';
-import type { TierIndex } from './tier-index.js';
+import { ABSENT, type TierIndex } from './tier-index.js';
 
 /** What `DiskBlocks` is made of. */
 export interface DiskBlocksOptions {
@@ -26,10 +27,12 @@ const SHARE = 2;
 /** That which writes may use while nobody reads them. */
 const SLOW_SHARE = 32;
 const NO_PLACES = new Int32Array(0);
+/** Keys that are remembered as computed once, and as asked for since. */
+const MOST_REMEMBERED = 2 ** 18;
 
 /**
- * The third tier: blocks on disk behind the host tier, as the scheduler side sees them. What the host tier gets is
- * written to the disk too, so evicting it costs nothing, and an engine that starts anew finds it. What a request wants
+ * The third tier: blocks on disk behind the host tier, as the scheduler side sees them. What is asked for again while the host
+ * tier has it, or before, is written to the disk, so evicting it costs nothing, and an engine that starts anew finds it. What a request wants
  * and the host tier lacks is read from the disk into places of the host tier, if it is known to be there. Where an earlier engine
  * has left more than is known, it is asked first which keys every rank has. The request waits for that, but for no longer than the
  * budget, nor than computing takes. While the disk is slower than computing it is not asked.
@@ -43,6 +46,9 @@ export class DiskBlocks {
   readonly #promotions: Promotions;
   readonly #known: DiskKeys;
   readonly #pace: Pace;
+  /** What the host tier got and nobody has asked for since; and what was asked for, which is worth a write. */
+  readonly #once = new BoundedSet<bigint>(MOST_REMEMBERED);
+  readonly #again = new BoundedSet<bigint>(MOST_REMEMBERED);
   #finds: KeyedOrder[] = [];
   #reads: KeyedOrder[] = [];
   #writes: KeyedOrder[] = [];
@@ -113,9 +119,22 @@ export class DiskBlocks {
     this.#promotions.forget(handle);
   }
 
-  /** A place of the host tier was filled: its content is to be written. */
-  write(key: bigint, place: number): void {
+  /** A request was admitted that wants a block. What was computed before is written now, if the host tier has it, or when it gets it. */
+  want(key: bigint): void {
+    if (this.#once.delete(key)) this.#again.add(key);
+    if (!this.#again.has(key) || this.#known.has(key)) return;
+    const place = this.#options.index.get(key);
+    if (place !== ABSENT) this.#write(key, place);
+  }
+
+  /** A place of the host tier was filled: its content is written, if it was asked for before. */
+  filled(key: bigint, place: number): void {
     if (this.#known.has(key)) return;
+    if (this.#again.has(key)) this.#write(key, place);
+    else this.#once.add(key);
+  }
+
+  #write(key: bigint, place: number): void {
     const { index } = this.#options;
     if (this.#numWriting >= (this.#pace.isSlow ? Math.ceil(index.numPlaces / SLOW_SHARE) : this.mostBlocks)) {
       this.#counts.skippedBlocks++;
@@ -170,6 +189,8 @@ export class DiskBlocks {
     this.#keys = [];
     this.#places = [];
     this.#known.clear();
+    this.#once.clear();
+    this.#again.clear();
     this.#promotions.expire(Number.POSITIVE_INFINITY);
   }
 
@@ -222,7 +243,7 @@ export class DiskBlocks {
 
   #written({ keys, good }: DiskJob): void {
     for (const [i, key] of keys.entries()) if (good[i] > 0) this.#known.add(key);
-    this.#counts.writtenBlocks += good.reduce((sum, each) => sum + Number(each === Good.now), 0);
+    this.#counts.writtenBlocks += good.reduce((sum, each) => sum + each, 0);
   }
 
   /** Has the keys read that are wanted of those that every rank has. @returns false if there are none, or nobody waits */

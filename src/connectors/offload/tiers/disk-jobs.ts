@@ -1,7 +1,7 @@
 import type { Anomalies } from '../../../base/anomalies.js';
 import { RankedJobs } from '../../../transfer/ranked-jobs.js';
 import { Verdict } from '../../../transfer/verdict.js';
-import { type DiskEnd, Good } from './orders.js';
+import type { DiskEnd } from './orders.js';
 import type { Promotion } from './promotions.js';
 
 /** A part of the ranks' work. */
@@ -40,7 +40,7 @@ export class DiskJobs {
     places: Int32Array,
     promotion: Promotion | null,
   ): number {
-    const good = new Uint8Array(keys.length).fill(Good.already);
+    const good = new Uint8Array(keys.length).fill(1);
     const job: DiskJob = { kind, keys, places, promotion, good, isStale: false };
     this.#live.add(job);
     return this.#jobs.begin(this.#ranks, job);
@@ -50,7 +50,7 @@ export class DiskJobs {
   report(rank: number, { job, good }: DiskEnd): DiskJob | null {
     const least = this.#jobs.get(job)?.payload.good;
     least?.forEach((before, i) => {
-      least[i] = Math.min(before, good[i] ?? Good.not);
+      least[i] = Math.min(before, good[i] ?? 0);
     });
     const over = this.#jobs.report(job, rank, Verdict.ok)?.payload ?? null;
     if (over !== null) this.#live.delete(over);

@@ -1,57 +1,70 @@
-import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { describeError } from '../../../base/errors.js';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { BlockstepError, describeError } from '../../../base/errors.js';
 import { BLOCK_HASH } from '../../../core/native/block-hash.js';
 import type { BlockArena } from '../../../transfer/block-arena.js';
 import type { StoreStats } from '../../store/client/store-counts.js';
 import { StoreThread } from '../../store/client/store-thread.js';
+import { slotBytesOf } from '../../store/slots/directory.js';
+import { SlotFile } from '../../store/slots/slot-file.js';
 import { Outcome } from '../../store/stores/block-store.js';
+import { SEAL_BYTES } from '../../store/stores/sealed-value.js';
 import { checkStore, type EmbeddedSettings } from '../../store/stores/store-options.js';
 import type { DiskOptions } from './disk-options.js';
-import { type DiskEnd, type DiskOrders, type DiskReport, Good, type KeyedOrder } from './orders.js';
+import type { DiskEnd, DiskOrders, DiskReport, KeyedOrder } from './orders.js';
 
 /** Raised whenever the same bytes would mean something else. */
 const VERSION = 1;
 
 /**
- * The part of the disk tier that one rank has: an embedded store, which a thread of its own reads and writes straight from
+ * The part of the disk tier that one rank has: a file of slots, which a thread of its own reads and writes straight from
  * and into the places of the host tier. Every order ends in one report, and only when nothing touches its places any more.
  *
  * After a reset nothing that was stored before may be found again, neither now nor after a restart. So keys name an epoch,
- * which stands in a file beside the store; what is stored under older epochs ages, and goes.
+ * which stands in the file; what is stored under older epochs ages, and goes.
  */
 export class DiskTier {
   readonly #store: StoreThread;
-  readonly #epochFile: string;
-  readonly #names: string;
+  readonly #file: SlotFile;
   /** How the disk has begun. */
   readonly began: NonNullable<DiskReport['began']>;
-  /** Null: none could be kept, and the disk is not used. */
-  #epoch: string | null = null;
+  /** False: an epoch could not be kept, and the disk is not used. */
+  #isOn = true;
   #ended: DiskEnd[] = [];
   /** The KV cache groups of the engine, as its orders name them. */
   #groups = '';
+  /** What keys begin with; empty: it has to be made anew. */
+  #prefix = '';
   #lastError: string | null = null;
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_PACKAGE, ERR_BLOCKSTEP_BAD_FILE */
+  /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_FILE */
   constructor(options: DiskOptions, tier: BlockArena, rank: number) {
     const { path, model, maxBytes, timeoutMs = 5000 } = options;
-    const directory = join(path, `rank-${rank}`);
-    mkdirSync(directory, { recursive: true });
-    const store = { path: join(directory, 'blocks.mdb'), ...(maxBytes !== undefined && { maxBytes }) };
+    const directory = resolve(path, `rank-${rank}`);
+    refuseLmdb(directory);
+    const store = { path: join(directory, 'blocks.slots'), ...(maxBytes !== undefined && { maxBytes }) };
     const settings = checkStore(store) as EmbeddedSettings;
-    this.#store = new StoreThread({ store: settings, staging: tier, timeoutMs });
-    this.#epochFile = join(directory, 'epoch');
-    this.#names = JSON.stringify([VERSION, BLOCK_HASH, model, tier.bytesPerBlock, rank]);
-    this.#epoch = readEpoch(this.#epochFile);
-    const numBlocks = Math.ceil(settings.maxBytes / tier.bytesPerBlock);
-    this.began = { isEmpty: this.#epoch === null, numBlocks };
-    if (this.#epoch === null) this.#renew();
+    const names = JSON.stringify([VERSION, BLOCK_HASH, model, tier.bytesPerBlock, rank]);
+    this.#file = SlotFile.open(settings.path, { names, isOwn: true });
+    try {
+      this.#store = new StoreThread({ store, staging: tier, timeoutMs }, this.#file);
+    } catch (error) {
+      this.#file.release();
+      throw error;
+    }
+    const numBlocks = Math.ceil(settings.maxBytes / slotBytesOf(SEAL_BYTES + tier.bytesPerBlock));
+    this.began = { isEmpty: this.#file.isNew, numBlocks };
+  }
+
+  /** The hash seed of engines that were given none, which survives a restart. */
+  get hashSeed(): Uint8Array {
+    return this.#file.seed;
   }
 
   /** Begins what a plan orders. */
   begin({ groups, reset, finds, reads, writes }: DiskOrders): void {
+    if (this.#groups !== groups) this.#prefix = '';
     this.#groups = groups;
     if (reset) this.#renew();
     for (const { job, keys } of finds) this.#find(job, keys);
@@ -91,68 +104,48 @@ export class DiskTier {
     else this.#store.get(names, places, (outcomes) => (good = goodOf(outcomes)), end);
   }
 
-  /** Writes the keys that are not there. */
+  /** Has values stored. What is there already is left. */
   #write({ job, keys, places }: KeyedOrder): void {
     const names = this.#named(keys);
-    const good = new Uint8Array(keys.length);
+    let good = new Uint8Array(keys.length);
     const end = (): void => this.#end(job, good);
-    if (names === null) {
-      end();
-      return;
-    }
-    this.#store.has(names, (there) => {
-      const missing = keys.map((_, i) => i).filter((i) => there[i] === Outcome.missing);
-      for (const i of good.keys()) if (there[i] === Outcome.done) good[i] = Good.already;
-      if (missing.length === 0) {
-        end();
-        return;
-      }
-      const stored = (outcomes: Uint8Array): void => {
-        for (const [i, at] of missing.entries()) good[at] = Number(outcomes[i] === Outcome.done);
-      };
-      const [keysLeft, placesLeft] = [
-        missing.map((i) => names[i]),
-        Int32Array.from(missing, (i) => places[i]),
-      ];
-      this.#store.put(keysLeft, placesLeft, stored, end);
-    });
+    if (names === null) end();
+    else this.#store.put(names, places, (outcomes) => (good = goodOf(outcomes)), end);
   }
 
   #end(job: number, good: Uint8Array): void {
     this.#ended.push({ job, good });
   }
 
-  /** The keys as the store knows them; null while there is no epoch. */
+  /** The keys as the store knows them; null while the disk is off. */
   #named(keys: readonly bigint[]): string[] | null {
-    if (this.#epoch === null) return null;
-    // What one group of full attention stored before there were others is found still.
-    const groups = this.#groups === '' ? '' : `${this.#groups}/`;
-    const prefix = `${this.#names}/${this.#epoch}/${groups}`;
-    return keys.map((key) => prefix + key.toString(16));
+    if (!this.#isOn) return null;
+    if (this.#prefix === '') {
+      const hash = createHash('sha256').update(JSON.stringify([this.#file.epoch, this.#groups]));
+      this.#prefix = `${hash.digest('hex').slice(0, 32)}:`;
+    }
+    return keys.map((key) => this.#prefix + key.toString(16));
   }
 
-  /** Begins an epoch. If it cannot be kept there is none, now and after a restart, until one can be kept. */
+  /** Begins an epoch. If it cannot be kept the disk is off, until one can be kept. */
   #renew(): void {
-    const epoch = randomUUID();
-    this.#epoch = null;
+    this.#prefix = '';
     try {
-      rmSync(this.#epochFile, { force: true });
-      writeFileSync(`${this.#epochFile}.new`, epoch);
-      renameSync(`${this.#epochFile}.new`, this.#epochFile);
-      this.#epoch = epoch;
+      this.#file.renew();
+      this.#isOn = true;
     } catch (error) {
+      this.#isOn = false;
       this.#lastError = `the disk tier is off, since its epoch could not be written: ${describeError(error)}`;
     }
   }
 }
 
-/** The epoch of an earlier run; null if there is none. */
-function readEpoch(file: string): string | null {
-  try {
-    return readFileSync(file, 'utf8') || null;
-  } catch {
-    return null;
-  }
+/** @throws ERR_BLOCKSTEP_BAD_FILE: earlier versions have left a database there, which nobody removes by the way */
+function refuseLmdb(directory: string): void {
+  const file = join(directory, 'blocks.mdb');
+  if (!existsSync(file)) return;
+  const message = `disk.path has a database of LMDB, in which blocks were kept before: delete ${JSON.stringify(file)}, or name another path`;
+  throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', message);
 }
 
 /** Which outcomes are good. */

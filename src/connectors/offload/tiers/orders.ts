@@ -35,20 +35,10 @@ export interface DiskOrders {
   readonly writes: readonly KeyedOrder[];
 }
 
-/** What became of a key of a job between the host tier and the disk. */
-export const Good = {
-  /** It is not there, or could not be read or written. */
-  not: 0,
-  /** It is there, was read, or was written now. */
-  now: 1,
-  /** It was to be written, and was there already. */
-  already: 2,
-} as const;
-
 /** The end of a job between the host tier and the disk, on one rank. */
 export interface DiskEnd {
   readonly job: number;
-  /** One byte for each key: 0 = it is not good; 1 = it is there, was read, or was written now; 2 = it was there before it was written. */
+  /** One byte for each key: 1 = it is there, or was read or written; 0 = it is not, or was not. */
   readonly good: Uint8Array;
 }
 

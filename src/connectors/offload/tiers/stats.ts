@@ -47,6 +47,7 @@ export interface DiskStats {
   readonly late: number;
   /** Lookups that were not made, since the disk was slower than computing. */
   readonly passed: number;
+  /** Blocks that the disk has of what it was given, also those that it had already. */
   readonly writtenBlocks: number;
   /** Blocks that were not written, since too many were being written. */
   readonly skippedBlocks: number;

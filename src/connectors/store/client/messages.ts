@@ -1,6 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { BlockArena } from '../../../transfer/block-arena.js';
-import type { ThreadSettings } from '../stores/store-options.js';
+import type { RedisSettings } from '../stores/store-options.js';
 
 /** What a store is asked to do with keys. */
 export type JobKind = 'has' | 'get' | 'put';
@@ -14,9 +14,10 @@ export interface JobMessage {
   readonly places: Int32Array;
 }
 
-/** The last message for the thread: it ends what it has begun, then itself. */
+/** The last message of a client: the thread ends what it has begun for it, and then itself, if nobody else uses it. */
 export interface CloseMessage {
   readonly close: true;
+  readonly isLast: boolean;
 }
 
 /** A job was done, and its places are touched no more. */
@@ -29,10 +30,15 @@ export interface AnswerMessage {
   readonly error: string | null;
 }
 
-/** What a thread is started with. */
-export interface ThreadData {
+/** What a thread has to open: a server, or a file that is open and locked already. */
+export type ThreadStore =
+  | RedisSettings
+  | { readonly kind: 'slots'; readonly fd: number; readonly maxBytes: number };
+
+/** A client of a thread begins. */
+export interface ClientMessage {
   readonly port: MessagePort;
-  readonly store: ThreadSettings;
+  readonly store: ThreadStore;
   /** How the thread finds the staging arena; undefined if it has none, so that only `has` can be asked. */
   readonly staging: BlockArena['descriptor'] | undefined;
   /** Memory of both sides: the words of `Posted`. */
@@ -43,6 +49,6 @@ export interface ThreadData {
 export const Posted = {
   /** Answers that the thread has posted. */
   answers: 0,
-  /** 1 when the thread has started and tried to open its store. */
+  /** 1 when the thread has tried to open the store. */
   ready: 1,
 } as const;

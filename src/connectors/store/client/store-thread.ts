@@ -2,6 +2,7 @@ import { checkInteger } from '../../../base/errors.js';
 import { knownNames } from '../../../base/known-names.js';
 import type { BlockArena } from '../../../transfer/block-arena.js';
 import { checkClock, checkOptions } from '../../base/option-checks.js';
+import { SlotFile } from '../slots/slot-file.js';
 import { Outcome } from '../stores/block-store.js';
 import { checkStore, type StoreOptions, type StoreSettings } from '../stores/store-options.js';
 import { Breaker } from './breaker.js';
@@ -9,6 +10,7 @@ import { LocalLink } from './local-link.js';
 import type { AnswerMessage, JobKind } from './messages.js';
 import { StoreCounts, type StoreStats } from './store-counts.js';
 import type { StoreLink } from './store-link.js';
+import { ThreadHost } from './thread-host.js';
 import { ThreadLink } from './thread-link.js';
 
 /** Options of a `StoreThread`. */
@@ -66,6 +68,8 @@ const START_MS = 15_000;
  */
 export class StoreThread {
   readonly #settings: StoreSettings;
+  /** The file of an embedded store, open and locked as long as this object is. */
+  readonly #file: SlotFile | null;
   readonly #staging: BlockArena | null;
   readonly #timeoutMs: number;
   readonly #now: () => number;
@@ -83,12 +87,19 @@ export class StoreThread {
   /** The thread has started, as far as this side has looked. */
   #isReady = false;
   #closed = false;
+  #closing: Promise<void> = Promise.resolve();
 
   /**
    * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
-   * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used. A server that is down is no error.
+   * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used, or another process has it. A server that is down is no error.
    */
-  constructor(options: StoreThreadOptions) {
+  constructor(options: StoreThreadOptions);
+  /**
+   * @param file that of an embedded store, if the caller has opened it; it is closed with this object
+   * @internal
+   */
+  constructor(options: StoreThreadOptions, file: SlotFile | null);
+  constructor(options: StoreThreadOptions, file: SlotFile | null = null) {
     checkOptions(options, OPTIONS);
     const { store, staging, timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000 } = options;
     this.#timeoutMs = checkInteger('timeoutMs', timeoutMs, 1, MAX_MS);
@@ -99,6 +110,8 @@ export class StoreThread {
     this.#staging = staging ?? null;
     this.#breaker = new Breaker(this.#now, { pauseMs, maxPauseMs });
     this.#putBreaker = new Breaker(this.#now, { pauseMs, maxPauseMs });
+    const { kind } = this.#settings;
+    this.#file = kind === 'embedded' ? (file ?? SlotFile.open(this.#settings.path)) : null;
     this.#link = this.#start();
   }
 
@@ -167,9 +180,16 @@ export class StoreThread {
    * @returns resolves when the thread has ended: then nothing touches the staging arena
    */
   close(): Promise<void> {
-    if (!this.#closed) this.#link?.close();
+    if (this.#closed) return this.#closing;
     this.#closed = true;
-    return this.#link?.exit ?? Promise.resolve();
+    this.#link?.close();
+    this.#closing = (this.#link?.exit ?? Promise.resolve()).then(() => this.#file?.release());
+    return this.#closing;
+  }
+
+  /** The hash seed that the file of an embedded store keeps for engines that were given none; null: there is no file. */
+  get hashSeed(): Uint8Array | null {
+    return this.#file?.seed ?? null;
   }
 
   #submit(
@@ -267,12 +287,18 @@ export class StoreThread {
   }
 
   #newLink(): StoreLink {
-    const { kind } = this.#settings;
+    const settings = this.#settings;
     const staging = this.#staging ?? undefined;
-    if (kind === 'own') return new LocalLink(this.#settings.open, staging);
-    return new ThreadLink({ store: this.#settings, staging: staging?.descriptor }, (error) => {
+    if (settings.kind === 'own') return new LocalLink(settings.open, staging);
+    const host = ThreadHost.for(this.#file);
+    host.onError((error) => {
       this.#counts.lastError = error;
     });
+    const store =
+      settings.kind === 'redis'
+        ? settings
+        : { kind: 'slots' as const, fd: this.#file?.fd ?? -1, maxBytes: settings.maxBytes };
+    return new ThreadLink(host, { store, staging: staging?.descriptor });
   }
 
   /** The thread has ended, and touches no place any more. */

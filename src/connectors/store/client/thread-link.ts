@@ -1,43 +1,42 @@
-import { MessageChannel, type MessagePort, receiveMessageOnPort, type Worker } from 'node:worker_threads';
-import { startThread } from '../../../base/scripts/script-file.js';
+import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import {
   type AnswerMessage,
+  type ClientMessage,
   type CloseMessage,
   type JobMessage,
   Posted,
-  type ThreadData,
 } from './messages.js';
 import { GRACE_MS, type StoreLink } from './store-link.js';
+import type { ThreadHost } from './thread-host.js';
 
 /**
- * A running thread of a store, and the messages to and from it. It has no event handlers for messages: who wants an
- * answer looks for it, at any time and also without a turn of the event loop. The thread keeps no process alive.
+ * A client of a thread, and the messages to and from it. It has no event handlers for messages: who wants an
+ * answer looks for it, at any time and also without a turn of the event loop.
  */
 export class ThreadLink implements StoreLink {
   readonly exit: Promise<void>;
-  readonly #worker: Worker;
+  readonly #host: ThreadHost;
   readonly #port: MessagePort;
   /** Milliseconds that the thread is given to end by itself. A disk takes its time, and answers at last. */
   readonly #graceMs: number;
   readonly #posted = new Int32Array(new SharedArrayBuffer(8));
   #numTaken = 0;
+  /** The client ends, and the thread goes on for others. */
+  #endsAlone = false;
 
-  /**
-   * @param data what the thread is started with
-   * @param failed told what an error of the thread was, before it ends
-   */
-  constructor(data: Omit<ThreadData, 'port' | 'posted'>, failed: (error: string) => void) {
+  /** @param client what the thread is told of the client */
+  constructor(host: ThreadHost, client: Omit<ClientMessage, 'port' | 'posted'>) {
     const { port1, port2 } = new MessageChannel();
-    const workerData: ThreadData = {
-      ...data,
-      port: port2,
-      posted: this.#posted.buffer as SharedArrayBuffer,
-    };
+    this.#host = host;
     this.#port = port1;
-    this.#graceMs = data.store.kind === 'embedded' ? 5 * GRACE_MS : GRACE_MS;
-    this.#worker = startThread(import.meta.url, 'thread-main', { workerData, transferList: [port2] });
-    this.#worker.on('error', (error: unknown) => failed(String(error)));
-    this.exit = new Promise((resolve) => this.#worker.on('exit', () => resolve()));
+    this.#graceMs = client.store.kind === 'slots' ? 5 * GRACE_MS : GRACE_MS;
+    this.exit = new Promise((resolve) => {
+      void host.exit.then(resolve);
+      // A thread that dies closes its ports before it has ended.
+      port1.once('close', () => this.#endsAlone && resolve());
+    });
+    const posted = this.#posted.buffer as SharedArrayBuffer;
+    host.add({ ...client, port: port2, posted }, port2);
   }
 
   get isReady(): boolean {
@@ -62,14 +61,9 @@ export class ThreadLink implements StoreLink {
   }
 
   close(): void {
-    this.#port.postMessage({ close: true } satisfies CloseMessage);
-    this.#worker.ref();
-    const timer = setTimeout(() => {
-      this.#worker.unref();
-      void this.#worker.terminate();
-    }, this.#graceMs);
-    timer.unref();
-    void this.exit.then(() => clearTimeout(timer));
+    const isLast = this.#host.remove(this.exit, this.#graceMs);
+    this.#endsAlone = !isLast;
+    this.#port.postMessage({ close: true, isLast } satisfies CloseMessage);
   }
 
   release(): void {

@@ -73,7 +73,7 @@ const LATER: Match = { numTokens: null, async: false, wakes: true };
 
 /**
  * Scheduler side of a connector that keeps KV blocks in a store outside of the engine, by the hash of their content:
- * LMDB in a file, or a server of Redis or Valkey. What requests computed goes there while they run; whoever begins alike
+ * a file, or a server of Redis or Valkey. What requests computed goes there while they run; whoever begins alike
  * later, in this engine or another one, loads it. The store is a cache: whatever happens to it costs hits, and never a
  * request, as long as `loadFailurePolicy` is `recompute`.
  *
@@ -124,6 +124,11 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     };
     this.reporters = [Array.from({ length: numRanks }, (_, rank) => rank)];
     this.#thread = new StoreThread({ store, timeoutMs, pauseMs, maxPauseMs, now });
+  }
+
+  /** The hash seed that an embedded store keeps in its file for schedulers that were given none; null with another store. */
+  get hashSeed(): Uint8Array | null {
+    return this.#thread.hashSeed;
   }
 
   /** What was asked and stored so far, and how the store is. Plain data. */

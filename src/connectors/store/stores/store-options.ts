@@ -1,18 +1,14 @@
-import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { badArg, isObject } from '../../../base/checks.js';
-import { BlockstepError, checkInteger, describeError } from '../../../base/errors.js';
+import { checkInteger } from '../../../base/errors.js';
 import { checkNames, knownNames } from '../../../base/known-names.js';
 import { checkPackage } from '../../../base/packages/optional-package.js';
 import { checkRedisUrl, IOVALKEY_VERSIONS } from '../../../base/packages/redis-address.js';
 import type { BlockStore } from './block-store.js';
 
-/** The versions of lmdb that work, as npm writes them. */
-export const LMDB_VERSIONS = '^3.5.6';
-
-/** A store in a file of LMDB: it needs no server, and serves the engines of one machine. */
+/** A store in a file: it needs no server, and serves the engines of one process, whose blocks have one size. */
 export interface EmbeddedStoreOptions {
-  /** The file, which is made where there is none. LMDB keeps a lock beside it, in a file whose name ends in `-lock`. */
+  /** The file, which is made where there is none. The first process has it, and others are refused while that one lives. */
   path: string;
   /** Most bytes that the values take in the file, 1 MiB to 8 TiB. What was unused for longest is removed. Default 16 GiB. */
   maxBytes?: number;
@@ -49,7 +45,7 @@ export interface OwnStoreOptions {
 /** Where blocks are kept: one of the three kinds. */
 export type StoreOptions = EmbeddedStoreOptions | RedisStoreOptions | OwnStoreOptions;
 
-/** Checked options of an embedded store. Plain data, which goes to another thread. */
+/** Checked options of an embedded store. */
 export interface EmbeddedSettings extends Required<EmbeddedStoreOptions> {
   readonly kind: 'embedded';
 }
@@ -64,9 +60,7 @@ export interface OwnSettings extends OwnStoreOptions {
   readonly kind: 'own';
 }
 
-/** Settings of a store that has a thread of its own. */
-export type ThreadSettings = EmbeddedSettings | RedisSettings;
-export type StoreSettings = ThreadSettings | OwnSettings;
+export type StoreSettings = EmbeddedSettings | RedisSettings | OwnSettings;
 
 const EMBEDDED = knownNames<EmbeddedStoreOptions>('the options of an embedded store', {
   path: true,
@@ -81,23 +75,11 @@ const REDIS = knownNames<RedisStoreOptions>('the options of a store in Redis or 
 const OWN = knownNames<OwnStoreOptions>('the options of a store of your own', { open: true });
 const MAX_MS = 2 ** 31 - 1;
 
-/** What `checkStore` has returned. */
-const CHECKED = new WeakSet<object>();
-
 /**
- * Checks where blocks are to be kept. A server is not asked: one that is down costs hits later, and no start. What was
- * checked already is returned as it is, and its file not looked at again.
- * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
- * ERR_BLOCKSTEP_BAD_FILE if the file cannot be made or written
+ * Checks where blocks are to be kept. A server is not asked: one that is down costs hits later, and no start.
+ * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed
  */
 export function checkStore(store: unknown): StoreSettings {
-  if (isObject(store) && CHECKED.has(store)) return store as unknown as StoreSettings;
-  const settings = settingsOf(store);
-  CHECKED.add(settings);
-  return settings;
-}
-
-function settingsOf(store: unknown): StoreSettings {
   if (!isObject(store)) throw badArg('store', store, 'an object with path, with url, or with open');
   if (store['url'] !== undefined) return checkRedis(store);
   if (store['path'] !== undefined) return checkEmbedded(store);
@@ -110,10 +92,7 @@ function checkEmbedded(store: object): EmbeddedSettings {
   const { path, maxBytes = 2 ** 34 } = store as EmbeddedStoreOptions;
   if (typeof path !== 'string' || path === '') throw badArg('store.path', path, 'the path of a file');
   checkInteger('store.maxBytes', maxBytes, 2 ** 20, 2 ** 43);
-  checkPackage('lmdb', LMDB_VERSIONS, 'an embedded store');
-  const full = resolve(path);
-  checkWritable(full);
-  return { kind: 'embedded', path: full, maxBytes };
+  return { kind: 'embedded', path: resolve(path), maxBytes };
 }
 
 function checkRedis(store: object): RedisSettings {
@@ -132,18 +111,4 @@ function checkOwn(store: object): OwnSettings {
   const { open } = store as OwnStoreOptions;
   if (typeof open !== 'function') throw badArg('store.open', open, 'a function that opens a block store');
   return { kind: 'own', open };
-}
-
-function checkWritable(path: string): void {
-  try {
-    mkdirSync(dirname(path), { recursive: true });
-    accessSync(dirname(path), constants.W_OK);
-    const found = statSync(path, { throwIfNoEntry: false });
-    if (found === undefined) return;
-    if (!found.isFile()) throw new Error('it is no file');
-    accessSync(path, constants.R_OK | constants.W_OK);
-  } catch (cause) {
-    const message = `store.path ${JSON.stringify(path)} cannot be used: ${describeError(cause)}`;
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', message, { cause });
-  }
 }

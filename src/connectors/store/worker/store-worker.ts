@@ -14,6 +14,7 @@ import { checkClock, checkLaneFactory, checkOptions } from '../../base/option-ch
 import { StoreThread } from '../client/store-thread.js';
 import { blockKey } from '../scheduler/block-names.js';
 import type { StoreOrders, StoreSaid } from '../scheduler/store-orders.js';
+import { SlotFile } from '../slots/slot-file.js';
 import { checkStore, type StoreOptions } from '../stores/store-options.js';
 import { Staging } from './staging.js';
 import { type Read, StoreReads } from './store-reads.js';
@@ -88,9 +89,16 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
     const now = checkClock(options.now);
     // Before the staging arena is allocated, which may be large.
     const settings = checkStore(store);
-    this.#staging = new Staging(this.#memory.kv, stagingBytes);
+    const file = settings.kind === 'embedded' ? SlotFile.open(settings.path) : null;
+    try {
+      this.#staging = new Staging(this.#memory.kv, stagingBytes);
+      const { arena: staging } = this.#staging;
+      this.#thread = new StoreThread({ store, staging, timeoutMs, pauseMs, maxPauseMs, now }, file);
+    } catch (error) {
+      file?.release();
+      throw error;
+    }
     const { arena } = this.#staging;
-    this.#thread = new StoreThread({ store: settings, staging: arena, timeoutMs, pauseMs, maxPauseMs, now });
     this.#lanes = new KvLanes(this.#memory, arena, makeLane);
     const partBlocks = Math.max(1, Math.floor(PART_BYTES / arena.bytesPerBlock));
     this.#reads = new StoreReads(this.#thread, this.#lanes, this.#staging, partBlocks, (read, numGood) =>

@@ -1,12 +1,11 @@
-import { BlockstepError, describeError } from '../../../base/errors.js';
+import { BlockstepError, messageOf } from '../../../base/errors.js';
 import type { NativeEmbedder } from '../native/binding.js';
 
 /** Texts of one call of `LlamaEmbedder.embed`. */
 interface Job {
   readonly texts: readonly Int32Array[];
+  /** Of the first texts, as far as they were computed. */
   readonly vectors: Float32Array[];
-  /** Texts whose vectors are there. */
-  done: number;
   readonly resolve: (vectors: readonly Float32Array[]) => void;
   readonly reject: (reason: unknown) => void;
 }
@@ -31,7 +30,7 @@ export class EmbedQueue {
     if (this.#disposed) return Promise.reject(disposed());
     if (texts.length === 0) return Promise.resolve([]);
     return new Promise((resolve, reject) => {
-      const job: Job = { texts, vectors: [], done: 0, resolve, reject };
+      const job: Job = { texts, vectors: [], resolve, reject };
       this.#jobs.push(job);
       signal?.addEventListener('abort', () => this.#end(job, signal.reason), { once: true });
       void this.#compute();
@@ -55,30 +54,28 @@ export class EmbedQueue {
       try {
         const vectors = await this.#native.embed(tokens, lengths);
         const width = vectors.length / call.length;
-        for (const [i, { job, at }] of call.entries()) {
-          job.vectors[at] = vectors.slice(i * width, (i + 1) * width);
-          job.done++;
-        }
+        for (const [i, { job }] of call.entries())
+          job.vectors.push(vectors.slice(i * width, (i + 1) * width));
       } catch (cause) {
-        const why = cause instanceof Error ? cause.message : describeError(cause);
-        const error = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', `llama.cpp failed: ${why}`, { cause });
+        const message = `llama.cpp failed: ${messageOf(cause)}`;
+        const error = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', message, { cause });
         for (const { job } of call) this.#end(job, this.#disposed ? disposed() : error);
       }
-      for (const { job } of call) if (job.done === job.texts.length) this.#end(job, null);
+      for (const { job } of call) if (job.vectors.length === job.texts.length) this.#end(job, null);
     }
     this.#isComputing = false;
   }
 
   /** As many texts, in their order, as fit into a call. */
-  #nextCall(): { job: Job; at: number; text: Int32Array }[] {
-    const call: { job: Job; at: number; text: Int32Array }[] = [];
+  #nextCall(): { job: Job; text: Int32Array }[] {
+    const call: { job: Job; text: Int32Array }[] = [];
     let tokens = 0;
     for (const job of this.#jobs)
-      for (let at = job.done; at < job.texts.length; at++) {
+      for (let at = job.vectors.length; at < job.texts.length; at++) {
         const text = job.texts[at];
         if (call.length === this.#sequences || tokens + text.length > this.#batch) return call;
         tokens += text.length;
-        call.push({ job, at, text });
+        call.push({ job, text });
       }
     return call;
   }

@@ -1,4 +1,4 @@
-import { BlockstepError } from '../../../base/errors.js';
+import { BlockstepError, messageOf } from '../../../base/errors.js';
 
 /** The error of a model that could not be fetched, ERR_BLOCKSTEP_DOWNLOAD. @param what happened, in words that hold no secret */
 export function downloadError(what: string, cause?: unknown): BlockstepError {
@@ -12,5 +12,5 @@ export function systemWords(error: unknown): string {
     const { code } = at as NodeJS.ErrnoException;
     if (typeof code === 'string') return code;
   }
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }

@@ -92,7 +92,7 @@ export async function fetchModel(
     return cached(cache, from, what, error);
   }
   const files = chooseFiles(listed.files, from.which, what);
-  const missing = files.filter((file) => !cache.has(file));
+  const missing = cache.missing(files);
   const place = { path: cache.place(files[0].path), unasked: null };
   if (missing.length === 0) return { ...place, fetched: 0 };
   const unlock = cache.lock();

@@ -32,9 +32,12 @@ export class ModelCache {
     return this.#read().filter(({ path, size }) => sizeOf(join(this.folder, path)) === size);
   }
 
-  /** Whether a file is here, and no other of its name. */
-  has({ path, size, hash }: HubFile): boolean {
-    return this.files().some((each) => each.path === path && each.size === size && each.hash === hash);
+  /** Those of some files that are not here, or of which there is another one. */
+  missing(files: readonly HubFile[]): readonly HubFile[] {
+    const here = this.files();
+    const isHere = ({ path, size, hash }: HubFile): boolean =>
+      here.some((each) => each.path === path && each.size === size && each.hash === hash);
+    return files.filter((file) => !isHere(file));
   }
 
   /** Where a file lies, or is to. */
@@ -74,8 +77,9 @@ export class ModelCache {
 
   /** Takes files out of the record: others of their names are to come. */
   forget(...paths: readonly string[]): void {
-    const kept = this.#read().filter(({ path }) => !paths.includes(path));
-    if (kept.length < this.#read().length) this.#write(kept);
+    const all = this.#read();
+    const kept = all.filter(({ path }) => !paths.includes(path));
+    if (kept.length < all.length) this.#write(kept);
   }
 
   /**

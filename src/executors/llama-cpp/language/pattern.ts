@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { AST, RegExpParser } from '@eslint-community/regexpp';
-import { describeError } from '../../../base/errors.js';
+import { messageOf } from '../../../base/errors.js';
 import { type CharSet, charSet, complement, union } from './char-set.js';
 import type { Language, Languages } from './language.js';
 
@@ -72,8 +72,7 @@ function parse(pattern: string): AST.Pattern {
 }
 
 function wrong(error: unknown): Error {
-  const why = error instanceof Error ? error.message : describeError(error);
-  return new Error(`what is no regular expression of ECMAScript (${why.slice(0, 300)})`);
+  return new Error(`what is no regular expression of ECMAScript (${messageOf(error).slice(0, 300)})`);
 }
 
 class PatternReader {

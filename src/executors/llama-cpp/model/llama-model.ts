@@ -1,13 +1,14 @@
 import { badArg } from '../../../base/checks.js';
-import { BlockstepError, checkInteger, describeError } from '../../../base/errors.js';
+import { BlockstepError, checkInteger, messageOf } from '../../../base/errors.js';
 import { INSPECT, showFacts } from '../../../base/inspect.js';
 import { sharedAside } from '../../../base/scripts/aside.js';
 import { badModel } from '../gguf/bad-model.js';
 import { readGguf } from '../gguf/gguf-file.js';
 import { inWords } from '../gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../gguf/model-card.js';
-import type { LlamaDevice, NativeModel } from '../native/binding.js';
-import { findLlamaVariant, type LlamaLibrary, type LlamaVariant, loadLibrary } from '../native/library.js';
+import type { LlamaDevice, NativeModel, NativeModelInfo } from '../native/binding.js';
+import { findLlamaVariant, hasGpu, type LlamaLibrary, loadLibrary } from '../native/library.js';
+import type { LlamaVariant } from '../native/packages.js';
 import {
   badGrammar,
   type LlamaGrammarForm,
@@ -41,6 +42,8 @@ export class LlamaModel {
   /** What its file says of it. */
   readonly card: ModelCard;
   readonly #native: NativeModel;
+  /** What llama.cpp says of it. Asked for once: it goes through the whole vocabulary. */
+  readonly #said: NativeModelInfo;
   readonly #library: LlamaLibrary;
   #disposed = false;
   /** The end of the texts that are tokenized off the event loop. */
@@ -50,7 +53,8 @@ export class LlamaModel {
     this.card = card;
     this.#native = native;
     this.#library = library;
-    this.info = readInfo(card.path, native.info(), library);
+    this.#said = native.info();
+    this.info = readInfo(card.path, this.#said, library);
   }
 
   /** See `openLlamaModel`. */
@@ -66,7 +70,7 @@ export class LlamaModel {
       variant === 'cpu' || gpuLayers === 0 || (variant === 'auto' && process.platform !== 'darwin');
     if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory());
     const library = await loadLibrary(variant, libraryFolder, attention);
-    checkDevices(library.devices, variant, gpuLayers);
+    checkDevices(library, variant, gpuLayers);
     const cancelled = new Int32Array(1);
     const cancel = (): void => {
       cancelled[0] = 1;
@@ -82,11 +86,7 @@ export class LlamaModel {
       return new LlamaModel(card, native, library);
     } catch (cause) {
       signal?.throwIfAborted();
-      throw badModel(
-        path,
-        `cannot be loaded: ${cause instanceof Error ? cause.message : describeError(cause)}`,
-        cause,
-      );
+      throw badModel(path, `cannot be loaded: ${messageOf(cause)}`, cause);
     } finally {
       signal?.removeEventListener('abort', cancel);
     }
@@ -145,14 +145,14 @@ export class LlamaModel {
     return native.piece(checkInteger('token', token, 0, this.info.vocabSize - 1), special);
   }
 
-  /** The tokens by which a model that scores is told of a query and a document. @throws ERR_BLOCKSTEP_DISPOSED; ERR_BLOCKSTEP_BAD_MODEL as `tokenize` */
-  rankPrompt(query: string, document: string): Int32Array {
-    const native = this.#alive();
-    try {
-      return rankPrompt(native, query, document);
-    } catch (cause) {
-      return this.#noTokens(cause);
-    }
+  /**
+   * The tokens by which a model that scores is told of a query and a document.
+   * @returns a promise of them, rejected as that of `tokenizeAsync` is
+   */
+  rankPrompt(query: string, document: string): Promise<Int32Array> {
+    const tokenize = (text: string, parseSpecial: boolean): Promise<Int32Array> =>
+      this.tokenizeAsync(text, { parseSpecial });
+    return rankPrompt(this.#said, tokenize, query, document);
   }
 
   /**
@@ -209,10 +209,10 @@ export class LlamaModel {
     return showFacts('LlamaModel', depth, options, { architecture, vocabSize, file });
   }
 
-  /** The native model and its library, for executors. @internal */
-  static nativeOf(model: LlamaModel): { native: NativeModel; library: LlamaLibrary } {
+  /** The native model, what llama.cpp says of it, and its library, for executors. @internal */
+  static nativeOf(model: LlamaModel): { native: NativeModel; said: NativeModelInfo; library: LlamaLibrary } {
     if (!(model instanceof LlamaModel)) throw badArg('model', model, 'a LlamaModel');
-    return { native: model.#alive(), library: model.#library };
+    return { native: model.#alive(), said: model.#said, library: model.#library };
   }
 
   #checkTokens(tokens: ReadGrammar['tokens']): void {
@@ -223,8 +223,7 @@ export class LlamaModel {
   }
 
   #noTokens(cause: unknown): never {
-    const why = cause instanceof Error ? cause.message : describeError(cause);
-    throw badModel(this.card.path, `has a vocabulary that cannot write the text: ${why}`, cause);
+    throw badModel(this.card.path, `has a vocabulary that cannot write the text: ${messageOf(cause)}`, cause);
   }
 
   #alive(): NativeModel {
@@ -234,8 +233,8 @@ export class LlamaModel {
 }
 
 /** Refuses what wants a GPU where llama.cpp finds none: it would compute on the CPU without a word. */
-function checkDevices(devices: readonly LlamaDevice[], variant: LlamaVariant, gpuLayers: number): void {
-  if (devices.some(({ isGpu }) => isGpu) || gpuLayers === 0) return;
+function checkDevices(library: LlamaLibrary, variant: LlamaVariant, gpuLayers: number): void {
+  if (hasGpu(library) || gpuLayers === 0) return;
   if (gpuLayers > 0)
     throw badArg(
       'gpuLayers',

@@ -1,7 +1,8 @@
 import { badArg, checkBoolean, checkOneOf, isObject } from '../../../base/checks.js';
 import { checkInteger } from '../../../base/errors.js';
 import { checkNames, knownNames } from '../../../base/known-names.js';
-import type { LlamaAttention, LlamaVariant } from '../native/library.js';
+import type { LlamaAttention } from '../native/library.js';
+import type { LlamaVariant } from '../native/packages.js';
 
 /** Options of `openLlamaModel`. */
 export interface LlamaModelOptions {

@@ -1,24 +1,28 @@
-import type { NativeModel } from '../native/binding.js';
+import type { NativeModelInfo } from '../native/binding.js';
 
 /**
  * The tokens by which a model scores how well a document answers a query: by the template of its file, else as encoders are trained, with
  * the tokens that its vocabulary puts between two texts.
  */
-export function rankPrompt(native: NativeModel, query: string, document: string): Int32Array {
-  const { rankTemplate, bos, eos, sep, addsBos, addsEos, addsSep } = native.info();
+export async function rankPrompt(
+  { rankTemplate, bos, eos, sep, addsBos, addsEos, addsSep }: NativeModelInfo,
+  tokenize: (text: string, parseSpecial: boolean) => Promise<Int32Array>,
+  query: string,
+  document: string,
+): Promise<Int32Array> {
   if (rankTemplate !== null) {
     const parts = { '{query}': query, '{document}': document };
     const text = rankTemplate.replace(/\{query\}|\{document\}/g, (name) => parts[name as keyof typeof parts]);
-    return native.tokenize(text, false, true);
+    return tokenize(text, true);
   }
   const end = eos < 0 ? sep : eos;
   const special = (isThere: boolean, token: number): number[] => (isThere && token >= 0 ? [token] : []);
-  return Int32Array.of(
+  return Int32Array.from([
     ...special(addsBos, bos),
-    ...native.tokenize(query, false, false),
+    ...(await tokenize(query, false)),
     ...special(addsEos, end),
     ...special(addsSep, sep),
-    ...native.tokenize(document, false, false),
+    ...(await tokenize(document, false)),
     ...special(addsEos, end),
-  );
+  ]);
 }

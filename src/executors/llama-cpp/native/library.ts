@@ -28,6 +28,11 @@ export interface LlamaLibrary extends NativeLibrary {
   readonly folder: string;
 }
 
+/** Whether a library found a GPU. */
+export function hasGpu({ devices }: Pick<NativeLibrary, 'devices'>): boolean {
+  return devices.some(({ isGpu }) => isGpu);
+}
+
 /** Finds packages and GPUs; tests hand in others. */
 export interface Finders {
   /** The folders of a package, by rejection that it is not there. */
@@ -97,5 +102,3 @@ export async function loadLibrary(
     throw refused(`llama.cpp in ${folders.folder} cannot be used: ${describeError(cause)}`, cause);
   }
 }
-
-export type { LlamaVariant };

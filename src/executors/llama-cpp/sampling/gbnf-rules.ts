@@ -1,6 +1,8 @@
+import type { CharSet } from '../language/char-set.js';
+
 /** What a part of a rule is to llama.cpp. */
 export interface GbnfPart {
-  /** What stands in it, in order: rules by their numbers, and `LETTERS` for any number of characters and tokens. */
+  /** What stands in it, in order: rules by their numbers, sets of characters by `-1 -` theirs. */
   readonly path: readonly number[];
   /** The rules that it cannot do without. */
   readonly needs: readonly number[];
@@ -10,9 +12,6 @@ export interface GbnfPart {
 
 /** A rule: its choices. */
 export type GbnfRule = readonly GbnfPart[];
-
-/** Characters and tokens in the path of a part. */
-export const LETTERS = -1;
 
 export const NOTHING: GbnfPart = { path: [], needs: [], size: 0 };
 
@@ -24,8 +23,17 @@ const MOST_REPEATED = 2000;
 
 /** The rules of a grammar, those included that llama.cpp makes for groups and repetitions. */
 export class GbnfRules {
+  /** The sets of characters of all rules. */
+  readonly sets: CharSet[] = [];
+  /** The name of the rule that is read. */
+  reading = '';
+  /** The rules of repetitions that end: each is an end of the one before it. */
+  readonly copies = new Set<number>();
   readonly #rules: (GbnfRule | null)[] = [];
   readonly #names = new Map<string, number>();
+  /** [rule] the named rule in which it stands. */
+  readonly #owners: string[] = [];
+  readonly #setIds = new Map<string, number>();
   #size = 0;
 
   /** The number of the rule of a name, which may come later. */
@@ -34,7 +42,25 @@ export class GbnfRules {
     if (known !== undefined) return known;
     const id = this.add(null);
     this.#names.set(name, id);
+    this.#owners[id] = name;
     return id;
+  }
+
+  /** The name of a rule, or of the one in which it stands. */
+  nameOf(id: number): string {
+    return this.#owners[id];
+  }
+
+  /** What stands in a path for a set of characters. */
+  letter(set: CharSet): number {
+    const key = set.join();
+    let id = this.#setIds.get(key);
+    if (id === undefined) {
+      id = this.sets.length;
+      this.sets.push(set);
+      this.#setIds.set(key, id);
+    }
+    return -1 - id;
   }
 
   /** @param rule null: it is set later */
@@ -43,6 +69,7 @@ export class GbnfRules {
     if (id >= MOST_RULES)
       throw new Error(`more than ${MOST_RULES} rules, those of groups and repetitions included`);
     this.#rules.push(null);
+    this.#owners.push(this.reading);
     if (rule !== null) this.set(id, rule);
     return id;
   }
@@ -85,8 +112,11 @@ export class GbnfRules {
       parts.push({ ...refTo(id), needs: [] });
     } else {
       let last: GbnfPart = NOTHING;
-      for (let i = least; i < most; i++)
-        last = { ...refTo(this.add([joined([part, last]), NOTHING])), needs: [] };
+      for (let i = least; i < most; i++) {
+        const id = this.add([joined([part, last]), NOTHING]);
+        this.copies.add(id);
+        last = { ...refTo(id), needs: [] };
+      }
       parts.push(last);
     }
     return joined(parts);
@@ -101,7 +131,7 @@ export class GbnfRules {
 
   /** [rule] 1: it may be the empty text. */
   emptyRules(): Uint8Array {
-    return this.#grown(({ path }) => (path.includes(LETTERS) ? null : path));
+    return this.#grown(({ path }) => (path.some((part) => part < 0) ? null : path));
   }
 
   /** [rule] 1: one of its choices needs only rules that are such rules themselves. @param needsOf null: the choice is none of them */
@@ -149,7 +179,7 @@ export function joined(parts: readonly GbnfPart[]): GbnfPart {
   for (const part of parts) {
     size += part.size;
     for (const each of part.needs) needs.push(each);
-    for (const each of part.path) if (each !== LETTERS || path.at(-1) !== LETTERS) path.push(each);
+    for (const each of part.path) path.push(each);
   }
   return { path, needs, size };
 }

@@ -1,4 +1,4 @@
-import { type GbnfRules, LETTERS } from './gbnf-rules.js';
+import type { GbnfRules } from './gbnf-rules.js';
 
 /** Rules that begin with rules: llama.cpp's calls of itself, for which a thread has a stack. */
 const MOST_DEPTH = 2200;
@@ -8,14 +8,20 @@ const MOST_WAYS = 10_000;
 /**
  * Counts in how many ways a text may go on where a rule begins, and behind each part of its choices. A rule that may be empty counts with what
  * follows, also where llama.cpp's own search of left recursion does not see that it may be: that one would go on for ever.
+ * @returns how many there are where each rule begins, and the most of them at one place
  */
-export function checkWays(rules: GbnfRules, root: number): void {
+export function checkWays(
+  rules: GbnfRules,
+  root: number,
+): { readonly ofRule: Float64Array; readonly most: number } {
+  let most = 0;
   /** [rule] the characters and tokens with which it may begin, by the place where they stand; -1: nobody has counted. */
   const ways = new Float64Array(rules.count).fill(-1);
   const isOpen = new Uint8Array(rules.count);
   const isEmpty = rules.emptyRules();
   const check = (sum: number): number => {
     if (sum > MOST_WAYS) throw new Error(`a text may go on in more than ${MOST_WAYS} ways at one place`);
+    most = Math.max(most, sum);
     return sum;
   };
   const visit = (id: number, depth: number): number => {
@@ -26,8 +32,8 @@ export function checkWays(rules: GbnfRules, root: number): void {
     let sum = 0;
     for (const { path } of rules.get(id))
       for (const part of path) {
-        sum = check(sum + (part === LETTERS ? 1 : visit(part, depth + 1)));
-        if (part === LETTERS || isEmpty[part] === 0) break;
+        sum = check(sum + (part < 0 ? 1 : visit(part, depth + 1)));
+        if (part < 0 || isEmpty[part] === 0) break;
       }
     isOpen[id] = 0;
     ways[id] = sum;
@@ -40,8 +46,9 @@ export function checkWays(rules: GbnfRules, root: number): void {
       let behind = 0;
       for (let i = path.length - 1; i > 0; i--) {
         const part = path[i];
-        behind = part === LETTERS ? 1 : check(visit(part, 0) + (isEmpty[part] === 1 ? behind : 0));
+        behind = part < 0 ? 1 : check(visit(part, 0) + (isEmpty[part] === 1 ? behind : 0));
       }
     }
   }
+  return { ofRule: ways, most };
 }

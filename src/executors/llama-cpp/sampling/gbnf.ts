@@ -1,5 +1,14 @@
-import { type CharSet, charSet, complement, hasChar, intersection } from '../language/char-set.js';
-import { type GbnfPart, type GbnfRule, GbnfRules, joined, LETTERS, NOTHING, refTo } from './gbnf-rules.js';
+import {
+  ALL_CHARS,
+  type CharSet,
+  charSet,
+  complement,
+  hasChar,
+  intersection,
+  LAST_CHAR,
+} from '../language/char-set.js';
+import { checkPlaces } from './gbnf-places.js';
+import { type GbnfPart, type GbnfRule, GbnfRules, joined, NOTHING, refTo } from './gbnf-rules.js';
 import { checkWays } from './gbnf-ways.js';
 
 /** Groups within groups: llama.cpp's calls of itself, for which a thread has a stack. */
@@ -20,7 +29,7 @@ const WRITABLE: CharSet = [1, 0xd7ff, 0xe000, 0x10ffff];
 
 /**
  * Checks a grammar in GBNF, before llama.cpp reads it: that one says what is wrong to the process's standard error alone, and a grammar that is
- * nested very deep, is repeated very often, or begins in very many ways ends its stack, its memory, or takes for ever. So what is refused here
+ * nested very deep, is repeated very often, or goes on in very many ways ends its stack, its memory, or takes for ever. So what is refused here
  * is what it would refuse, and what no grammar of use has.
  * @returns the texts that must each be one token of the model, as `<NAME>`, and where they stand: whoever has a vocabulary checks them
  * @throws Error that says what is wrong, and where
@@ -31,13 +40,16 @@ export function checkGbnf(text: string): ReadonlyMap<string, string> {
   const root = rules.named('root');
   const missing = rules.undefinedName();
   if (missing !== null) throw new Error(`there is no rule ${missing}`);
-  checkWays(rules, root);
+  const ways = checkWays(rules, root);
   const endless = rules.endless();
-  if (endless.count === 0) return reader.tokens;
-  const [name] = endless.names;
-  throw new Error(
-    `${name === undefined ? 'a group' : `the rule ${name}`} has no text that ends: it always needs itself`,
-  );
+  if (endless.count > 0) {
+    const [name] = endless.names;
+    throw new Error(
+      `${name === undefined ? 'a group' : `the rule ${name}`} has no text that ends: it always needs itself`,
+    );
+  }
+  checkPlaces(rules, root, ways);
+  return reader.tokens;
 }
 
 /** The name of a rule that has no text that ends, of those that are asked for; null: all have some. */
@@ -50,7 +62,10 @@ class GbnfReader {
   /** Names of tokens, and where they stand first. */
   readonly tokens = new Map<string, string>();
   readonly #text: string;
+  readonly #tokenChars = new Map<string, number>();
   readonly #rules = new GbnfRules();
+  /** [character] what stands in a path for it. */
+  readonly #chars = new Map<number, number>();
   /** What sets are, by their text behind the bracket. */
   readonly #sets = new Map<string, GbnfPart>();
   #at = 0;
@@ -78,7 +93,9 @@ class GbnfReader {
   }
 
   #rule(): void {
-    const id = this.#rules.named(this.#match(/[a-zA-Z0-9-]+/y, 'the name of a rule'));
+    const name = this.#match(/[a-zA-Z0-9-]+/y, 'the name of a rule');
+    const id = this.#rules.named(name);
+    this.#rules.reading = name;
     this.#space(false);
     this.#match(/::=/y, '::=');
     this.#space(true);
@@ -124,7 +141,7 @@ class GbnfReader {
   #part(nesting: number): GbnfPart | null {
     if (this.#take('"')) return this.#literal();
     if (this.#take('[')) return this.#set();
-    if (this.#take('.')) return characters(1);
+    if (this.#take('.')) return this.#letter(ALL_CHARS);
     if (this.#take('(')) {
       if (nesting >= MOST_NESTING) throw new Error(`groups are nested more than ${MOST_NESTING} deep`);
       this.#space(true);
@@ -134,14 +151,31 @@ class GbnfReader {
       return refTo(id);
     }
     if ('!<'.includes(this.#text[this.#at] ?? ' ')) {
-      this.#take('!');
+      const isOther = this.#take('!');
       const name = this.#match(/<(\[\d{1,9}\]>|[^[>][^>]*>)/y, 'a token: <[NUMBER]> or <NAME>');
       if (name[1] !== '[') this.#token(name);
-      return characters(1);
+      return this.#letter(this.#tokenSet(name, isOther));
     }
     const name = /[a-zA-Z0-9-]+/y;
     name.lastIndex = this.#at;
     return name.test(this.#text) ? refTo(this.#rules.named(this.#match(name, 'a name'))) : null;
+  }
+
+  /** A token as a set of characters: one of its own behind all others. It may be written by characters that other places read, so by any. */
+  #tokenSet(name: string, isOther: boolean): CharSet {
+    let char = this.#tokenChars.get(name);
+    if (char === undefined) {
+      char = LAST_CHAR + 1 + this.#tokenChars.size;
+      this.#tokenChars.set(name, char);
+    }
+    const ranges: [number, number][] = [[0, LAST_CHAR]];
+    if (!isOther) ranges.push([char, char]);
+    else ranges.push([0, char - 1], [char + 1, Number.MAX_SAFE_INTEGER]);
+    return charSet(ranges);
+  }
+
+  #letter(set: CharSet): GbnfPart {
+    return { path: [this.#rules.letter(set)], needs: [], size: 1 };
   }
 
   #token(name: string): void {
@@ -176,18 +210,28 @@ class GbnfReader {
 
   /** Reads to the end of a literal. */
   #literal(): GbnfPart {
-    let count = 0;
-    for (; !this.#take('"'); count++) {
+    const path: number[] = [];
+    while (!this.#take('"')) {
       // Most are letters, of which none needs a closer look.
       PLAIN.lastIndex = this.#at;
-      const plain = PLAIN.exec(this.#text)?.[0].length ?? 0;
-      this.#at += plain;
-      count += plain;
+      const plain = PLAIN.exec(this.#text)?.[0] ?? '';
+      this.#at += plain.length;
+      for (let i = 0; i < plain.length; i++) path.push(this.#char(plain.charCodeAt(i)));
       if (this.#take('"')) break;
       const char = this.#character('"');
       if (!hasChar(WRITABLE, char)) throw new Error('expected a character that a text can have');
+      path.push(this.#char(char));
     }
-    return characters(count);
+    return { path, needs: [], size: path.length };
+  }
+
+  #char(char: number): number {
+    let letter = this.#chars.get(char);
+    if (letter === undefined) {
+      letter = this.#rules.letter([char, char]);
+      this.#chars.set(char, letter);
+    }
+    return letter;
   }
 
   /** Reads to the end of a set. Most sets of a grammar come again. */
@@ -220,7 +264,7 @@ class GbnfReader {
     const set = isOther ? complement(charSet(ranges)) : charSet(ranges);
     if (intersection(set, WRITABLE).length === 0)
       throw new Error('expected a set with a character that a text can have');
-    return characters(Math.max(1, ranges.length));
+    return { ...this.#letter(set), size: Math.max(1, ranges.length) };
   }
 
   /** Reads a character of a literal or of a set. @returns its code point */
@@ -253,7 +297,3 @@ class GbnfReader {
 
 /** From this count on llama.cpp takes the upper number of a repetition for any. */
 const MOST_COUNTED = 2000;
-
-function characters(count: number): GbnfPart {
-  return { path: count > 0 ? [LETTERS] : [], needs: [], size: count };
-}

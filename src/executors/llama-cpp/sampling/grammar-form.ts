@@ -1,5 +1,5 @@
 import { badArg, isObject } from '../../../base/checks.js';
-import { BlockstepError } from '../../../base/errors.js';
+import { BlockstepError, messageOf } from '../../../base/errors.js';
 import { checkGbnf } from './gbnf.js';
 import { jsonObjectGrammar, schemaGrammar } from './json-grammar.js';
 
@@ -31,8 +31,8 @@ export function readGrammar(form: LlamaGrammarForm): ReadGrammar {
 
 /** The error that refuses a grammar. @param why what was thrown */
 export function badGrammar(why: unknown): BlockstepError {
-  const reason = why instanceof Error ? why.message : String(why);
-  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `grammar must be GBNF with a rule root: ${reason}`);
+  const message = `grammar must be GBNF with a rule root: ${messageOf(why)}`;
+  return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message);
 }
 
 function gbnfOf(form: LlamaGrammarForm): string {

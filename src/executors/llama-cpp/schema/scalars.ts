@@ -1,4 +1,4 @@
-import { describeError, show } from '../../../base/errors.js';
+import { messageOf, show } from '../../../base/errors.js';
 import { MOST_STATES, TooManyStates } from '../language/automaton.js';
 import { type Bound, decimal, isFar, KEEPS, LARGEST_MULTIPLE, numberLanguage } from '../language/decimals.js';
 import { FORMATS, NOTED_FORMATS } from '../language/formats.js';
@@ -82,8 +82,11 @@ export function textForm(rules: GrammarRules, schema: Keywords, at: string): Tex
       all.push(patternLanguage(languages, pattern));
     } catch (error) {
       if (error instanceof Error && 'code' in error) throw error;
-      const why = error instanceof Error ? error.message : describeError(error);
-      throw refuse(last, `${show(pattern)} with ${why}`, 'a pattern that a grammar can hold a text to');
+      throw refuse(
+        last,
+        `${show(pattern)} with ${messageOf(error)}`,
+        'a pattern that a grammar can hold a text to',
+      );
     }
   };
   const patterns = Several.of(schema['pattern']);

@@ -17,8 +17,8 @@ export interface CallForm {
   readonly markers: readonly { readonly begin: string; readonly end: string | null }[];
   /** Markers within calls, as far as tokens of their own stand for them. */
   readonly inner?: readonly string[];
-  /** Whether an answer that begins with JSON may be calls alone, without a marker. */
-  readonly isBare?: true;
+  /** How an answer begins, in its first hundred characters, that may be calls alone, without a marker. None: no answer does. */
+  readonly bare?: RegExp;
   /** Whether ids of calls have nine letters and digits, which the templates of the family demand. */
   readonly hasShortIds?: true;
   /**

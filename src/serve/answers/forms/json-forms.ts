@@ -7,10 +7,13 @@ export const HERMES: CallForm = {
   read: jsonCalls,
 };
 
+/** One of the names that calls have, in an object or the first one of a list. */
+const BARE_JSON = /^\s*\[?\s*\{\s*"(?:name|type|id|function|tool_calls|tool_name|arguments|parameters)"/;
+
 /** `{"name": …, "parameters": …}`, several behind semicolons: Llama 3. */
 export const LLAMA3: CallForm = {
   markers: [{ begin: '<|python_tag|>', end: null }],
-  isBare: true,
+  bare: BARE_JSON,
   read: knownCalls,
 };
 
@@ -23,12 +26,12 @@ export const JSON_FORM: CallForm = {
     { begin: '<TOOLCALL>', end: '</TOOLCALL>' },
     { begin: 'functools', end: null },
   ],
-  isBare: true,
+  bare: BARE_JSON,
   read: knownCalls,
 };
 
 /** JSON without markers of its own is a call only if it names a tool. */
-function knownCalls(body: string, tools: ToolSchemas): readonly ReadCall[] | null {
+export function knownCalls(body: string, tools: ToolSchemas): readonly ReadCall[] | null {
   const calls = jsonCalls(body);
   return calls?.every(({ name }) => tools.has(name)) ? calls : null;
 }

@@ -52,6 +52,48 @@ export const GLM45: CallForm = {
   },
 };
 
+const DSML = '｜DSML｜';
+const INVOKE = `<${DSML}invoke name="`;
+const DSML_PARAMETER = `<${DSML}parameter name="`;
+
+/** `<｜DSML｜invoke name="NAME"><｜DSML｜parameter name="KEY" string="true">TEXT</｜DSML｜parameter></｜DSML｜invoke>`: DeepSeek V3.2 and later. */
+export const DEEPSEEK_DSML: CallForm = {
+  markers: ['function_calls', 'tool_calls'].map((name) => ({
+    begin: `<${DSML}${name}>`,
+    end: `</${DSML}${name}>`,
+  })),
+  inner: [DSML],
+  read(body, tools) {
+    const [before, ...texts] = body.split(INVOKE);
+    if (before.trim() !== '' || texts.length === 0 || texts.length > MOST_CALLS) return null;
+    const calls: ReadCall[] = [];
+    for (const text of texts) {
+      const [name, rest] = cut(text, '">');
+      const [inside, behind] = cutLast(rest ?? '', `</${DSML}invoke>`);
+      const args = behind?.trim() === '' ? dsmlArguments(inside, tools.get(name)) : null;
+      if (args === null || !TOOL_NAME.test(name)) return null;
+      calls.push({ name, arguments: args });
+    }
+    return calls;
+  },
+};
+
+/** The parameters of a call as JSON: those that are marked as no text are JSON, those without a mark what the schema says; null: they are none. */
+function dsmlArguments(text: string, schema: Readonly<Record<string, unknown>> | undefined): string | null {
+  const [before, ...texts] = text.split(DSML_PARAMETER);
+  if (before.trim() !== '' || texts.length > MOST_PARAMETERS) return null;
+  const members: string[] = [];
+  for (const each of texts) {
+    const [, key = null, isText] = /^([^"]*)"(?: string="(true|false)")?>/.exec(each) ?? [];
+    const [value, behind] = cutLast(each.slice(each.indexOf('>') + 1), `</${DSML}parameter>`);
+    if (key === null || behind?.trim() !== '') return null;
+    if (isText === undefined) members.push(typed([[key, value]], schema).slice(1, -1));
+    else
+      members.push(`${JSON.stringify(key)}:${JSON.stringify(isText === 'true' ? value : parseJson(value))}`);
+  }
+  return `{${members.join(',')}}`;
+}
+
 /** The parameters of a function in tags; null: they are none. A function with JSON in place of them has that. */
 function parameters(text: string): readonly [string, string][] | null {
   const [before, ...texts] = text.split('<parameter=');

@@ -1,13 +1,12 @@
-/** A process that stores values in a file of LMDB, over and over, until it is killed: `writer.ts FILE MAX_BYTES NAME`. */
+/** A process that stores values in a file of slots, over and over, until it is killed: `writer.ts FILE MAX_BYTES NAME`. */
 
-import { EmbeddedStore } from '../../../../src/connectors/store/embedded/embedded-store.js';
+import { SlotFile } from '../../../../src/connectors/store/slots/slot-file.js';
+import { SlotStore } from '../../../../src/connectors/store/slots/slot-store.js';
 import { Outcome } from '../../../../src/connectors/store/stores/block-store.js';
 import { seal } from '../../../../src/connectors/store/stores/sealed-value.js';
 
 const [path, maxBytes, name] = process.argv.slice(2);
-const open = () => EmbeddedStore.open({ kind: 'embedded', path, maxBytes: Number(maxBytes) });
-// On a busy machine the file cannot be checked in time, as an engine sees it too, which tries again.
-const store = await open().catch(open).catch(open);
+const store = new SlotStore(SlotFile.open(path).fd, Number(maxBytes));
 for (let round = 0; ; round++) {
   const keys = Array.from({ length: 8 }, (_, i) => `${name}${(8 * round + i) % 100}`);
   const values = keys.map((key) => seal(key, Buffer.alloc(10_000, key)));

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../../src/base/random.js';
@@ -8,7 +8,7 @@ import type {
   AttentionTrial,
   AttentionTrialResult,
 } from '../../../../src/executors/llama-cpp/native/binding.js';
-import { LLAMA_VERSIONS } from '../../../../src/executors/llama-cpp/native/versions.js';
+import { filesIn } from '../../../../src/executors/llama-cpp/native/packages.js';
 import { hasLlama, libraryFolder } from '../use-llama.js';
 
 /** Types of caches by llama.cpp's numbers, and how far llama.cpp's own answer may lie: it rounds to 16 and 8 bits on the way, ours does not. */
@@ -26,24 +26,10 @@ interface Answer {
 }
 
 function run(kernel: string, trials: readonly AttentionTrial[]): Answer {
-  const folder = libraryFolder();
-  const find = (name: string): string =>
-    join(
-      folder,
-      readdirSync(folder).find((file) =>
-        new RegExp(`^(lib)?${name}(\\.v[\\d.]+)?\\.(so|dylib|dll)$`).test(file),
-      ) as string,
-    );
-  const files = {
-    folder,
-    fallback: '',
-    ggmlBase: find('ggml-base'),
-    ggml: find('ggml'),
-    llama: find('llama'),
-  };
+  const files = filesIn({ folder: libraryFolder(), fallback: '' });
   // A build of this machine, or that of a release.
   const addon = binaryPaths('blockstep_llama.node', 'blockstep_llama.node').find((path) => existsSync(path));
-  const options = { addon, files: { ...files, commit: LLAMA_VERSIONS[0].commit }, kernel, trials };
+  const options = { addon, files, kernel, trials };
   const program = join(import.meta.dirname, 'trials.mjs');
   const { status, stdout, stderr } = spawnSync(process.execPath, [program, JSON.stringify(options)], {
     encoding: 'utf8',

@@ -158,6 +158,9 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
     await refused([[1]], { dimensions: 0 }).toEqual(code('BAD_ARG', /dimensions/));
     await refused([[1]], { dimension: 3 }).toEqual(code('BAD_ARG', /dimension/));
     await refused([[1]], { signal: AbortSignal.abort(new Error('no')) }).toThrow('no');
+    await refused([[1]], { signal: Object.create(AbortSignal.prototype) as AbortSignal }).toEqual(
+      code('BAD_ARG', /options\.signal must be an AbortSignal/),
+    );
     expect(() => engine.submit({ prompt: [1], maxTokens: 2 })).toThrow(
       /makes vectors of texts, and generates none/,
     );
@@ -181,6 +184,22 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
     given.dispose();
     const { engine } = await use.engine(plain);
     await expect(engine.embed([[1]])).rejects.toThrow(/the executor makes no vectors of texts/);
+  });
+
+  it('are scores of a query and a document, whose tokens are made off the event loop', async () => {
+    const model = await use.model({ ...SMALL, architecture: 'bert', pooling: RANK });
+    const [query, document] = ['a rose', 'is a rose'].map((text) => [...model.tokenize(text)]);
+    // The vocabulary has a token that begins texts, and none that ends or separates them.
+    expect([...(await model.rankPrompt('a rose', 'is a rose'))]).toEqual([0, ...query, ...document]);
+    let isMade = false;
+    const asked = model.rankPrompt('a rose', 'is a rose').then(() => {
+      isMade = true;
+    });
+    // What is made on the event loop needs no turn of it.
+    for (let i = 0; i < 100; i++) await Promise.resolve();
+    expect(isMade).toBe(false);
+    await asked;
+    expect(isMade).toBe(true);
   });
 
   it('are waited for at the end of an engine, broken off by its disposal, and taken back by a signal', async () => {

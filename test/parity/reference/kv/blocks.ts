@@ -9,7 +9,7 @@ import { type Demand, ReferenceGroup } from './group.js';
 import { greatestCommonDivisor, type Hits, Lookup } from './lookup.js';
 import { AlignedMamba, ReferenceMamba } from './mamba.js';
 import { NULL_BLOCK, ReferencePool } from './pool.js';
-import type { Row } from './row.js';
+import { emptyRow, type Row } from './row.js';
 
 /** What a request needs blocks for, behind what is computed. */
 export interface Need {
@@ -31,6 +31,10 @@ export interface Need {
 
 const NO_HITS: Hits = { rows: [], tokens: 0 };
 
+function sum(counts: readonly number[]): number {
+  return counts.reduce((all, count) => all + count, 0);
+}
+
 /** vLLM's KVCacheManager: rows of blocks for requests, in groups that take their blocks from one pool. */
 export class ReferenceBlocks {
   readonly pool: ReferencePool;
@@ -48,6 +52,8 @@ export class ReferenceBlocks {
   readonly #sinks: readonly number[];
   /** Every request there ever was, by its slot. */
   readonly #requests: ReferenceRequest[] = [];
+  /** Blocks that asynchronous loads of this step fill. */
+  readonly #loaded = new Set<number>();
 
   constructor(options: SubjectOptions, faults: Faults, rules: ReferenceRules) {
     this.#options = options;
@@ -104,7 +110,7 @@ export class ReferenceBlocks {
     const hitsOf = ({ index }: ReferenceGroup) => hits.rows[index] ?? [];
     const fits = (demand: Demand, beside: number) => {
       const needs = this.groups.map((group) => group.need(request.rows[group.index], hitsOf(group), demand));
-      return needs.reduce((sum, count) => sum + count, beside) <= this.pool.free.length;
+      return sum(needs) + beside <= this.pool.free.length;
     };
     const all = Math.min(request.numTokens, maxModelLen);
     const whole = { slots: all, tokens: all, covered: total, isCapped: true };
@@ -114,6 +120,9 @@ export class ReferenceBlocks {
     const demand = { slots, tokens: after, covered: local + external, isCapped: false };
     this.drop(request, total);
     if (!fits(demand, spare + reserved)) return false;
+    const loads = external > 0 && request.rows.every(({ blocks }) => blocks.length === 0);
+    const uncounted = this.groups.map((group) => (loads ? group.uncounted(hitsOf(group), demand) : 0));
+    if (!fits(demand, sum(uncounted))) return false;
     if (external > 0 || hits.rows.some((row) => row.length > 0)) {
       const rowOf = (group: ReferenceGroup): Row => request.rows[group.index];
       if (this.#faults.G16) {
@@ -135,7 +144,7 @@ export class ReferenceBlocks {
     const all = Math.min(request.numTokens, this.#options.maxModelLen);
     const whole = { slots: all, tokens: all, covered: request.numComputedTokens, isCapped: true };
     const needs = this.groups.map((group) => group.need(request.rows[group.index], [], whole));
-    return needs.reduce((sum, count) => sum + count, 0);
+    return sum(needs);
   }
 
   /** Gives back what no token of a request attends to once `computed` are there, those in flight perhaps left out. */
@@ -214,9 +223,10 @@ export class ReferenceBlocks {
 
   /** Gives all blocks of a request back. @param isWritten a batch in flight may write them: they come back behind it */
   release(request: ReferenceRequest, isWritten = false): void {
+    if (isWritten) this.fence.hold(request.rows.flatMap(({ blocks }) => blocks));
     for (const group of this.groups) {
       const row = request.rows[group.index];
-      if (isWritten) group.leave(row, this.fence);
+      if (isWritten) Object.assign(row, emptyRow());
       else group.release(row);
     }
   }
@@ -233,10 +243,21 @@ export class ReferenceBlocks {
     });
   }
 
+  /** Notes what an asynchronous load of this step fills: places of these tokens. */
+  noteLoaded(request: ReferenceRequest, from: number, until: number): void {
+    if (!this.#rules.zeroesUnloaded) return;
+    for (const { index, blockSize } of this.groups) {
+      const places = [Math.floor(from / blockSize), Math.ceil(until / blockSize)] as const;
+      for (const block of request.rows[index].blocks.slice(...places)) this.#loaded.add(block);
+    }
+  }
+
   /** Blocks that were taken since the last time and must be zeroed: where there are states, those of full attention too. */
   takeBlocksToZero(): Int32Array | null | undefined {
     if (this.groups.every(({ spec }) => spec.type !== 'mamba')) return undefined;
-    const blocks = this.groups.flatMap((group) => group.fresh.splice(0));
+    const fresh = this.groups.flatMap((group) => group.fresh.splice(0));
+    const blocks = fresh.filter((block) => !this.#loaded.has(block));
+    this.#loaded.clear();
     return blocks.length > 0 ? Int32Array.from(blocks) : null;
   }
 

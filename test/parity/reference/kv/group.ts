@@ -1,5 +1,4 @@
 import type { SubjectEventGroup, SubjectKvGroup, SubjectOptions } from '../../subject.js';
-import type { Fence } from '../rules/fence.js';
 import type { ReferenceRules } from '../rules/rules.js';
 import type { Key } from './contents.js';
 import { NULL_BLOCK, type ReferencePool } from './pool.js';
@@ -77,6 +76,11 @@ export class ReferenceGroup {
     return Math.max(places - Math.max(skipped, hits.length), 0) + this.numFree(hits.slice(skipped));
   }
 
+  /** Blocks that a load takes beside those of `need`. */
+  uncounted(_hits: readonly number[], _demand: Demand): number {
+    return 0;
+  }
+
   protected numFree(hits: readonly number[]): number {
     return hits.filter((block) => this.pool.isFree(block)).length;
   }
@@ -108,7 +112,7 @@ export class ReferenceGroup {
 
   /** Takes the blocks that the external tokens are loaded into. */
   load(row: Row, total: number, external: number): void {
-    const isCut = this.skipBlocks(total) > 0;
+    const isCut = this.rules.loadsNeeded || this.skipBlocks(total) > 0;
     const loaded = isCut ? Math.min(total - this.skip(total), external) : external;
     if (loaded > 0) this.#append(row, total);
   }
@@ -130,12 +134,6 @@ export class ReferenceGroup {
 
   /** A step begins. */
   begin(): void {}
-
-  /** Gives a row up whose blocks a batch in flight may still write. */
-  leave(row: Row, fence: Fence): void {
-    fence.hold(row.blocks);
-    Object.assign(row, emptyRow());
-  }
 
   release(row: Row): void {
     this.pool.release(row.blocks);

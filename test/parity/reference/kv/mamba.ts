@@ -66,6 +66,16 @@ export class AlignedMamba extends ReferenceMamba {
     return (missing > 0 ? taken : 0) + this.numFree(hits);
   }
 
+  /** A loaded state has a block of its own, which vLLM forgets: it dies where just that one is missing. */
+  override uncounted(hits: readonly number[], { tokens, covered }: Demand): number {
+    const places = this.#places(tokens);
+    const given = Math.max(this.skipBlocks(covered), hits.length);
+    const loaded = Math.max(Math.ceil(covered / this.blockSize), given);
+    const grown = Math.min(Math.max(places - loaded, 0), 1 + this.numDrafts);
+    const counted = places > hits.length ? 1 + this.numDrafts : 0;
+    return Math.max(0, loaded - given + grown - counted);
+  }
+
   override extend(row: Row, { tokens }: Demand): void {
     const { blocks } = row;
     const [places, before, drafts] = [this.#places(tokens), blocks.length, this.numDrafts];

@@ -75,7 +75,7 @@ function roleRules({ config, connector }: Recipe, random: Random): SubjectRules 
 
 /** One to three rules, each as likely to be that of May as that of August. */
 function singles({ config }: Recipe, random: Random): SubjectRules {
-  const any: Required<SubjectRules> = {
+  const any: Required<Omit<SubjectRules, 'stateLoads'>> = {
     freeOrder: random.pick(['tail', 'unhashedFirst']),
     admissionLookahead: random.chance(0.5),
     watermark: random.pick([0, 0.05, 0.1, 0.25]),
@@ -90,7 +90,9 @@ function singles({ config }: Recipe, random: Random): SubjectRules {
     retention: retention(config, random),
     grammarFailures: random.pick(['schedule', 'update']),
   };
-  const names = Object.keys(any) as (keyof SubjectRules)[];
+  const names = Object.keys(any) as (keyof typeof any)[];
   const chosen = Array.from({ length: random.integer(1, 3) }, () => random.pick(names));
-  return Object.fromEntries(chosen.map((name) => [name, any[name]]));
+  // Drawn apart, so that the other rules of a seed stay what they were.
+  const stateLoads = random.aside().chance(0.3) ? { stateLoads: random.aside().chance(0.5) } : {};
+  return { ...Object.fromEntries(chosen.map((name) => [name, any[name]])), ...stateLoads };
 }

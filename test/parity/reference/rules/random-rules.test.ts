@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../../src/index.js';
 import { DEVIATIONS, type Deviations } from '../../../../src/scheduler/options/deviations.js';
+import { MENDED as BY_VERSION } from '../../../../src/scheduler/options/rules.js';
 import { share, thinned } from '../../../support/share.js';
 import { replay } from '../../driver.js';
 import { report } from '../../report.js';
@@ -38,8 +39,10 @@ const FOUND = [
 
 const OFF = Object.fromEntries(DEVIATIONS.map((name) => [name, false])) as unknown as Deviations;
 
+const OF_AUGUST = BY_VERSION['017e9f444'];
+
 /** What August has mended. */
-const MENDED = { ...OFF, priorityCursor: true, clipHandOver: true, zeroAttention: true };
+const MENDED = { ...OFF, ...Object.fromEntries(OF_AUGUST.map((name) => [name, true])) };
 
 /** Faults that the scheduler has too without its deviations. */
 const FAULTS = { G2: true, G3: true, G9: true, G17: true };
@@ -100,6 +103,10 @@ const SHOWN: Readonly<
   windowBasis: [GROUPS, 5007, { windowBasis: 'scheduled' }],
   retention: [GROUPS, 5006, { retention: 'all' }],
   zeroAttention: [GROUPS, 5010, { deviations: { ...MENDED, zeroAttention: false } }],
+  zeroUnloaded: [GROUPS, 5013, { deviations: { ...MENDED, zeroUnloaded: false } }],
+  loadNeeded: [GROUPS, 5011, { deviations: { ...MENDED, loadNeeded: false } }],
+  wholeStates: [GROUPS, 5007, { deviations: { ...MENDED, wholeStates: false } }],
+  stateLoads: [GROUPS, 5013, { stateLoads: false }],
 };
 
 describe('a workload under the rules of August', () => {

@@ -8,6 +8,12 @@ export interface ReferenceRules extends Required<SubjectRules> {
   clipsHandOver: boolean;
   /** Where there are states, blocks of every kind of attention are zeroed. */
   zeroesAll: boolean;
+  /** But not those that an asynchronous load of the batch fills. */
+  zeroesUnloaded: boolean;
+  /** Nothing is loaded into a group that needs none of the loaded tokens, be they less than a block. */
+  loadsNeeded: boolean;
+  /** Chunks of a prompt end where blocks do, wherever they begin, and where the prompt parts from another one. */
+  alignsEnds: boolean;
   /** What a forced reset drops is counted in tokens, and not in batches, of which drafts make too many (#46066). */
   resetsByTokens: boolean;
 }
@@ -25,10 +31,14 @@ const MAY: ReferenceRules = {
   preemptedIds: 'step',
   windowBasis: 'scheduled',
   retention: 'all',
+  stateLoads: false,
   grammarFailures: 'schedule',
   movesCursor: false,
   clipsHandOver: false,
   zeroesAll: false,
+  zeroesUnloaded: false,
+  loadsNeeded: false,
+  alignsEnds: false,
   resetsByTokens: false,
 };
 
@@ -45,10 +55,14 @@ const AUGUST: ReferenceRules = {
   preemptedIds: 'sinceLast',
   windowBasis: 'processed',
   retention: 0,
+  stateLoads: true,
   grammarFailures: 'update',
   movesCursor: true,
   clipsHandOver: true,
   zeroesAll: true,
+  zeroesUnloaded: true,
+  loadsNeeded: true,
+  alignsEnds: true,
   resetsByTokens: true,
 };
 

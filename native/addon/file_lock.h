@@ -1,0 +1,13 @@
+// lock_file: a lock on a file that ends with its holder.
+#pragma once
+
+#include "base/call.h"
+
+namespace blockstep {
+
+/// `lockFile(fd)`: takes the operating system's lock of an open file for this process, without waiting. The lock goes when the file is
+/// closed, which the end of a process does, however it ends. @returns null; or why there is no lock: `held`, or the words of the system
+/// @throws Error kBadArg
+Napi::Value lock_file(const Call& call);
+
+}  // namespace blockstep

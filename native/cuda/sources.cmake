@@ -17,6 +17,7 @@ set(BLOCKSTEP_CUDA_SOURCES
   copies/copier.cc
   device/cuda_device.cc
   device/device_tables.cc
+  device/launch_thread.cc
   device/probe.cc
   lane/cuda_lane.cc
   lane/lost_lane.cc

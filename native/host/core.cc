@@ -277,7 +277,7 @@ void HostCore::submit(std::optional<u64> stream) {
   condition_.begin_change();
   mirrored_.admit(stream);
   pending_.drain();
-  mirrored_.submit(stream);
+  mirrored_.submit(stream, device_gather_.joins());
 }
 
 bool HostCore::poll() {

@@ -26,7 +26,7 @@ declare -A KINDS=(
 # What tests are linked with, as far as they use it: an archive for each kind. The one in plain C stands for another addon.
 # What is of CUDA takes the address sanitizer minutes to compile: only for the long runs.
 HOST_PARTS=$(find ../transfer ../host ../reference -name '*.cc' | sort | xargs)
-GPU_PARTS="$(find ../cuda gpu_shim -name '*.cc' -o -name '*.cu' | sort | xargs) gpu/forward.cu gpu/tables_reader.c gpu/bench/matrix_product.cu"
+GPU_PARTS="$(find ../cuda gpu_shim -name '*.cc' -o -name '*.cu' | sort | xargs) gpu/forward.cu gpu/tables_reader.c gpu/bench/kernels/matrix_product.cu"
 declare -A PARTS=([optimised]="$HOST_PARTS $GPU_PARTS" [checked]=$HOST_PARTS [races]="$HOST_PARTS $GPU_PARTS")
 
 mode=${1:-}
@@ -151,7 +151,7 @@ make_tests "$(
     echo "$source checked"
     echo "$source races"
   done
-  for source in cuda/{cuda_lane,device_reference}_test; do
+  for source in cuda/{cuda_lane,device_reference,launch_thread}_test; do
     for kind in optimised races "${long[@]}"; do echo "$source $kind"; done
   done
   for source in core/{team,decide}_test cuda/{kernel,decide_kernel,gather,reference_kernel}_test; do
@@ -194,6 +194,8 @@ runs() {
   echo cuda/device_reference_test races 3
   echo cuda/device_reference_test optimised $((60 * times))
   echo cuda/cuda_lane_test races 1 2
+  echo cuda/launch_thread_test races 12
+  echo cuda/launch_thread_test optimised $((200 * times))
   echo cuda/cuda_lane_test optimised $((40 * times))
   echo cuda/gpu_test races 0
   for kind in races "${faster[@]}"; do echo cuda/pinned_slabs_test $kind; done

@@ -41,6 +41,7 @@ const CONFIG = knownNames<CoreConfig>('the config of a Core', {
   authority: true,
   device: true,
   stream: true,
+  launchThread: true,
 });
 
 /** Checks a config, and fills in its defaults. @throws ERR_BLOCKSTEP_BAD_ARG */

@@ -26,6 +26,12 @@ export interface PlacementOptions {
    * own.
    */
   stream?: bigint | null;
+  /**
+   * True: a thread of the core launches what a mirror on a GPU is to apply, so that the thread of JavaScript does not wait for
+   * the driver. While steps come it takes a processor. It does not go with `stream`, whose order would be that of two threads,
+   * nor with `authority: 'device'`. Default: false.
+   */
+  launchThread?: boolean;
 }
 
 /** Checked `PlacementOptions`, with every default filled in. */
@@ -48,7 +54,13 @@ const DEVICE = /^cpu$|^cuda(?::(0|[1-9][0-9]{0,2}))?$/;
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the option
  */
 export function resolvePlacement(options: PlacementOptions): Placement {
-  const { backend = 'auto', authority = 'host', device = 'cpu', stream = null } = options;
+  const {
+    backend = 'auto',
+    authority = 'host',
+    device = 'cpu',
+    stream = null,
+    launchThread = false,
+  } = options;
   if (backend !== 'auto' && backend !== 'host' && backend !== 'cuda') {
     throw badArgument('backend', show(backend), 'one of auto, host, cuda');
   }
@@ -60,7 +72,14 @@ export function resolvePlacement(options: PlacementOptions): Placement {
   }
   checkDevice('device', device);
   checkStream('stream', stream);
-  return Object.freeze({ backend, authority, device, stream });
+  if (typeof launchThread !== 'boolean') throw badArgument('launchThread', show(launchThread), 'a boolean');
+  if (launchThread && stream !== null) {
+    throw badArgument('launchThread', 'true', 'false with a stream of the executor');
+  }
+  if (launchThread && authority === 'device') {
+    throw badArgument('launchThread', 'true', "false with authority 'device'");
+  }
+  return Object.freeze({ backend, authority, device, stream, launchThread });
 }
 
 /** Returns `device` if it is the name of a device. @throws ERR_BLOCKSTEP_BAD_ARG */
@@ -103,7 +122,7 @@ export function createNative(
   exchange: ArrayBuffer,
   placement: Placement,
 ): { native: NativeCore; backend: Backend } {
-  const { authority, device, stream } = placement;
+  const { authority, device, stream, launchThread } = placement;
   // The host must never decide in place of a GPU that the caller asked to decide.
   const backend = authority === 'device' ? 'cuda' : placement.backend;
   const onHost = (reason: string): { native: NativeCore; backend: Backend } => ({
@@ -114,7 +133,7 @@ export function createNative(
   if (backend === 'auto' && device === 'cpu') return onHost("the executor's device is cpu");
   try {
     // As many logs as frames: one for each step in flight, and one for the step being planned.
-    const cuda = { device: gpuOf(placement), stream, maxLogs: config.numFrames };
+    const cuda = { device: gpuOf(placement), stream, launchThread, maxLogs: config.numFrames };
     const native = addon.create({ ...config, cuda, authority }, exchange);
     return { native, backend: Object.freeze({ name: 'cuda', authority, reason: whyCuda(placement) }) };
   } catch (error) {

@@ -83,11 +83,17 @@ describe('the choice', () => {
       using core = new Core({ ...SMALL, ...options, backend }, spy);
       expect(core.backend.name).toBe('cuda');
       expect(core.backend.reason).toBe(backend === 'auto' ? "the executor's device is cuda:3" : 'asked for');
-      expect(asked.at(-1)?.cuda).toEqual({ device: 3, stream: 2n ** 64n - 1n, maxLogs: 4 });
+      expect(asked.at(-1)?.cuda).toEqual({
+        device: 3,
+        stream: 2n ** 64n - 1n,
+        launchThread: false,
+        maxLogs: 4,
+      });
     }
-    using core = new Core({ ...SMALL, backend: 'cuda' }, spy);
+    using core = new Core({ ...SMALL, backend: 'cuda', launchThread: true }, spy);
     expect(core.backend.name).toBe('cuda');
-    expect(asked.at(-1)?.cuda).toEqual({ device: 0, stream: null, maxLogs: SMALL.numFrames });
+    const maxLogs = SMALL.numFrames;
+    expect(asked.at(-1)?.cuda).toEqual({ device: 0, stream: null, launchThread: true, maxLogs });
   });
 
   it.skipIf(cuda.usable)('falls back to the host under auto, and says why', () => {
@@ -154,8 +160,9 @@ describe('the choice', () => {
       authority: 'host',
       device: 'cpu',
       stream: null,
+      launchThread: false,
     });
-    expect(reads).toEqual(['backend', 'authority', 'device', 'stream']);
+    expect(reads).toEqual(['backend', 'authority', 'device', 'stream', 'launchThread']);
   });
 });
 
@@ -175,6 +182,8 @@ describe('the border', () => {
       ...[-1, 1024, 0.5, '0', undefined, Number.NaN].map((device) => ({ device })),
       ...[0, 65, 1.5, undefined, '2'].map((maxLogs) => ({ maxLogs })),
       ...[0, -1n, 2n ** 64n, '0', {}].map((stream) => ({ stream })),
+      ...[0, 1, 'true', {}].map((launchThread) => ({ launchThread })),
+      { launchThread: true, stream: 7n },
     ]) {
       expect(codeOf(() => create({ ...GOOD, ...change }))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     }

@@ -46,17 +46,21 @@ function expectSame(
 
 describe('the tables on a GPU', () => {
   it.each([
-    [1, 0, 700],
-    [2, 0, 500],
-    [3, 0, 500],
-    [1, 3, 300],
+    [1, 0, 700, {}],
+    [2, 0, 500, {}],
+    [3, 0, 500, {}],
+    [1, 3, 300, {}],
+    // A log and its gather in one launch.
+    [2, 0, 500, { stream: STREAM }],
+    [2, 0, 300, { launchThread: true }],
   ] as const)(
-    'are those of the host: depth %i, %i drafts, %i random steps',
+    'are those of the host: depth %i, %i drafts, %i random steps, %o',
     { timeout: 120_000 },
-    (pipelineDepth, numSpeculativeTokens, steps) => {
+    (pipelineDepth, numSpeculativeTokens, steps, placement) => {
       const next = seeded(pipelineDepth + 10 * numSpeculativeTokens);
       using scheduler = new Scheduler({
         ...OPTIONS,
+        ...placement,
         pipelineDepth,
         numSpeculativeTokens,
         maxNumBatchedTokens: 100,

@@ -119,6 +119,23 @@ describe('figures', () => {
     expect(printed).toHaveLength(4);
   });
 
+  it('of kernels and lanes have the names under which the native benchmark prints them', () => {
+    const source = (file: string): string =>
+      readFileSync(join(TREE, 'native', 'test', 'gpu', 'bench', file), 'utf8');
+    const section = gpuSection(null);
+    const named = (text: string, pattern: RegExp): string[] =>
+      [...text.matchAll(pattern)].map(([, name]) => name!);
+    const ways = named(source('kernels/apply_ways.cu'), /^ +(?:\{|way<.*>\()"([^"]+)"/gm);
+    expect(ways).toHaveLength(5);
+    expect(named(section, /^\| decode of 256 applied by another kernel, ([^|]+) \|/gm)).toEqual(ways);
+    const rungs = named(source('kernels/ladder.cu'), /^ +\{\.name = "([^"]+)"/gm);
+    expect(rungs).toHaveLength(10);
+    const ladder = section.slice(section.indexOf('| a kernel that only completes |'));
+    expect(named(ladder.slice(0, ladder.indexOf('\n\n')), /^\| ([^|-]+) \|/gm).slice(1)).toEqual(rungs);
+    const lanes = named(source('copy_bench.h'), /\{"((?:lane|one)[^"]*)"/g);
+    expect(new Set(named(section, /^\| ((?:lane|one).*) to the GPU \|/gm))).toEqual(new Set(lanes));
+  });
+
   it('stand in docs/gpu.md as the newest result has them, or as unmeasured', () => {
     const page = readFileSync(join(TREE, 'docs', 'gpu.md'), 'utf8');
     expect(replaceSection(page, gpuSection(newestGpuResults()))).toBe(page);

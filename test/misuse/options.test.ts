@@ -144,6 +144,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
     'cuda:0\n',
     ['cpu'],
   ],
+  launchThread: NO_BOOLEANS,
   stream: [0, 1, -1, 2 ** 53, '', '1n', true, {}, [], Symbol('s'), () => 1n, Object(1n), -1n, 2n ** 64n],
   log: [0, 1, true, false, '', 'x', 1n, Symbol('s'), {}, [], () => 1, { write: 1 }, { write: undefined }],
 };

@@ -18,6 +18,8 @@ const TABLES = [
   'gather, 1,024 rows',
   'log and gather, 256 rows',
   'log and gather, 1,024 rows',
+  'log and gather in one launch, 256 rows',
+  'log and gather in one launch, 1,024 rows',
   'tables copied whole, 256 rows',
   'tables copied whole, 1,024 rows',
 ];
@@ -29,22 +31,52 @@ const IN_NODE = [
 ];
 /** A step of the host, right behind a product that has just ended. Only what the host decides is measured so. */
 const BEHIND = 'right behind a matrix product';
+/** The first of the steps, applied by kernels that the product does not have (apply_ways.cu). */
+const WAYS = [
+  'as it is',
+  'a letter of 1 KB',
+  'one warp',
+  'Extend and Publish alone',
+  'one warp, 1 KB, Extend and Publish alone',
+].map((way) => `decode of 256 applied by another kernel, ${way}`);
+/** The same, launched by a thread of the core: what the host needs is what the caller needs. */
+const BY_THREAD = 'decode of 256 launched by a thread';
+/** Kernels that do nothing but complete (ladder.cu), and the parts of their time. */
+const RUNGS = [
+  '128 B',
+  '1 KB',
+  '4 KB',
+  '8 KB',
+  '32 KB',
+  '4 KB, lowest priority',
+  '4 KB, one warp',
+  '4 KB, lets the next begin',
+  '4 KB, lets the next begin and begins early',
+  '4 KB, the stream writes the word',
+];
+const PARTS_OF_LAUNCH = [
+  'host side',
+  'from its call to its first instruction',
+  'from its first instruction to its last',
+  'from its last instruction to its word',
+];
 /** What a completion costs a kernel. */
 const COMPLETIONS = ['a completion, released', 'a completion of words that stand for themselves'];
 const AFTER_COPY = 'end of a copy to its word';
-const COPIES = [
-  'lane to the GPU',
-  'one cudaMemcpyAsync to the GPU',
-  'lane from the GPU',
-  'one cudaMemcpyAsync from the GPU',
-];
+const COPIES = ['to the GPU', 'from the GPU'].flatMap((where) =>
+  ['lane', 'lane by the kernel', 'lane by batches', 'one cudaMemcpyAsync'].map((how) => `${how} ${where}`),
+);
+/** Lanes are measured beside other copies too, in some sizes of a block. */
+const COPIES_BESIDE = COPIES.filter((name) => !name.includes(' by '));
 const BLOCK_BYTES = [4, 16, 64, 256, 1024, 2048].map((kib) => kib * 1024);
+const BLOCK_BYTES_BESIDE = [4, 64, 2048].map((kib) => kib * 1024);
 const BESIDE = ['matrix product', 'persistent matrix product', 'copies from the host'] as const;
 const UNMEASURED = 'unmeasured';
 
 /** The tables of docs/gpu.md of a result, marked with its device. Null: nothing was measured; the head says so, and cells are empty. */
 export function gpuSection(results: GpuResults | null): string {
-  const parts = [head(results), times(results?.figures ?? []), copies(results?.figures ?? [])];
+  const figures = results?.figures ?? [];
+  const parts = [head(results), times(figures), ladder(figures), copies(figures)];
   const section = [BEGIN, ...parts, END].join('\n\n');
   return results === null ? section.replaceAll(`| ${UNMEASURED} `, '| - ') : section;
 }
@@ -88,19 +120,30 @@ interface Line {
   authority: Figure['authority'];
   /** Measured beside other work too, not only on an idle GPU. */
   besides: boolean;
+  /** Measured right behind a product, too. */
+  behind: boolean;
   /** What the host has to do is a figure of its own. */
   hostSide: boolean;
 }
 
 const LINES: readonly Line[] = [
   ...(['host', 'device'] as const).flatMap((authority) =>
-    STEPS.map((name) => ({ name, authority, besides: true, hostSide: true })),
+    STEPS.map((name) => ({ name, authority, besides: true, behind: authority === 'host', hostSide: true })),
   ),
-  ...TABLES.map((name) => ({ name, authority: null, besides: true, hostSide: !name.startsWith('gather') })),
+  ...WAYS.map((name) => ({ name, authority: null, besides: false, behind: true, hostSide: true })),
+  { name: BY_THREAD, authority: null, besides: false, behind: false, hostSide: true },
+  ...TABLES.map((name) => ({
+    name,
+    authority: null,
+    besides: true,
+    behind: false,
+    hostSide: !name.startsWith('gather'),
+  })),
   ...[...COMPLETIONS, AFTER_COPY, ...IN_NODE].map((name) => ({
     name,
     authority: null,
     besides: false,
+    behind: false,
     hostSide: false,
   })),
 ];
@@ -123,7 +166,7 @@ function times(figures: readonly Figure[]): string {
     line.name,
     line.authority ?? '',
     cell(line.name, line, 'idle'),
-    line.authority === 'host' ? cell(line.name, line, BEHIND) : '',
+    line.behind ? cell(line.name, line, BEHIND) : '',
     ...BESIDE.map((beside) => (line.besides ? cell(line.name, line, beside) : '')),
     line.hostSide ? cell(`${line.name}, host side`, line, 'idle') : '',
   ]);
@@ -138,14 +181,32 @@ function time(one: Figure | undefined): string {
   return `${inWords(one.p50Us)} / ${inWords(one.p99Us)}${budget}`;
 }
 
+function ladder(figures: readonly Figure[]): string {
+  const rows = RUNGS.map((rung) => {
+    const name = `a kernel of nothing, ${rung}`;
+    const parts = [name, ...PARTS_OF_LAUNCH.map((part) => `${name}, ${part}`)];
+    return [rung, ...parts.map((part) => time(figures.find((one) => one.name === part)))];
+  });
+  const header = ['a kernel that only completes', 'to its word', ...PARTS_OF_LAUNCH];
+  return `Where the time of a launch goes, by the bytes of its parameter, microseconds, p50 / p99:\n\n${markdown(header, rows)}`;
+}
+
 function copies(figures: readonly Figure[]): string {
-  const rows = COPIES.map((name) => [
-    name,
-    ...BLOCK_BYTES.map((bytes) => {
-      const one = figures.find((each) => each.name === name && each.blockBytes === bytes);
+  const line = (name: string, beside: Figure['beside'], measured: readonly number[]): string[] =>
+    BLOCK_BYTES.map((bytes) => {
+      if (!measured.includes(bytes)) return '';
+      const one = figures.find(
+        (each) => each.name === name && each.beside === beside && each.blockBytes === bytes,
+      );
       return one?.gbPerSecond === undefined ? UNMEASURED : inWords(one.gbPerSecond);
-    }),
-  ]);
+    });
+  const rows = [
+    ...COPIES.map((name) => [name, ...line(name, 'idle', BLOCK_BYTES)]),
+    ...COPIES_BESIDE.map((name) => [
+      `${name}, beside copies from the host`,
+      ...line(name, 'copies from the host', BLOCK_BYTES_BESIDE),
+    ]),
+  ];
   const sizes = BLOCK_BYTES.map((bytes) =>
     bytes < 2 ** 20 ? `${bytes / 1024} KiB` : `${bytes / 2 ** 20} MiB`,
   );

@@ -21,6 +21,7 @@ struct Options {
   u32 device = 0;
   std::optional<u64> stream;
   u32 max_logs = 0;
+  bool launch_thread = false;
   bool decides = false;
 };
 struct Probe {
@@ -172,6 +173,12 @@ MirrorRequest open_mirror(Napi::Value configuration, const HostConfig& config) {
   options.device = read_device(read_property(wanted, "device"), "cuda.device");
   options.max_logs = Call::check_integer(read_property(wanted, "maxLogs"), "cuda.maxLogs", 1, kMaxLogs);
   options.stream = read_stream(read_property(wanted, "stream"));
+  const Napi::Value thread = read_property(wanted, "launchThread");
+  if (!absent(thread) && thread.Type() != napi_boolean) Call::refuse("cuda.launchThread", "a boolean", thread);
+  options.launch_thread = !absent(thread) && thread.As<Napi::Boolean>().Value();
+  if (options.launch_thread && options.stream) {
+    throw Error{kBadArg, "cuda.launchThread must be false beside a stream of the executor, got true: two threads would queue there"};
+  }
   options.decides = decides;
   return {cuda::open(config.pool, options), options.max_logs};
 }

@@ -19,6 +19,7 @@ struct Options {
   u32 device = 0;             // number of the GPU, as CUDA counts
   std::optional<u64> stream;  // the executor's cudaStream_t, to which all launches go; none: the device makes its own
   u32 max_logs = 2;           // logs that may be outstanding at once
+  bool launch_thread = false;  // logs are launched by a thread of the device's own; `stream` must be none
   bool decides = false;       // the device also gets the memory to decide batches
 };
 

@@ -1,17 +1,21 @@
 #include "calibrate.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <vector>
 
 namespace blockstep::cuda {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr u32 kSizes[] = {4 * 1024, 24 * 1024};
-constexpr u32 kMostRuns = 256;
-constexpr u32 kMostBytes = 28 * 1024;
+constexpr u32 kSizes[] = {4 * 1024, 64 * 1024};
+/// The most that one measured copy copies: one slab of pinned memory, and a tenth of a millisecond of the bus. Of large runs that is
+/// 64: what each costs the copy engine is seen by then, and more of them would say the same.
+constexpr u32 kRoom = 4u << 20;
+constexpr u32 kMostBytes = 128 * 1024;
 
 /// A measured copy takes less than a millisecond, unless the GPU is busy with something else.
 #if defined(GPU_SHIM)
@@ -25,8 +29,8 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// One way to copy, with blocks of one size to measure it on. The targets stand in reverse order, so every run is one
-/// block.
+/// One way to copy, with blocks of one size to measure it on, as many as there is room for. The targets stand in reverse order, so
+/// every run is one block.
 class Rig {
  public:
   Rig(Direction direction, CopyMode mode, const MappedMemory& host, const DeviceMemory& device, u32 size,
@@ -41,13 +45,16 @@ class Rig {
     DeviceLaneOptions options;
     options.mode = mode;
     copier_ = std::make_unique<Copier>(sides, options, stream);
-    for (u32 i = 0; i < kMostRuns; ++i) runs_[i] = {i, kMostRuns - 1 - i, 1};
+    const u32 most = kRoom / size;
+    for (u32 i = 0; i < most; ++i) runs_.push_back({i, most - 1 - i, 1});
   }
 
-  /// Milliseconds from the call of copy() until all copies are done. @throws Busy
+  /// Milliseconds from the call of copy() until the copies of so many runs, or of as many as there is room for, are done.
+  /// @throws Busy
   double time(u32 runs) {
+    const u32 count = std::min(runs, static_cast<u32>(runs_.size()));
     const Clock::time_point start = Clock::now();
-    copier_->copy(runs_, runs, false);
+    copier_->copy(runs_.data(), count, false);
     if (!wait_for(stream_, "a measured copy", kPatienceOfCopy)) throw Busy{};
     return milliseconds_since(start);
   }
@@ -55,7 +62,7 @@ class Rig {
  private:
   cudaStream_t stream_;
   std::unique_ptr<Copier> copier_;
-  Run runs_[kMostRuns];
+  std::vector<Run> runs_;
 };
 
 /// Kernel and copy engine, both for blocks of one size.
@@ -82,8 +89,8 @@ class Match {
 /// the memory is never freed, and the cut and those behind it stay as they are.
 void measure(Direction direction, CopyMode large, cudaStream_t stream, Copier::Cut (&cuts)[Copier::kCuts],
              Clock::time_point start) {
-  MappedMemory host(u64{kMostRuns} * kSizes[1]);
-  DeviceMemory device(u64{kMostRuns} * kSizes[1]);
+  MappedMemory host(kRoom);
+  DeviceMemory device(kRoom);
   try {
     Match at_small(direction, large, host, device, kSizes[0], stream);
     Match at_large(direction, large, host, device, kSizes[1], stream);
@@ -106,12 +113,13 @@ void measure(Direction direction, CopyMode large, cudaStream_t stream, Copier::C
 
 }  // namespace
 
-/// The size at which a line through the logarithms of both ratios, over the logarithm of the size, crosses ratio 1.
+/// The size at which a line through the logarithms of both ratios, over the logarithm of the size, crosses ratio 1, behind the
+/// larger size too.
 u32 break_even(double at_small, double at_large) {
   if (at_small >= 1) return 0;
-  if (at_large < 1) return kMostBytes;
+  if (at_large <= at_small) return kMostBytes;
   const double way = std::log(1 / at_small) / std::log(at_large / at_small);
-  return static_cast<u32>(kSizes[0] * std::pow(double{kSizes[1]} / kSizes[0], way));
+  return static_cast<u32>(std::min(double{kMostBytes}, kSizes[0] * std::pow(double{kSizes[1]} / kSizes[0], way)));
 }
 
 double calibrate(Direction direction, CopyMode large, cudaStream_t stream, Copier::Cut (&cuts)[Copier::kCuts]) {

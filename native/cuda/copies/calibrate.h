@@ -14,16 +14,16 @@ constexpr double kMaxCalibrationMs = 100;  // the emulated GPU is a thread that 
 constexpr double kMaxCalibrationMs = 20;
 #endif
 
-/// Measures kernel against copy engine for every cut: with `runs` runs, at two sizes of a run. Writes to `bytes` of the
-/// cut below which size of a run the kernel is faster. A cut for which there was no time or no memory stays as it is.
+/// Measures kernel against copy engine for every cut: with `runs` runs, at two sizes of a run, or with fewer where they would be
+/// more than 4 MiB. Writes to `bytes` of the cut below which size of a run the kernel is faster. A cut for which there was no time or no memory stays as it is.
 /// @param large how the copy engine copies: kBatch or kCopies
 /// @returns how long the calibration took, in milliseconds
 /// @throws Error kCuda
 double calibrate(Direction direction, CopyMode large, cudaStream_t stream, Copier::Cut (&cuts)[Copier::kCuts]);
 
 /// The size of a run, in bytes, at which kernel and copy engine take the same time. The arguments are the kernel's time
-/// divided by the copy engine's time, for runs of 4 KiB and of 24 KiB. The result is at most 28 KiB: runs more than a
-/// little above 24 KiB go by the copy engine, however fast the kernel was at 24 KiB.
+/// divided by the copy engine's time, for runs of 4 KiB and of 64 KiB. The result is at most 128 KiB: larger runs go by the copy
+/// engine, which leaves the multiprocessors alone.
 u32 break_even(double at_small, double at_large);
 
 }  // namespace blockstep::cuda

@@ -50,6 +50,7 @@ CudaDevice::CudaDevice(const Config& pool, const Options& options)
       home_(reinterpret_cast<Home*>(memory_.base())),
       ids_(reinterpret_cast<u32*>(memory_.base() + ids_at(pool))) {
   initialise(pool);
+  if (options.launch_thread) launches_ = std::make_unique<LaunchThread>(device_, stream_, max_logs_);
 }
 
 /// Zeroes everything except scratch memory and the row lists, which are written before they are read.
@@ -110,6 +111,7 @@ void CudaDevice::abandon() {
 CudaDevice::~CudaDevice() {
   try {
     const OnDevice on(device_);
+    drain();
     if (!finish()) abandon();
   } catch (const Error&) {
     abandon();  // nobody knows what the device does
@@ -141,12 +143,18 @@ bool CudaDevice::at_work() const {
          !done(decision_completion(), last_decision_) || (tables_ && tables_->at_work());
 }
 
-/// Fills letter_. A letter of fewer words has the layout of its beginning, so one letter serves all kernels.
-void CudaDevice::write_letter(Job job, const u32* words, u32 count) {
-  letter_.number = job.number;
-  letter_.slot = job.slot;
-  letter_.words = count;
-  std::memcpy(letter_.log, words, u64{count} * 4);
+/// A letter of fewer words has the layout of its beginning, so one letter serves all kernels.
+void CudaDevice::write_letter(Letter<kLargeWords>& letter, Job job, const u32* words, u32 count) const {
+  letter.site = letter_.site;
+  letter.number = job.number;
+  letter.slot = job.slot;
+  letter.words = count;
+  std::memcpy(letter.log, words, u64{count} * 4);
+}
+
+/// What is launched now comes behind all logs. @throws Error that one of their launches had
+void CudaDevice::drain() const {
+  if (launches_) launches_->drain();
 }
 
 /// The kernel for a log that goes as a parameter. Long logs are few, and their launch takes longer than their code.
@@ -159,9 +167,18 @@ static const void* apply_kernel(const u32* log, u32 words) {
 }
 
 void CudaDevice::apply_value(Job job, Carrier, const u32* log, u32 words) {
-  write_letter(job, log, words);
-  void* arguments[] = {&letter_};
-  launch(apply_kernel(log, words), 1, arguments, "launch of apply");
+  apply_by(apply_kernel(log, words), kThreads, job, log, words);
+}
+
+void CudaDevice::apply_by(const void* kernel, u32 threads, Job job, const u32* log, u32 words) {
+  if (launches_) {
+    write_letter(launches_->next(), job, log, words);
+    launches_->push(kernel, threads);
+  } else {
+    write_letter(letter_, job, log, words);
+    void* arguments[] = {&letter_};
+    launch(kernel, 1, arguments, "launch of apply", threads);
+  }
   note_log(job);
 }
 
@@ -186,7 +203,7 @@ void CudaDevice::start_digest(u32 number) {
 }
 
 void CudaDevice::decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) {
-  write_letter({number, 0}, batch, words);
+  write_letter(letter_, {number, 0}, batch, words);
   void* arguments[] = {&letter_};
   const DecideKernels& decide = decide_kernels();
   launch(carrier == Carrier::kSmall ? decide.small : decide.large, 1, arguments, "launch of decide");
@@ -200,17 +217,23 @@ void CudaDevice::decide_slot(u32 number, u32 words) {
   last_decision_ = number;
 }
 
-void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
+void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what, u32 threads) {
+  drain();
   const OnDevice on(device_);
   // Captured, a log would be applied again whenever the graph is launched.
   if (!is_own()) refuse_capture(stream_, "the stream of a core");
-  require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
+  require(cudaLaunchKernel(kernel, dim3(blocks), dim3(threads), arguments, 0, stream_), what);
 }
 
 DeviceTables& CudaDevice::make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) {
   const OnDevice on(device_);
-  tables_ = std::make_unique<CudaTables>(at_, shape, block_size, num_slots, device_, stream_, is_own());
+  tables_ = std::make_unique<CudaTables>(at_, shape, block_size, num_slots, device_, stream_, is_own(), launches_.get());
   return *tables_;
+}
+
+void CudaDevice::apply_and_gather(Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count) {
+  tables_->apply_and_gather(letter_.site, job, log, log_words, head, words, count);
+  last_job_ = job;
 }
 
 bool CudaDevice::is_capturing(u64 stream) {
@@ -221,6 +244,7 @@ bool CudaDevice::is_capturing(u64 stream) {
 void CudaDevice::follow(u64 stream) {
   const auto other = reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream));
   if (other == stream_) return;
+  drain();
   const OnDevice on(device_);
   require(cudaEventRecord(theirs_.get(), other), "cudaEventRecord");
   require(cudaStreamWaitEvent(stream_, theirs_.get(), 0), "cudaStreamWaitEvent");
@@ -229,18 +253,21 @@ void CudaDevice::follow(u64 stream) {
 void CudaDevice::lead(u64 stream) {
   const auto other = reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(stream));
   if (other == stream_) return;
+  drain();
   const OnDevice on(device_);
   require(cudaEventRecord(ours_.get(), stream_), "cudaEventRecord");
   require(cudaStreamWaitEvent(other, ours_.get(), 0), "cudaStreamWaitEvent");
 }
 
 void CudaDevice::check() {
+  if (launches_) launches_->check();
   const OnDevice on(device_);
   const cudaError_t error = query(stream_);
   if (error != cudaErrorNotReady) require(error, "work on the GPU");
 }
 
 void CudaDevice::read_ids(u32* ids, u32 count) {
+  drain();
   const OnDevice on(device_);
   if (!wait_for(stream_, "work on the GPU")) give_up("work on the GPU", 0);
   require(cudaMemcpy(ids, ids_, u64{count} * 4, cudaMemcpyDeviceToHost), "cudaMemcpy");

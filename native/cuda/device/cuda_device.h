@@ -7,6 +7,7 @@
 #include "../base/backend.h"
 #include "../memory/memory.h"
 #include "device_tables.h"
+#include "launch_thread.h"
 #include "../kernels/kernels.h"
 
 namespace blockstep::cuda {
@@ -34,10 +35,16 @@ class CudaDevice final : public Device {
   void follow(u64 stream) override;
   void lead(u64 stream) override;
   DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override;
+  /// In the executor's stream alone: there a log and a gather come one behind the other, with nothing between them.
+  bool joins() const override { return tables_ && !is_own(); }
+  void apply_and_gather(Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count) override;
   void check() override;
   u64 device_bytes() const override { return memory_.bytes() + (tables_ ? tables_->device_bytes() : 0); }
   u64 pinned_bytes() const override { return mapped_.bytes() + (tables_ ? tables_->pinned_bytes() : 0); }
 
+  /// apply_value() by a kernel of one thread block of so many threads, whose parameter is a Letter that has room for the log. For
+  /// measurements of other kernels. @throws Error
+  void apply_by(const void* kernel, u32 threads, Job job, const u32* log, u32 words);
   /// For tests: waits for all work, and copies out the first `count` block ids that the last log took.
   void read_ids(u32* ids, u32 count);
 
@@ -45,9 +52,10 @@ class CudaDevice final : public Device {
   void initialise(const Config& pool);
   void warm_up(cudaStream_t stream);
   void abandon();
-  void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
+  void launch(const void* kernel, u32 blocks, void** arguments, const char* what, u32 threads = kThreads);
   void note_log(Job job);
-  void write_letter(Job job, const u32* words, u32 count);
+  void write_letter(Letter<kLargeWords>& letter, Job job, const u32* words, u32 count) const;
+  void drain() const;
   bool at_work() const;
   bool finish();
   bool is_own() const { return stream_ == own_stream_.get(); }
@@ -70,6 +78,7 @@ class CudaDevice final : public Device {
   State at_;    // addresses of the arrays on the GPU; its scalars stay those of the initial state
   std::unique_ptr<CudaTables> tables_;
   Letter<kLargeWords> letter_{};
+  std::unique_ptr<LaunchThread> launches_;  // of logs; null: the caller launches them
   Job last_job_{0, 0};
   u32 last_digest_ = 0;
   u32 last_decision_ = 0;

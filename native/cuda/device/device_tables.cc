@@ -43,7 +43,7 @@ Layout lay_out_site(const TablesShape& shape, u8* base) {
   for (u32 list = 0; list < shape.num_lists(); ++list) {
     place(layout.groups[list].at.block_table, u64{shape.max_entries} * shape.blocks_per_row(list));
   }
-  place(site.ended, 1);
+  place(site.counts, 1);
   for (u32 list = 0; list < shape.num_lists(); ++list) place(layout.groups[list].contents, u64{2} * shape.max_entries);
   place(layout.staging, slot_stride(shape));
   if (shape.num_groups != 0) place(layout.groups_there, shape.num_groups);
@@ -71,9 +71,10 @@ bool can_begin_early(int device) {
 }  // namespace
 
 CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, int device,
-                       cudaStream_t stream, bool is_own)
+                       cudaStream_t stream, bool is_own, LaunchThread* launches)
     : device_(device),
       stream_(stream),
+      launches_(launches),
       is_own_(is_own),
       can_begin_early_(can_begin_early(device)),
       slot_words_(slot_stride(shape)),
@@ -135,6 +136,26 @@ void CudaTables::gather_value(const GatherHead& head, Carrier carrier, const u32
   last_number_ = head.number;
 }
 
+void CudaTables::apply_and_gather(const Site& site, Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words,
+                                  u32 count) {
+  joint_.site = site;
+  joint_.number = job.number;
+  joint_.slot = job.slot;
+  joint_.log_words = log_words;
+  joint_.message_at = joint_message_at(log_words);
+  joint_.gather = site_;
+  joint_.head = head;
+  std::memcpy(joint_.words, log, u64{log_words} * 4);
+  std::memcpy(joint_.words + joint_.message_at, words, u64{count} * 4);
+  // The small kernel's letter has the layout of the beginning of joint_.
+  void* arguments[] = {&joint_};
+  const GatherKernels& kernels = gather_kernels(site_.num_groups != 0);
+  launch(joint_.message_at + count <= kSmallJointWords ? kernels.joint_small : kernels.joint_large,
+         gather_blocks(head, site_.max_entries, num_lists_), arguments, "launch of a log and a gather");
+  behind_log_ = false;
+  last_number_ = head.number;
+}
+
 void CudaTables::gather_slot(const GatherHead& head, u32 index, u32 count) {
   const u32* mapped = mapped_.on_device(slot(index));
   u64 words = count;
@@ -148,7 +169,12 @@ void CudaTables::gather_slot(const GatherHead& head, u32 index, u32 count) {
   last_number_ = head.number;
 }
 
+void CudaTables::drain() const {
+  if (launches_) launches_->drain();
+}
+
 void CudaTables::launch(const void* kernel, u32 blocks, void** arguments, const char* what) {
+  drain();
   const OnDevice on(device_);
   if (!is_own_) refuse_capture(stream_, "the stream of a core");
   require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
@@ -163,6 +189,7 @@ void CudaTables::launch(const void* kernel, u32 blocks, void** arguments, const 
 /// as usual.
 void CudaTables::launch_early(const void* kernel, u32 blocks, void** arguments) {
   if (!can_begin_early_ || !(is_own_ || behind_log_)) return launch(kernel, blocks, arguments, "launch of gather");
+  drain();
   const OnDevice on(device_);
   if (!is_own_) refuse_capture(stream_, "the stream of a core");
   cudaLaunchAttribute attribute{};
@@ -178,6 +205,7 @@ void CudaTables::launch_early(const void* kernel, u32 blocks, void** arguments) 
 }
 
 void CudaTables::read(Table which, void* out) {
+  drain();
   const OnDevice on(device_);
   const blockstep_array& array = array_of(descriptor_, which);
   const void* from = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(array.data));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../memory/memory.h"
+#include "launch_thread.h"
 #include "../kernels/gather.h"
 
 namespace blockstep::cuda {
@@ -14,7 +15,7 @@ class CudaTables final : public DeviceTables {
   /// current one of this thread. Before the first gather the tables hold what an empty plan has: padding.
   /// @throws Error kNoMemory, kCuda
   CudaTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, int device,
-             cudaStream_t stream, bool is_own);
+             cudaStream_t stream, bool is_own, LaunchThread* launches);
 
   const blockstep_tables& descriptor() const override { return descriptor_; }
   u32* slot(u32 index) override { return slots_ + index * slot_words_; }
@@ -22,6 +23,8 @@ class CudaTables final : public DeviceTables {
   void gather_value(const GatherHead& head, Carrier carrier, const u32* words, u32 count) override;
   void gather_slot(const GatherHead& head, u32 slot, u32 count) override;
   void read(Table which, void* out) override;
+  /// See Device::apply_and_gather(). `site`: of the state that the log is of.
+  void apply_and_gather(const Site& site, Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count);
   u64 device_bytes() const override { return memory_.bytes(); }
   u64 pinned_bytes() const override { return mapped_.bytes(); }
 
@@ -33,12 +36,14 @@ class CudaTables final : public DeviceTables {
   bool at_work() const;
 
  private:
+  void drain() const;
   void pad(const GroupSite* groups);
   void launch_early(const void* kernel, u32 blocks, void** arguments);
   void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
 
   int device_;
   cudaStream_t stream_;
+  LaunchThread* const launches_;  // of the logs before a gather; null: they were launched
   bool is_own_;           // the stream is the core's own, otherwise the executor's
   bool can_begin_early_;  // the GPU can begin a gather early
   bool behind_log_ = false;  // what was queued last in the stream is a log, as far as the core knows
@@ -52,6 +57,7 @@ class CudaTables final : public DeviceTables {
   GatherSite site_{};
   blockstep_tables descriptor_{};
   GatherLetter<kLargeGatherWords> letter_;
+  JointLetter<kLargeJointWords> joint_{};
   u32 last_number_ = 0;
 };
 

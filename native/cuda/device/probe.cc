@@ -55,8 +55,8 @@ void load_kernels() {
   const DecideKernels& decide = decide_kernels();
   load({all.apply_common_small, all.apply_common_middle, all.apply_small, all.apply_middle, all.apply_large,
         all.apply_slot, all.initialise, all.count_parts, all.digest_parts, all.answer_mailbox,
-        gather.small, gather.large, gather.staged, gather.fetch,
-        by_group.small, by_group.large, by_group.staged, copy.small, copy.large,
+        gather.small, gather.large, gather.staged, gather.fetch, gather.joint_small, gather.joint_large,
+        by_group.small, by_group.large, by_group.staged, by_group.joint_small, by_group.joint_large, copy.small, copy.large,
         decide.small, decide.large, decide.slot});
 }
 

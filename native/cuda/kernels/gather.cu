@@ -4,9 +4,12 @@
 
 #include "fetch.cuh"
 #include "launch.cuh"
+#include "letter.cuh"
 
 namespace blockstep::cuda {
 namespace {
+
+using DeviceWord = ::cuda::atomic_ref<u32, ::cuda::thread_scope_device>;
 
 constexpr u32 kWarpsOfBlock = kThreads / 32;
 
@@ -197,9 +200,10 @@ __device__ void gather(const GatherSite& site, const GatherHead& head, const u32
   write_blocks<Groups>(site, message);
   __syncthreads();
   if (threadIdx.x != 0) return;
-  ::cuda::atomic_ref<u32, ::cuda::thread_scope_device> ended(*site.ended);
+  DeviceWord ended(site.counts->ended);
   if (ended.fetch_add(1, ::cuda::memory_order_acq_rel) != gridDim.x - 1) return;
   ended.store(0, ::cuda::memory_order_relaxed);
+  DeviceWord(site.counts->begun).store(0, ::cuda::memory_order_relaxed);
   complete<kOrder>(site.completion, head.number, 0);
 }
 
@@ -209,6 +213,24 @@ __global__ void __launch_bounds__(kThreads) gather_value(const __grid_constant__
   await_earlier_kernels();
   // The host only counts gathers.
   gather<Order::kRelaxed, Groups>(site, letter.head, letter.words);
+}
+
+/// A gather that applies the log in front of it. The first thread block that runs applies it and releases the others, which wait for
+/// nothing but that one: so whatever order they run in, and however few of them at once, all end.
+template <u32 Words, bool Groups>
+__global__ void __launch_bounds__(kThreads, 1) apply_and_gather(const __grid_constant__ JointLetter<Words> letter) {
+  GatherCounts& counts = *letter.gather.counts;
+  DeviceWord applied(counts.applied);
+  const bool leads = threadIdx.x == 0;
+  if (__syncthreads_or(leads && DeviceWord(counts.begun).fetch_add(1, ::cuda::memory_order_relaxed) == 0)) {
+    alignas(16) __shared__ u32 log[Words];
+    apply_staged<false>(letter.site, letter.number, letter.slot, log, letter.words, letter.log_words);
+    if (leads) applied.store(letter.head.number, ::cuda::memory_order_release);  // behind the barrier that ends the log
+  } else {
+    while (leads && applied.load(::cuda::memory_order_acquire) != letter.head.number) wait_a_little();
+    __syncthreads();
+  }
+  gather<Order::kRelaxed, Groups>(letter.gather, letter.head, letter.words + letter.message_at);
 }
 
 template <bool Groups>
@@ -231,7 +253,9 @@ __global__ void __launch_bounds__(kThreads) fetch_message(u32* to, const u32* ma
 template <bool Groups>
 static const GatherKernels& kernels_of() {
   static const GatherKernels all{address(&gather_value<kSmallGatherWords, Groups>), address(&gather_value<kLargeGatherWords, Groups>),
-                                 address(&gather_staged<Groups>), address(&fetch_message)};
+                                 address(&gather_staged<Groups>), address(&fetch_message),
+                                 address(&apply_and_gather<kSmallJointWords, Groups>),
+                                 address(&apply_and_gather<kLargeJointWords, Groups>)};
   return all;
 }
 

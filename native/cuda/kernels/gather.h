@@ -1,9 +1,12 @@
 // The gather, and what it is launched with. A grid fills the tables of a step from the rows of the state.
 #pragma once
 
+#include <cstddef>
+
 #include "../../core/base/state.h"
 #include "../../host/device/device_tables.h"
 #include "../base/shape.h"
+#include "kernels.h"
 
 namespace blockstep::cuda {
 
@@ -24,6 +27,13 @@ struct GroupSite {
   u32 reserved;
 };
 
+/// What the thread blocks of a gather tell each other. Zero at first.
+struct GatherCounts {
+  u32 ended;    // thread blocks that have ended; zero between gathers
+  u32 begun;    // of a gather with a log: thread blocks that have begun; zero between gathers
+  u32 applied;  // the last gather whose log was applied by one of its thread blocks
+};
+
 /// Addresses of everything that a gather reads and writes. All of it is in device memory, except the completion.
 struct GatherSite {
   Tables at;
@@ -35,7 +45,7 @@ struct GatherSite {
   };
   const Row* rows;
   const u32* row_blocks;
-  u32* ended;  // number of thread blocks that have ended; zero between gathers
+  GatherCounts* counts;
   Completion* completion;
   u32 max_entries;
   u32 max_blocks_per_row;  // of the rows of the state; without groups also of the block table
@@ -53,6 +63,22 @@ static_assert(sizeof(GatherSite) + sizeof(GatherHead) == kGatherParameterHead);
 static_assert(sizeof(GatherSite) + sizeof(GatherLetter<kSmallGatherWords>) == 4096);
 static_assert(sizeof(GatherSite) + sizeof(GatherLetter<kLargeGatherWords>) == 32764);
 
+/// A log and the gather behind it as the parameter of one launch.
+template <u32 Words>
+struct alignas(16) JointLetter {
+  Site site;
+  u32 number;  // of the log; that of the gather is in its head
+  u32 slot;
+  u32 log_words;
+  u32 message_at;  // index of the first word of the message: joint_message_at(log_words)
+  GatherSite gather;
+  GatherHead head;
+  u32 reserved[3];
+  u32 words[Words];
+};
+static_assert(offsetof(JointLetter<kSmallJointWords>, words) == kJointHead);
+static_assert(sizeof(JointLetter<kSmallJointWords>) <= 4096 && sizeof(JointLetter<kLargeJointWords>) <= 32764);
+
 /// Addresses of the kernels, for cudaLaunchKernel(). gather.cu has their arguments. Tables of KV cache groups have kernels of
 /// their own, so that groups cost nothing where there are none.
 struct GatherKernels {
@@ -60,6 +86,8 @@ struct GatherKernels {
   const void* large;
   const void* staged;
   const void* fetch;
+  const void* joint_small;
+  const void* joint_large;
 };
 const GatherKernels& gather_kernels(bool with_groups);
 

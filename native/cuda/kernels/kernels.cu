@@ -2,7 +2,6 @@
 
 #include <cuda/ptx>
 
-#include "../../core/blocks/apply.h"
 #include "../../core/audit/digest.h"
 #include "cta_team.cuh"
 #include "fetch.cuh"
@@ -12,27 +11,13 @@
 namespace blockstep::cuda {
 namespace {
 
-template <Order kOrder, bool kAll>
-__device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 words) {
-  __shared__ CtaTeam::Shared shared;
-  CtaTeam team(shared);
-  Results results{home->ids, home->state.config.num_blocks, 0, 0, 0};  // each thread's own; rank 0's has the answer
-  apply<kAll ? Ops::kAll : Ops::kCommon>(team, home->state, log, words, results);
-  if (team.rank() == 0) complete<kOrder>(home->completions + slot, number, results.fault, home->state.rolling_digest);
-}
-
 // One thread block applies a log, so no second one waits for registers: without the 1, the compiler spills some to have room
 // for three.
 template <u32 Words, bool kAll>
 __global__ void __launch_bounds__(kThreads, 1) apply_value(const __grid_constant__ Letter<Words> letter) {
   alignas(16) __shared__ u32 log[Words];
   let_next_kernel_begin();
-  const u64 head = queue_head(letter.site);
-  stage(log, letter.log, letter.words);
-  foresee_queue(letter.site, head);
-  foresee_log(letter.site, log, letter.words);
-  // The host reads nothing of this but the completion, and writes nothing that was read here.
-  apply_log<Order::kRelaxed, kAll>(letter.site.home, letter.number, letter.slot, log, letter.words);
+  apply_staged<kAll>(letter.site, letter.number, letter.slot, log, letter.log, letter.words);
 }
 
 /// The host overwrites the slot when the completion has come.

@@ -62,6 +62,13 @@ __device__ const T* through_memory(const T* pointer) {
   return pointer;
 }
 
+/// In a loop that waits for another thread block. A GPU runs that one meanwhile, whatever this one does.
+__device__ inline void wait_a_little() {
+#if !defined(__CUDACC__)
+  gpu_shim::yield();
+#endif
+}
+
 /// The next kernel of the stream may begin now, if it was launched so: it waits by itself, in await_earlier_kernels(), before
 /// it reads what this one writes.
 __device__ inline void let_next_kernel_begin() {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "../../core/base/command.h"
+#include "../../core/blocks/apply.h"
 #include "../../core/blocks/prefix_index.h"
+#include "cta_team.cuh"
 #include "kernels.h"
 #include "launch.cuh"
 
@@ -11,17 +13,21 @@ namespace blockstep::cuda {
 /// Commands of a log that are looked at ahead of time. The memory of those behind them arrives while these are carried out.
 constexpr u32 kForeseen = 6;
 
+// Each of these is called by all threads of the thread block, of which there are kMembers.
+
 /// Copies the words of a letter to shared memory. Synchronises.
+template <u32 kMembers = kThreads>
 __device__ inline void stage(u32* to, const u32* words, u32 count) {
   const uint4* source = through_memory(reinterpret_cast<const uint4*>(words));
   uint4* target = reinterpret_cast<uint4*>(to);
   BLOCKSTEP_ROLLED
-  for (u32 i = threadIdx.x; i < (count + 3) / 4; i += kThreads) target[i] = source[i];
+  for (u32 i = threadIdx.x; i < (count + 3) / 4; i += kMembers) target[i] = source[i];
   __syncthreads();
 }
 
 /// Fetches ahead of time: the row of each entry, the bucket of each key, the block of each hit. A cold read takes most of a
 /// microsecond, and behind another kernel all of them are cold.
+template <u32 kMembers = kThreads>
 __device__ inline void foresee_log(const Site& site, const u32* log, u32 words) {
   const u32 rank = threadIdx.x;
   const auto row = [&](u32 index) {
@@ -36,7 +42,7 @@ __device__ inline void foresee_log(const Site& site, const u32* log, u32 words) 
     const u32* payload = log + at + 1;
     const Op op = op_of(log[at]);
     BLOCKSTEP_ROLLED
-    for (u32 i = rank; i < count; i += kThreads) {
+    for (u32 i = rank; i < count; i += kMembers) {
       if (op == Op::kExtend) row(payload[2 * i]);
       if (op == Op::kRelease) row(payload[i]);
       if (op == Op::kOpen && payload[1 + i] < site.num_blocks) prefetch(site.blocks + payload[1 + i]);
@@ -57,12 +63,36 @@ __device__ inline void foresee_log(const Site& site, const u32* log, u32 words) 
 __device__ inline u64 queue_head(const Site& site) { return site.home->state.head; }
 
 /// Fetches ahead of time the head of the free queue, and the blocks there. By the last warp, since the first ones have the rows.
+template <u32 kMembers = kThreads>
 __device__ inline void foresee_queue(const Site& site, u64 head) {
-  if (threadIdx.x < kThreads - 32) return;
+  if constexpr (kMembers > 32) {
+    if (threadIdx.x < kMembers - 32) return;
+  }
   const u32 at = static_cast<u32>(head + threadIdx.x % 32) & site.ring_mask;
   prefetch(site.live + at / 32);
   const u32 id = site.ring[at];
   if (id < site.num_blocks) prefetch(site.blocks + id);
+}
+
+/// Applies a log by one thread block, and completes it.
+template <Order kOrder, bool kAll>
+__device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 words) {
+  __shared__ CtaTeam::Shared shared;
+  CtaTeam team(shared);
+  Results results{home->ids, home->state.config.num_blocks, 0, 0, 0};  // each thread's own; rank 0's has the answer
+  apply<kAll ? Ops::kAll : Ops::kCommon>(team, home->state, log, words, results);
+  if (team.rank() == 0) complete<kOrder>(home->completions + slot, number, results.fault, home->state.rolling_digest);
+}
+
+/// Applies the log of a letter, which is staged in `staged`.
+template <bool kAll>
+__device__ void apply_staged(const Site& site, u32 number, u32 slot, u32* staged, const u32* log, u32 words) {
+  const u64 head = queue_head(site);
+  stage(staged, log, words);
+  foresee_queue(site, head);
+  foresee_log(site, staged, words);
+  // The host reads nothing of this but the completion, and writes nothing that was read here.
+  apply_log<Order::kRelaxed, kAll>(site.home, number, slot, staged, words);
 }
 
 }  // namespace blockstep::cuda

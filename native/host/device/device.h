@@ -68,6 +68,7 @@ struct Job {
 };
 
 class DeviceTables;
+struct GatherHead;
 struct TablesShape;
 
 class Device {
@@ -109,6 +110,11 @@ class Device {
   /// Makes the tables of a step (device_tables.h), filled with padding, and `num_slots` slots for long messages. May
   /// succeed once; a call that throws has made nothing. @throws Error kNoMemory, kCuda
   virtual DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) = 0;
+  /// Whether apply_and_gather() can take the place of a log and of a gather that is given right behind it.
+  virtual bool joins() const = 0;
+  /// Gives the device a log of common commands (core/blocks/apply.h) and a gather behind it, in one piece of work. Together they
+  /// have at most kLargeJointWords words, and are copied before this returns. @throws Error
+  virtual void apply_and_gather(Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count) = 0;
 
   /// Checks that the device still works; called when a completion is late. @throws Error if it does not
   virtual void check() = 0;

@@ -38,6 +38,13 @@ constexpr Carrier gather_carrier_of(u64 words) {
   return words <= kSmallGatherWords ? Carrier::kSmall : words <= kLargeGatherWords ? Carrier::kLarge : Carrier::kSlot;
 }
 
+/// A log and the message of a gather in one parameter: the log first, up to a whole piece of 16 bytes.
+constexpr u32 kJointHead = 240;  // bytes of the parameter in front of both
+constexpr u32 kSmallJointWords = (4096 - kJointHead) / 16 * 4;
+constexpr u32 kLargeJointWords = (32764 - kJointHead) / 16 * 4;
+/// Where the message begins behind a log of so many words.
+constexpr u32 joint_message_at(u32 log_words) { return (log_words + 3) / 4 * 4; }
+
 /// The most words that a message of these tables can have.
 constexpr u64 max_gather_words(const TablesShape& shape) { return u64{3} * shape.max_entries + shape.max_tokens; }
 

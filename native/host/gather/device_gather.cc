@@ -47,10 +47,11 @@ void DeviceGather::gather(const Frame& frame, u32 num_entries, std::optional<u64
   }
   Mirror* const mirror = mirrored_.mirror();
   condition_.ask_mirror([&] {
+    const Gatherer::Join join = [&](u32 room, const Mirror::Give& give) { return mirror->join(room, give); };
     gatherer.launch(stream, [&] {
       mirror->submit();
       return mirror->all_given();
-    });
+    }, join);
   });
 }
 

@@ -19,6 +19,8 @@ class DeviceGather {
   /// Makes the tables at the first call, with room for `max_tokens` tokens; later calls return the same. @throws Error
   /// kCuda without a device, kNoMemory; kBadArg if the tables exist with another max_tokens
   const blockstep_tables& make(u32 max_tokens);
+  /// Whether a log may wait for the gather of its step, to go to the device with it.
+  bool joins() const { return gatherer_ && mirrored_.mirror()->device().joins(); }
   /// The gatherer of the tables. @throws Error kBadArg before make()
   Gatherer& gatherer() const;
   /// Lets the device fill its tables with the frame's first `num_entries` entries, after all logs so far. With a

@@ -34,13 +34,14 @@ void Gatherer::add(u32 row, u32 computed, u32 scheduled, u32 num_blocks, const s
   entry_ += 1;
 }
 
-void Gatherer::launch(std::optional<u64> stream, const std::function<bool()>& give_logs) {
-  if (!give_logs()) wait_until("the log of a step could not be given to the device", give_logs);
+void Gatherer::launch(std::optional<u64> stream, const std::function<bool()>& give_logs, const Join& join) {
   head_.number = static_cast<u32>(given_ + 1);
   head_.last_entries = last_.num_entries;
   head_.last_tokens = last_.num_tokens;
   head_.segments = (std::max({longest_, last_longest_, 1u}) + kSegmentBlocks - 1) / kSegmentBlocks;
   const u64 words = u64{head_.uniform == 0 ? 3u : 2u} * head_.num_entries + head_.num_tokens;
+  if (!stream && join && device_.joins() && launch_joined(join, words)) return note_given();
+  if (!give_logs()) wait_until("the log of a step could not be given to the device", give_logs);
   const Carrier carrier = gather_carrier_of(words);
   if (carrier == Carrier::kSlot && !slot_is_free()) {
     wait_until("no slot for a gather came back", [&] { return slot_is_free(); });
@@ -55,6 +56,20 @@ void Gatherer::launch(std::optional<u64> stream, const std::function<bool()>& gi
     tables_.gather_value(head_, carrier, words_.data(), static_cast<u32>(words));
   }
   if (stream) device_.lead(*stream);
+  note_given();
+}
+
+/// Gives the device the gather together with the last log, if there is room for both in one parameter.
+bool Gatherer::launch_joined(const Join& join, u64 words) {
+  if (words >= kLargeJointWords) return false;
+  const u32 count = static_cast<u32>(words);
+  const u32 room = (kLargeJointWords - count) / 4 * 4;
+  return join(room, [&](Job job, const u32* log, u32 log_words) {
+    device_.apply_and_gather(job, log, log_words, head_, words_.data(), count);
+  });
+}
+
+void Gatherer::note_given() {
   given_ += 1;
   last_ = head_;
   last_longest_ = longest_;

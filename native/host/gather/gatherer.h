@@ -43,7 +43,12 @@ class Gatherer {
   /// Gives the device the message. First calls `give_logs`, if need be repeatedly, until it returns true: the device
   /// has been given all logs before the gather. With a stream, the gather runs after the work that is queued there now,
   /// and before work that is queued there later. @throws Error kCuda, kMirror: host and device no longer agree
-  void launch(std::optional<u64> stream, const std::function<bool()>& give_logs);
+  ///
+  /// `join`: has the device given a last log by the function that it gets, if that has at most `room` words, and all logs before
+  /// it as usual; returns whether the function was called. Where the device joins a log and a gather, and no stream was named, this
+  /// comes first.
+  using Join = std::function<bool(u32 room, const std::function<void(Job job, const u32* log, u32 words)>& give)>;
+  void launch(std::optional<u64> stream, const std::function<bool()>& give_logs, const Join& join = {});
 
   DeviceTables& tables() { return tables_; }
   const TablesShape& shape() const { return shape_; }
@@ -60,6 +65,8 @@ class Gatherer {
 
  private:
   bool slot_is_free() const;
+  bool launch_joined(const Join& join, u64 words);
+  void note_given();
   template <class Ready>
   void wait_until(const char* what, const Ready& ready);
 

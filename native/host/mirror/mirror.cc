@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "../../core/base/command.h"
+#include "../../core/blocks/apply.h"
 
 namespace blockstep {
 namespace {
@@ -38,9 +39,11 @@ void Mirror::append(const u32* log, u32 words, u32 taken, u64 rolling_digest) {
   }
 }
 
-void Mirror::submit(std::optional<u64> stream) {
+void Mirror::submit(std::optional<u64> stream, bool holds) {
   const bool news = collect();
+  const bool waited = sent_ != ready_;
   ready_ = words_.size();
+  if (holds && !waited && !stream) return;
   if (stream) device_->follow(*stream);
   pump();
   if (stream) device_->lead(*stream);
@@ -133,6 +136,21 @@ bool Mirror::collect_digest() {
   return true;
 }
 
+bool Mirror::join(u32 room, const Give& give) {
+  collect();
+  while (sent_ != ready_ && digest_state_ != Digest::kWaiting && outstanding() != limits_.max_logs) {
+    const u64 end = next_end();
+    const u32 words = static_cast<u32>(end - sent_);
+    if (end == ready_ && words <= room && is_common(words_.data() + sent_, words)) {
+      launch_by(end, give);
+      return true;
+    }
+    launch(end);
+  }
+  pump();
+  return false;
+}
+
 /// Gives the device the logs and the digest that wait, as long as a ring slot is free.
 void Mirror::pump() {
   for (;;) {
@@ -143,9 +161,14 @@ void Mirror::pump() {
       continue;
     }
     if (sent_ == ready_ || outstanding() == limits_.max_logs) return;
-    const u64 end = digest_waits ? digest_at_ : ready_;
-    launch(cut(std::min(end, sent_ + limits_.slot_words)));
+    launch(next_end());
   }
+}
+
+/// The end of the next log.
+u64 Mirror::next_end() {
+  const u64 end = digest_state_ == Digest::kWaiting ? digest_at_ : ready_;
+  return cut(std::min(end, sent_ + limits_.slot_words));
 }
 
 /// The end of the next log: the last mark up to `limit` at which the log takes no more blocks than max_taken, because
@@ -171,17 +194,21 @@ u64 Mirror::cut(u64 limit) {
 }
 
 void Mirror::launch(u64 end) {
+  launch_by(end, [&](Job job, const u32* log, u32 words) {
+    const Carrier carrier = carrier_of(words);
+    if (carrier == Carrier::kSlot) {
+      std::copy_n(log, words, device_->slot(job.slot));
+      device_->apply_slot(job, words);
+    } else {
+      device_->apply_value(job, carrier, log, words);
+    }
+  });
+}
+
+void Mirror::launch_by(u64 end, const Give& give) {
   const u32 slot = static_cast<u32>(given_ % limits_.max_logs);
   const Job job{static_cast<u32>(given_ + 1), slot};
-  const u32* log = words_.data() + sent_;
-  const u32 words = static_cast<u32>(end - sent_);
-  const Carrier carrier = carrier_of(words);
-  if (carrier == Carrier::kSlot) {
-    std::copy_n(log, words, device_->slot(slot));
-    device_->apply_slot(job, words);
-  } else {
-    device_->apply_value(job, carrier, log, words);
-  }
+  give(job, words_.data() + sent_, static_cast<u32>(end - sent_));
   Expected& expected = expected_[slot];
   expected.number = job.number;
   expected.has_digest = next_mark_ != 0 && marks_[next_mark_ - 1].end == end;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +49,13 @@ class Mirror {
 
   /// Gives the device the logs that wait, as far as max_logs allows. With a stream, they run after the work that is
   /// queued there now, and before work that is queued there later. @throws Error
-  void submit(std::optional<u64> stream = {});
+  /// `holds`: a gather is expected right behind, see join(). The logs of one submit() may wait for it; a call of anything else gives
+  /// them.
+  void submit(std::optional<u64> stream = {}, bool holds = false);
+  /// Gives the device the logs that wait; but the last of them, if it has at most `room` words and common commands alone, by
+  /// `give`. Returns whether that was called. @throws Error, and what `give` throws
+  using Give = std::function<void(Job job, const u32* log, u32 words)>;
+  bool join(u32 room, const Give& give);
 
   /// Hands the logs that wait to the caller, who gives them to the device next: appends them to `facts` and returns
   /// true. If they are longer than `limit` words, or a digest waits to be started, they are submitted as logs instead;
@@ -97,6 +104,8 @@ class Mirror {
   void pump();
   u64 cut(u64 limit);
   void launch(u64 end);
+  void launch_by(u64 end, const Give& give);
+  u64 next_end();
   void forget_sent();
 
   std::unique_ptr<Device> device_;

@@ -8,8 +8,8 @@ void Mirrored::append(const u32* log, u32 words, u32 taken, u64 rolling_digest) 
   condition_.ask_mirror([&] { mirror_->append(log, words, taken, rolling_digest); });
 }
 
-void Mirrored::submit(std::optional<u64> stream) {
-  if (mirror_) condition_.ask_mirror([&] { mirror_->submit(stream); });
+void Mirrored::submit(std::optional<u64> stream, bool holds) {
+  if (mirror_) condition_.ask_mirror([&] { mirror_->submit(stream, holds); });
 }
 
 void Mirrored::admit(std::optional<u64> stream) {

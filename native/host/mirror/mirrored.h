@@ -21,9 +21,9 @@ class Mirrored {
 
   /// Passes on a log that the host has just applied, the number of blocks it took, and the rolling digest after it.
   void append(const u32* log, u32 words, u32 taken, u64 rolling_digest);
-  /// Gives the device the logs that wait, ordered with the work of `stream` as Mirror::submit() says. The
-  /// stream has passed admit().
-  void submit(std::optional<u64> stream);
+  /// Gives the device the logs that wait, ordered with the work of `stream` as Mirror::submit() says, or holds them for a gather.
+  /// The stream has passed admit().
+  void submit(std::optional<u64> stream, bool holds = false);
   /// @throws Error kBadArg for a stream that is capturing a graph; changes nothing
   void admit(std::optional<u64> stream);
   /// Takes the completions that have come. Returns whether the mirror is idle().

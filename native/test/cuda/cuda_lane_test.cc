@@ -63,9 +63,14 @@ void test_cut() {
          "no kernel");
   EXPECT(came(CopyMode::kKernel, {}) == "kkk", "the kernel alone");
   for (const double small : {1.0, 1.5}) EXPECT(gpu_code::break_even(small, 0.5) == 0, "%f", small);
-  EXPECT(gpu_code::break_even(0.5, 0.9) == 28 * 1024, "the kernel wins at both");
+  for (const double large : {0.4, 0.5, 0.505, 0.7}) {
+    EXPECT(gpu_code::break_even(0.5, large) == 128 * 1024, "the kernel wins by far at both, %f", large);
+  }
+  const u32 behind = gpu_code::break_even(0.5, 0.9);
+  EXPECT(behind > 107700 && behind < 107750, "4096 * 16^(log(2) / log(1.8)), got %u", behind);
+  EXPECT(gpu_code::break_even(0.5, 1) == 64 * 1024, "the same at 64 KiB, got %u", gpu_code::break_even(0.5, 1));
   const u32 between = gpu_code::break_even(0.5, 2);
-  EXPECT(between > 10000 && between < 10060, "4096 * sqrt(6), got %u", between);
+  EXPECT(between > 16300 && between < 16400, "4096 * sqrt(16), got %u", between);
   EXPECT(gpu_code::break_even(0.5, 8) < between, "a kernel that is slower sooner");
 }
 
@@ -88,7 +93,7 @@ void test_info() {
     const DeviceLaneInfo& info = bench.cuda().info();
     EXPECT(info.mode == CopyMode::kBatch && info.completion == CompletionMode::kWriteValue, "what it found");
     EXPECT(info.calibration_ms > 0, "nothing was measured");
-    for (const auto& cut : info.cuts) EXPECT(cut.bytes <= 28 * 1024, "%u bytes", cut.bytes);
+    for (const auto& cut : info.cuts) EXPECT(cut.bytes <= 128 * 1024, "%u bytes", cut.bytes);
     for (u32 block = 0; block < kBlocks; ++block) EXPECT(holds(*bench.target, block, block, 2), "block %u was written", block);
   }
   CudaBench on_device(options, Place::kDevice, Place::kDevice);

@@ -34,7 +34,7 @@ class KernelTables final : public DeviceTables {
     else site_.contents = contents_[0].data();
     site_.rows = state.rows;
     site_.row_blocks = state.row_blocks;
-    site_.ended = &ended_;
+    site_.counts = &counts_;
     site_.completion = &completion_;
     site_.max_entries = shape.max_entries;
     site_.max_blocks_per_row = state.config.max_blocks_per_row;
@@ -64,6 +64,12 @@ class KernelTables final : public DeviceTables {
     wait(head.number);
     carried[2] += 1;
   }
+  void gather_behind(const gpu_code::Site& site, Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count) {
+    const bool small = joint_message_at(log_words) + count <= kSmallJointWords;
+    small ? jointly<kSmallJointWords>(site, job, log, log_words, head, words, count)
+          : jointly<kLargeJointWords>(site, job, log, log_words, head, words, count);
+    joined[small ? 0 : 1] += 1;
+  }
   void read(Table which, void* out) override {
     join();  // tables are read in the order of the stream: the word of a gather says nothing of them
     const blockstep_array& array = array_of(descriptor_, which);
@@ -75,8 +81,28 @@ class KernelTables final : public DeviceTables {
   void join() { members_.clear(); }
 
   u32 carried[3] = {};
+  u32 joined[2] = {};
 
  private:
+  template <u32 Words>
+  void jointly(const gpu_code::Site& site, Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count) {
+    const auto letter = std::make_shared<gpu_code::JointLetter<Words>>();
+    EXPECT(joint_message_at(log_words) + count <= Words, "%u and %u words in a letter of %u", log_words, count, Words);
+    letter->site = site;
+    letter->number = job.number;
+    letter->slot = job.slot;
+    letter->log_words = log_words;
+    letter->message_at = joint_message_at(log_words);
+    letter->gather = site_;
+    letter->head = head;
+    std::copy_n(log, log_words, letter->words);
+    std::copy_n(words, count, letter->words + letter->message_at);
+    launch(1 + head.number % 3, [=, this] {
+      grouped_ ? gpu_code::apply_and_gather<Words, true>(*letter) : gpu_code::apply_and_gather<Words, false>(*letter);
+    });
+    wait(head.number);
+  }
+
   template <u32 Words>
   void by_value(const GatherHead& head, const u32* words, u32 count) {
     EXPECT(count <= Words, "%u words in a letter of %u", count, Words);
@@ -120,7 +146,7 @@ class KernelTables final : public DeviceTables {
   const bool grouped_;
   std::vector<uint4> staging_;
   std::vector<std::vector<uint4>> slots_;
-  u32 ended_ = 0;
+  gpu_code::GatherCounts counts_{};
   Completion completion_{};
   gpu_code::GatherSite site_{};
   blockstep_tables descriptor_;
@@ -128,11 +154,11 @@ class KernelTables final : public DeviceTables {
   std::vector<std::jthread> members_;  // last: they use all the others
 };
 
-/// A device that applies a log when it is given one.
+/// A device that applies a log when it is given one, or by the kernel of the gather behind it.
 class PromptDevice final : public Device {
  public:
-  PromptDevice(const Config& pool, u32 max_logs)
-      : machine_(pool), slots_(max_logs, std::vector<u32>(slot_words(pool))), completions_(max_logs) {}
+  PromptDevice(const Config& pool, u32 max_logs, bool joins)
+      : machine_(pool), joins_(joins), slots_(max_logs, std::vector<u32>(slot_words(pool))), completions_(max_logs) {}
 
   u32* slot(u32 index) override { return slots_[index].data(); }
   const Completion& completion(u32 slot) const override { return completions_[slot]; }
@@ -158,12 +184,25 @@ class PromptDevice final : public Device {
     tables = std::make_unique<KernelTables>(machine_.state, shape, block_size, num_slots);
     return *tables;
   }
+  bool joins() const override { return joins_; }
+  void apply_and_gather(Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count) override {
+    tables->join();
+    machine_.ids.resize(machine_.state.config.num_blocks);
+    home_ = {};
+    home_.state = machine_.state;
+    home_.ids = machine_.ids.data();
+    home_.completions = completions_.data();
+    tables->gather_behind(gpu_code::site_of(machine_.state, &home_), job, log, log_words, head, words, count);
+    machine_.state = home_.state;  // the arrays are the same
+  }
   void check() override {}
   u64 device_bytes() const override { return 0; }
   u64 pinned_bytes() const override { return 0; }
 
  private:
   Machine machine_;
+  const bool joins_;
+  gpu_code::Home home_{};
   std::vector<std::vector<u32>> slots_;
   std::vector<Completion> completions_;
 
@@ -171,11 +210,18 @@ class PromptDevice final : public Device {
   std::unique_ptr<KernelTables> tables;
 };
 
+/// What went by each kernel: gathers by their carrier, and those with a log by the size of their parameter.
+struct Tally {
+  u32 carried[3] = {};
+  u32 joined[2] = {};
+};
+
+/// A life whose logs come before the gathers, or with them.
 template <class Life, class Shape>
-static void run(const Shape& shape, u64 seed, u64 steps, u32 (&carried)[3]) {
+static void run_life(const Shape& shape, u64 seed, u64 steps, bool joins, Tally& tally) {
   PromptDevice* device = nullptr;
   Life life(shape, seed, [&](const Config& pool, u32 max_logs) {
-    auto made = std::make_unique<PromptDevice>(pool, max_logs);
+    auto made = std::make_unique<PromptDevice>(pool, max_logs, joins);
     device = made.get();
     return made;
   });
@@ -189,7 +235,13 @@ static void run(const Shape& shape, u64 seed, u64 steps, u32 (&carried)[3]) {
       EXPECT(found == expected, "%s, seed %llu, step %llu: table %u", shape.name, wide(seed), wide(step), i);
     }
   }
-  for (u32 i = 0; i < 3; ++i) carried[i] += device->tables->carried[i];
+  for (u32 i = 0; i < 3; ++i) tally.carried[i] += device->tables->carried[i];
+  for (u32 i = 0; i < 2; ++i) tally.joined[i] += device->tables->joined[i];
+}
+
+template <class Life, class Shape>
+static void run(const Shape& shape, u64 seed, u64 steps, Tally& tally) {
+  for (const bool joins : {false, true}) run_life<Life>(shape, seed, steps, joins, tally);
 }
 
 /// As many thread blocks as there is work for, and no more than there may be; at least one, which says that all is done.
@@ -210,17 +262,20 @@ static void test_grid() {
 
 int main(int argc, char** argv) {
   const u64 steps = argument(argc, argv, 1, 100);
-  u32 carried[3] = {};
+  Tally tally;
   test_grid();
   // Long rows, and many, take long: few steps of them are made. Seven steps of each life show all carriers.
   const u64 few = std::min<u64>(steps, 20);
-  run<TablesLife>(kOne, 1, few, carried);
-  run<TablesLife>(kShortRows, 2, few + steps, carried);
-  run<TablesLife>(kLongRows, 3, few + steps / 10, carried);
-  run<TablesLife>(kManyRows, 4, std::min<u64>(few, 10) + steps / 50, carried);
-  for (u64 seed = 5; seed < (steps < 20 ? 6 : 8); ++seed) run<GroupsLife>(kShortGroups, seed, steps, carried);
-  run<GroupsLife>(kLongGroups, 8, few + steps / 10, carried);
+  run<TablesLife>(kOne, 1, few, tally);
+  run<TablesLife>(kShortRows, 2, few + steps, tally);
+  run<TablesLife>(kLongRows, 3, few + steps / 10, tally);
+  run<TablesLife>(kManyRows, 4, std::min<u64>(few, 10) + steps / 50, tally);
+  for (u64 seed = 5; seed < (steps < 20 ? 6 : 8); ++seed) run<GroupsLife>(kShortGroups, seed, steps, tally);
+  run<GroupsLife>(kLongGroups, 8, few + steps / 10, tally);
+  const u32(&carried)[3] = tally.carried;
   EXPECT(carried[0] && carried[1] && carried[2], "%u small, %u large, %u in slots", carried[0], carried[1], carried[2]);
-  std::printf("gather on threads: %u small, %u large, %u in slots, all as the host's\n", carried[0], carried[1], carried[2]);
+  EXPECT(tally.joined[0] && tally.joined[1], "%u small with a log, %u large", tally.joined[0], tally.joined[1]);
+  std::printf("gather on threads: %u small, %u large, %u in slots, %u with their logs, all as the host's\n", carried[0], carried[1],
+              carried[2], tally.joined[0] + tally.joined[1]);
   return 0;
 }

@@ -1,41 +1,12 @@
 // The host's half of a gather on a device: what is sent, when, and behind which log. The device is emulated by threads and
 // writes its tables anew each time, so that any difference from the host's is one of the message or of its order. Two
 // sanitizers.
-#include "../support/emulated_device.h"
 #include "../support/groups_life.h"
-#include "../support/tables_life.h"
+#include "gather_bench.h"
 #include "one_request.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
-
-/// A life on an emulated device, which keeps the tables of every gather.
-template <class Life = TablesLife>
-struct Bench {
-  template <class Shape>
-  explicit Bench(const Shape& shape, u64 seed, const Accidents& accidents = {})
-      : life(shape, seed, [&](const Config& pool, u32 max_logs) {
-          auto made = std::make_unique<EmulatedDevice>(pool, max_logs, slot_words(pool), 0, accidents);
-          device = made.get();
-          return made;
-        }) {
-    const u64 words = life.memory(0).size();
-    device->tables->on_gather = [this, words](const void* memory) {
-      const auto* begin = static_cast<const u64*>(memory);
-      gathered.emplace_back(begin, begin + words);
-    };
-  }
-
-  void settle() {
-    u64 seen = 0;
-    device->tables->read(Table::kQueryStart, std::vector<u8>(life.array(0, Table::kQueryStart).size()).data());
-    while (!life.core().poll()) EXPECT(++seen < 100000000, "not settled");
-  }
-
-  EmulatedDevice* device = nullptr;
-  std::vector<std::vector<u64>> gathered;  // by the device's thread; read them when it has settled
-  Life life;
-};
 
 template <class Call>
 static std::string code_of(const Call& call, std::string* message = nullptr) {
@@ -52,6 +23,7 @@ static std::string code_of(const Call& call, std::string* message = nullptr) {
 template <class Life, class Shape>
 static u64 run(const Shape& shape, u64 seed, u64 steps, bool late, u32 (&carried)[3]) {
   Bench<Life> bench(shape, seed);
+  bench.device->can_join = seed % 2 == 0;
   std::atomic<bool> over{false};
   std::thread drip;
   if (late) {
@@ -93,6 +65,46 @@ static void test_keeps_up() {
     bench.settle();
   }
   EXPECT(bench.life.waits() == 0, "%llu waits", wide(bench.life.waits()));
+}
+
+/// A device that joins them gets a log with its gather, in one piece: a log that no gather follows comes with the next call, and in
+/// its place; one of rare commands, and one that another stream is to be ordered with, come before the gather.
+static void test_joined() {
+  Bench<> bench(kShortRows, 6);
+  bench.device->can_join = true;
+  u32 joined = 0;
+  for (u32 step = 0; step < 200; ++step) {
+    bench.device->calls.clear();
+    bench.life.step();
+    EXPECT(bench.device->calls == "j" || bench.device->calls == "g", "step %u: %s", step, bench.device->calls.c_str());
+    joined += bench.device->calls == "j";
+    bench.settle();
+  }
+  EXPECT(joined > 100 && bench.life.waits() == 0, "%u joined, %llu waits", joined, wide(bench.life.waits()));
+  const auto held = [&] {
+    do bench.life.change(); while (bench.life.core().mirror()->waiting_words() == 0);
+    bench.device->calls.clear();
+  };
+  held();
+  EXPECT(!bench.life.core().poll() && bench.device->calls == "a", "nobody sends what is held: %s", bench.device->calls.c_str());
+  held();
+  do bench.life.change(); while (bench.life.core().mirror()->waiting_words() != 0);
+  EXPECT(bench.device->calls == "a", "two steps without a gather: %s", bench.device->calls.c_str());
+  held();
+  bench.life.step(7);
+  EXPECT(bench.device->calls.substr(bench.device->calls.find_first_not_of('a')) == "fgl", "%s", bench.device->calls.c_str());
+  held();
+  bench.life.core().start_mirror_digest();
+  EXPECT(bench.device->calls == "a", "a digest passes what is held: %s", bench.device->calls.c_str());
+  bench.settle();
+  OneRequest one;
+  one.device->can_join = true;
+  one.entry(0, one.slot, 8, 1);
+  const std::int32_t unused = 50;
+  one.core.evict({&unused, 1});
+  one.core.submit({});
+  one.core.gather_on_device(0, 1, {});
+  EXPECT(one.device->calls == "ag", "a log of rare commands: %s", one.device->calls.c_str());
 }
 
 /// With a stream a gather is behind what is queued there, and in front of what will be.
@@ -235,6 +247,7 @@ int main(int argc, char** argv) {
   const u64 steps = argument(argc, argv, 1, 300);
   try {
     test_keeps_up();
+    test_joined();
     test_streams();
     test_waits_for_the_log();
     test_slots();

@@ -91,14 +91,22 @@ class EmulatedDevice final : public Device {
   DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override {
     tables = std::make_unique<EmulatedTables>(
         machine.state, shape, block_size, num_slots,
-        [this](std::function<void()> gather) {
+        [this](std::function<void()> gather, bool joined) {
           gathers_ += 1;
-          calls += 'g';
+          if (!joined) calls += 'g';
           if (gathers_ == accidents_.gather_fails) throw Error{kCuda, "the emulated launch failed"};
           give({{0, 0}, Kind::kGather, 0, {}, std::move(gather)});
         },
         [this] { settle(); });
     return *tables;
+  }
+  bool joins() const override { return can_join; }
+  void apply_and_gather(Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count) override {
+    EXPECT(joint_message_at(log_words) + count <= kLargeJointWords, "%u and %u words in one parameter", log_words, count);
+    EXPECT(is_common(log, log_words), "a log of rare commands with a gather");
+    calls += 'j';
+    give({job, Kind::kValue, log_words, std::vector<u32>(log, log + log_words)});
+    tables->gather_behind(head, words, count);
   }
   bool is_capturing(u64 stream) override { return stream == kCapturing; }
   void follow(u64 stream) override {
@@ -133,6 +141,7 @@ class EmulatedDevice final : public Device {
   u32 most_outstanding = 0;
   std::vector<u64> followed, led;
   std::string calls;  // of the host, in their order: a log applied, a gather, follow, lead
+  bool can_join = false;
   std::unique_ptr<EmulatedTables> tables;
 
  private:

@@ -13,7 +13,7 @@ namespace blockstep::test {
 class EmulatedTables final : public DeviceTables {
  public:
   /// Queues a piece of work on the device; it is given false instead of being done if the call is to fail.
-  using Give = std::function<void(std::function<void()>)>;
+  using Give = std::function<void(std::function<void()>, bool joined)>;
   /// Returns when all that was queued is done.
   using Settle = std::function<void()>;
 
@@ -32,12 +32,14 @@ class EmulatedTables final : public DeviceTables {
     EXPECT(carrier == Carrier::kSmall ? count <= kSmallGatherWords : carrier == Carrier::kLarge && count <= kLargeGatherWords,
            "%u words as a parameter of size %u", count, static_cast<u32>(carrier));
     carried[static_cast<u32>(carrier)] += 1;
-    give_([this, head, copy = std::vector<u32>(words, words + count)] { gather(head, copy.data(), copy.size()); });
+    give(head, words, count, false);
   }
+  /// Behind a log that came with it.
+  void gather_behind(const GatherHead& head, const u32* words, u32 count) { give(head, words, count, true); }
   void gather_slot(const GatherHead& head, u32 index, u32 count) override {
     EXPECT(count <= slot_words_, "%u words in a slot", count);
     carried[static_cast<u32>(Carrier::kSlot)] += 1;
-    give_([this, head, index, count] { gather(head, slot(index), count); });
+    give_([this, head, index, count] { gather(head, slot(index), count); }, false);
   }
   void read(Table which, void* out) override {
     settle_();
@@ -52,6 +54,10 @@ class EmulatedTables final : public DeviceTables {
   u32 carried[3] = {};
 
  private:
+  void give(const GatherHead& head, const u32* words, u32 count, bool joined) {
+    give_([this, head, copy = std::vector<u32>(words, words + count)] { gather(head, copy.data(), copy.size()); }, joined);
+  }
+
   void gather(const GatherHead& head, const u32* words, u64 count) {
     const u32 n = head.num_entries;
     const u32* starts = head.uniform ? nullptr : words + u64{2} * n;

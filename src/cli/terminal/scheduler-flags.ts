@@ -30,6 +30,7 @@ type FlagKey = Exclude<
   | 'authority'
   | 'device'
   | 'stream'
+  | 'launchThread'
 >;
 
 interface SchedulerFlag {

@@ -71,6 +71,8 @@ export interface NativeCudaConfig {
    * priority.
    */
   stream: bigint | null;
+  /** A thread of the core launches the logs. Default: false. */
+  launchThread?: boolean;
   /** Logs that may be on their way to the GPU at once, 1 to 64. */
   maxLogs: number;
 }

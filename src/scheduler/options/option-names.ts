@@ -54,6 +54,7 @@ export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
   authority: true,
   device: true,
   stream: true,
+  launchThread: true,
 };
 
 const OF_ENGINE = 'it is an option of an Engine, which has a scheduler';
@@ -76,7 +77,7 @@ export const OPTION_WORDS: Readonly<Record<string, string>> = {
   kvConnector: 'did you mean connector?',
   kvEventsConfig: 'did you mean kvEvents?',
   seed: 'did you mean hashSeed? How to sample is a matter of the executor',
-  placement: 'backend, authority, device and stream say it',
+  placement: 'backend, authority, device, stream and launchThread say it',
   maxTokens: OF_REQUEST,
   eosTokenId: OF_REQUEST,
   timeoutMs: `${OF_REQUEST}; for all requests there is deadlines`,

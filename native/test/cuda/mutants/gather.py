@@ -8,6 +8,8 @@ MUTANTS = [
         ('padding of zeros', 'memory_.base(), 0xff,', 'memory_.base(), 0,'),
         ('memory for one slot', 'num_slots * slot_words_ * 4', 'slot_words_ * 4'),
         ('the parameters are exchanged', 'carrier == Carrier::kSmall ?', 'carrier != Carrier::kSmall ?'),
+        ('a log and a gather exchange their parameters', '<= kSmallJointWords ?', '> kSmallJointWords ?'),
+        ('a log that came with a gather is forgotten', '  joint_.log_words = log_words;\n', ''),
         ('a piece is not fetched', '(count + kFetchWords - 1) / kFetchWords', '1'),
     ]),
     ('gather', 'cuda/kernels/gather.cu', [
@@ -47,6 +49,14 @@ MUTANTS = [
         ('nothing has a slot', '!Groups || block != kNullBlock', 'true'),
         ('the rows of the first group', 'in_message * site.num_groups + index', 'in_message * site.num_groups'),
         ('the blocks of the first group', 'return site.groups[index].block_size', 'return site.groups[0].block_size'),
+        ('every block applies the log', 'fetch_add(1, ::cuda::memory_order_relaxed) == 0)) {', 'fetch_add(0, ::cuda::memory_order_relaxed) == 0)) {'),
+        ('no block waits for the log', 'while (leads && applied.load', 'while (false && applied.load'),
+        ('one thread waits for the log', 'wait_a_little();\n    __syncthreads();', 'wait_a_little();'),
+        ('the log is released without order', 'applied.store(letter.head.number, ::cuda::memory_order_release)',
+         'applied.store(letter.head.number, ::cuda::memory_order_relaxed)'),
+        ('the log is awaited without order', 'applied.load(::cuda::memory_order_acquire)', 'applied.load(::cuda::memory_order_relaxed)'),
+        ('blocks have begun for ever', '  DeviceWord(site.counts->begun).store(0, ::cuda::memory_order_relaxed);\n', ''),
+        ('the log is taken for the message', 'letter.words + letter.message_at', 'letter.words'),
         ('the first piece is fetched', 'fetch(to + first, mapped + first,', 'fetch(to + first, mapped,'),
     ]),
     ('gather', 'cuda/kernels/gather.h', [

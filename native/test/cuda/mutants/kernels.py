@@ -31,7 +31,6 @@ MUTANTS = [
         ('the fetch writes past the end', 'if (at < count) target[at]', 'target[at]'),
     ]),
     ('kernels', 'cuda/kernels/kernels.cu', [
-        ('another completion', 'home->completions + slot', 'home->completions'),
         ('parts count themselves', 'team.rank() < blockIdx.x ?', 'team.rank() <= blockIdx.x ?'),
         ('the sum stays', 'sum.exchange(0, ::cuda::memory_order_relaxed)', 'sum.load(::cuda::memory_order_relaxed)'),
         ('the parts stay', '  parts.store(0, ::cuda::memory_order_relaxed);\n', ''),
@@ -47,6 +46,7 @@ MUTANTS = [
         ('a half without its number', 'half_word(number, digest, which)', 'half_word(0, digest, which)'),
     ]),
     ('kernels', 'cuda/kernels/letter.cuh', [
+        ('another completion', 'home->completions + slot', 'home->completions'),
         ('a log is staged in part', '(count + 3) / 4', 'count / 4'),
         ('the stage is not synchronised', '  __syncthreads();\n}', '}'),
         ('rows that are none are fetched', 'if (index < site.num_rows) prefetch', 'prefetch'),

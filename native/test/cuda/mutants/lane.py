@@ -4,7 +4,9 @@
 MUTANTS = [
     ('cuda-lane', 'cuda/copies/calibrate.cc', [
         ('a kernel that never wins', '  if (at_small >= 1) return 0;\n', ''),
-        ('a kernel that always wins', '  if (at_large < 1) return kMostBytes;\n', ''),
+        ('a kernel that always wins', '  if (at_large <= at_small) return kMostBytes;\n', ''),
+        ('a cut without a limit', 'std::min(double{kMostBytes}, kSizes[0]', 'std::max(0.0, kSizes[0]'),
+        ('more runs than there is room for', 'std::min(runs, static_cast<u32>(runs_.size()))', 'runs'),
         ('another line', 'std::log(1 / at_small)', 'std::log(at_small)'),
         ('too little memory to measure is an error', '    if (std::string(error.code) != kNoMemory) throw;',
          '    throw;'),

@@ -49,6 +49,17 @@ MUTANTS = [
          'if (pooled_) static_cast<void>(cudaFreeAsync(base_, on.gpu().service));', 'if (pooled_) static_cast<void>(cudaFree(base_));'),
         ('memory without a pool is never freed', 'else if (abandoned_bytes() == 0) static_cast<void>(cudaFree(base_));', ''),
     ]),
+    ('launch-thread', 'cuda/device/launch_thread.cc', [
+        ('the owner does not wait for launches', 'return ring_->launched.load(std::memory_order_acquire) == given; })) give_up', 'return true; })) give_up'),
+        ('behind a launch that failed others are made', '  if (!failed && !stop) {', '  if (!stop) {'),
+        ('a launch that failed is not told', '  if (ring_->failed.load(std::memory_order_acquire)) throw', '  if (false) throw'),
+        ('a thread that sleeps is not woken', '  if (ring_->sleeps) wake();\n', ''),
+        ('patience without end', 'Clock::now() < deadline;', 'true;'),
+    ]),
+    ('launch-thread', 'cuda/device/cuda_device.cc', [
+        ('a digest overtakes logs', '  drain();\n  const OnDevice on(device_);\n  // Captured', '  const OnDevice on(device_);\n  // Captured'),
+        ('the caller launches', '  if (launches_) {\n    write_letter', '  if (false) {\n    write_letter'),
+    ]),
     ('neighbours', 'cuda/device/cuda_device.cc', [
         ('a captured stream gets logs', '  if (!is_own()) refuse_capture(stream_, "the stream of a core");\n', ''),
         ('the own stream is ordered with itself', '  if (other == stream_) return;\n', ''),
@@ -71,7 +82,7 @@ MUTANTS = [
     ('neighbours', 'cuda/lane/recorded_steps.h', [
         ('a step of a capture', '    refuse_capture(stream, "stream");\n', ''),
     ]),
-    ('neighbours', 'test/gpu/bench/matrix_product.cu', [
+    ('neighbours', 'test/gpu/bench/kernels/matrix_product.cu', [
         ('the factors are on their way', '  cuda::require(cudaDeviceSynchronize(), "the matrices");\n  PlainStream stream;', '  PlainStream stream;'),
         ('more blocks than fit', 'static_cast<u32>(processors * resident)', 'static_cast<u32>(processors * 8)'),
     ]),

@@ -2,10 +2,11 @@
 // of other threads, a kernel that holds the whole GPU, copies that arrive late, and memory that is not what was asked for.
 #include <condition_variable>
 
-#include "../../gpu/bench/matrix_product.h"
+#include "../../gpu/bench/kernels/matrix_product.h"
 #include "../../gpu_shim/runtime/context.h"
 #include "held_gpu.h"
 #include "stream_order.h"
+#include "unhurried.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
@@ -192,6 +193,7 @@ int main() {
   test_product();
   test_words_on_their_way();
   test_early_gathers();
+  test_steps_wait_for_no_idle_gpu();
   test_held_gpu();
   test_held_before_loading();
   std::printf("the back end lives beside other processes, contexts, captures and kernels\n");

@@ -1,18 +1,20 @@
 // What the core costs on a GPU, measured through the classes that the addon uses.
 //
-//   cuda_bench [--quick 1] [--device D] [--only ladder,copies,steps,decider,tables] [--beside NAME]
+//   cuda_bench [--quick 1] [--device D] [--only ladder,ways,copies,calls,steps,decider,tables] [--beside NAME]
 //
 // Prints one JSON object a line, each a figure. --quick: a few samples of everything, to see that it works; its figures
-// mean nothing. --beside: beside what steps and tables are measured ("idle", "copies from the host", ...). A measurement that
-// does not come on for five seconds says on stderr where it stands. Exit codes: 0 done, 1 an error, 2 no GPU that could be used.
+// mean nothing. --beside: beside what calls, steps and tables are measured ("idle", "copies from the host", ...). "calls" only where it is
+// named: a driver may never return from one. A measurement that does not come on for five seconds says on stderr where it stands. Exit codes: 0 done, 1 an error, 2 no GPU that could be used.
 #include "../../../cuda/base/gpu.h"
 #include "../../../cuda/device/probe.h"
+#include "calls_bench.h"
 #include "copy_bench.h"
 #include "decider_bench.h"
-#include "ladder.h"
+#include "kernels/ladder.h"
 #include "stall_watch.h"
 #include "step_bench.h"
 #include "tables_bench.h"
+#include "ways_bench.h"
 
 using namespace blockstep;
 using namespace blockstep::bench;
@@ -48,6 +50,8 @@ static void print_completions() {
   one("a completion of words that stand for themselves", times.relaxed);
 }
 
+constexpr Beside kBesides[] = {Beside::kIdle, Beside::kProduct, Beside::kPersistent, Beside::kCopies};
+
 /// The word behind an option of the command; empty: the option was not given.
 static std::string word_of(int argc, char** argv, const std::string& name) {
   for (int i = 1; i + 1 < argc; ++i) {
@@ -67,7 +71,9 @@ int main(int argc, char** argv) {
   const std::string only = word_of(argc, argv, "--only");
   const auto wants = [&](const char* part) { return only.empty() || ("," + only + ",").find("," + std::string(part) + ",") != std::string::npos; };
   const std::string beside_only = word_of(argc, argv, "--beside");
+  const auto measured_beside = [&](Beside beside) { return beside_only.empty() || beside_only == name_of(beside); };
   const Effort effort = quick ? Effort{3, 1} : Effort{};
+  const Effort few = quick ? effort : Effort{200, 5};  // each of which comes behind a product of many milliseconds
   const u32 side = quick ? 64 : 4096;
   const u64 copy_bytes = quick ? 4096 : u64{64} << 20;
   const auto warm = std::chrono::milliseconds(quick ? 10 : 1000);
@@ -86,18 +92,27 @@ int main(int argc, char** argv) {
       print_completions();
       climb_ladder(effort);
     }
-    CopyBench copies(device, quick ? 64 << 10 : kJobBytes);
+    if (wants("ways")) {
+      OneProduct product(side, quick ? 1 : 2);
+      WaysBench(device).run(product, effort, few);
+    }
     const std::size_t sizes = quick ? 1 : std::size(kBlockBytes);
-    if (wants("copies")) copies.run(effort, sizes);
-    if (wants("copies") && (!quick)) {
-      const Busy busy(Beside::kCopies, static_cast<int>(device), side, copy_bytes);
-      copies.run_beside(effort, Beside::kCopies);
+    if (wants("copies")) {
+      CopyBench copies(device, quick ? 64 << 10 : kJobBytes, copy_bytes);
+      copies.run(effort, sizes);
+      copies.run_beside(effort, sizes);
+    }
+    if (!only.empty() && wants("calls")) {
+      CallsBench calls(device, side, copy_bytes);
+      for (const Beside beside : kBesides) {
+        if (measured_beside(beside)) calls.run(beside, quick ? 2 : 20);
+      }
     }
     MirrorBench mirror(device);
     DeciderBench decider(device);
-    TablesBench tables[] = {{device, 256}, {device, 1024}};
-    for (const Beside beside : {Beside::kIdle, Beside::kProduct, Beside::kPersistent, Beside::kCopies}) {
-      if (!beside_only.empty() && beside_only != name_of(beside)) continue;
+    TablesBench tables[] = {{device, 256, false}, {device, 1024, false}, {device, 256, true}, {device, 1024, true}};
+    for (const Beside beside : kBesides) {
+      if (!measured_beside(beside)) continue;
       const Busy busy(beside, static_cast<int>(device), side, copy_bytes);
       // Quickly: that the others run at all.
       if (quick && beside != Beside::kIdle && beside != Beside::kProduct) continue;
@@ -111,10 +126,8 @@ int main(int argc, char** argv) {
       if (beside != Beside::kIdle || !wants("steps")) continue;
       // The real case comes early: a run that is cut off has it.
       OneProduct product(side, quick ? 1 : 2);
-      Effort few = effort;
-      few.samples = std::min(effort.samples, 200u);
-      few.warmup = std::min(effort.warmup, 5u);
       mirror.run_behind(product, few);
+      MirrorBench(device, true).run_by_thread(effort);
     }
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.code, error.message.c_str());

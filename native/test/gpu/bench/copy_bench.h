@@ -5,12 +5,13 @@
 #include <iterator>
 
 #include "../../../cuda/base/backend.h"
+#include "../../../cuda/kernels/copy.h"
 #include "../../../cuda/memory/memory.h"
 #include "../../../transfer/completion_ring.h"
 #include "../../../transfer/lane/device_lane.h"
 #include "../../support/support.h"
 #include "figures.h"
-#include "matrix_product.h"
+#include "kernels/matrix_product.h"
 
 namespace blockstep::bench {
 
@@ -21,8 +22,9 @@ constexpr u64 kBlockBytes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 
 class CopyBench {
  public:
   /// @param job_bytes what one job copies; an arena holds eight
-  explicit CopyBench(u32 device, u64 job_bytes = kJobBytes)
-      : device_(device), job_bytes_(job_bytes), arena_bytes_(8 * job_bytes) {}
+  /// @param beside_bytes of the copies beside which lanes are measured
+  CopyBench(u32 device, u64 job_bytes, u64 beside_bytes)
+      : device_(device), job_bytes_(job_bytes), arena_bytes_(8 * job_bytes), beside_bytes_(beside_bytes) {}
 
   /// @param sizes so many of kBlockBytes, the smallest first
   void run(const Effort& effort, std::size_t sizes) {
@@ -31,14 +33,17 @@ class CopyBench {
         measure(to_gpu, kBlockBytes[i], each(effort), Beside::kIdle);
         measure_ways(to_gpu, kBlockBytes[i], each(effort));
       }
+      measure_thread_blocks(to_gpu, kBlockBytes[std::min<std::size_t>(sizes - 1, 2)], each(effort));
     }
     measure_word(effort);
   }
 
-  /// Lanes while something else goes on.
-  void run_beside(const Effort& effort, Beside beside) {
+  /// Lanes beside other copies from the host. A lane is opened before those begin: here its copies are measured.
+  void run_beside(const Effort& effort, std::size_t sizes) {
     for (const bool to_gpu : {true, false}) {
-      for (const u64 bytes : {kBlockBytes[0], kBlockBytes[2], kBlockBytes[5]}) measure(to_gpu, bytes, each(effort), beside);
+      for (const u64 bytes : {kBlockBytes[0], kBlockBytes[2], kBlockBytes[5]}) {
+        if (bytes <= kBlockBytes[sizes - 1]) measure(to_gpu, bytes, each(effort), Beside::kCopies);
+      }
     }
   }
 
@@ -63,6 +68,8 @@ class CopyBench {
     const cuda::OnDevice on(static_cast<int>(device_));
     const cuda::Stream stream;
     const cuda::Event over;
+    announce("lane" + where(to_gpu) + ", blocks of " + std::to_string(block_bytes), name_of(beside));
+    const Busy busy(beside, static_cast<int>(device_), 64, beside_bytes_);
     Samples by_lane;
     Samples by_copy;
     repeat(effort, [&](bool counts) {
@@ -117,6 +124,41 @@ class CopyBench {
     for (Way& way : ways) print({way.name + where(to_gpu), nullptr, "idle", 0, block_bytes, job_bytes_}, way.samples);
   }
 
+  /// The kernel of a lane in launches of more thread blocks than a lane's, which leave less of the GPU to others.
+  void measure_thread_blocks(bool to_gpu, u64 block_bytes, const Effort& effort) {
+    const auto source = arena(to_gpu ? Place::kPinned : Place::kDevice, block_bytes);
+    const auto target = arena(to_gpu ? Place::kDevice : Place::kPinned, block_bytes);
+    const u32 blocks = static_cast<u32>(job_bytes_ / block_bytes);
+    const cuda::OnDevice on(static_cast<int>(device_));
+    const cuda::Stream stream(cuda::Priority::kLowest);
+    const cuda::Event over;
+    auto letter = std::make_unique<cuda::CopyLetter<cuda::kLargePairs>>();
+    letter->source = source->on_device();
+    letter->target = target->on_device();
+    letter->quads = static_cast<u32>(block_bytes / 16);
+    letter->count = blocks;
+    constexpr u32 kThreadBlocks[] = {cuda::kCopyBlocks, 2 * cuda::kCopyBlocks, 4 * cuda::kCopyBlocks};
+    Samples samples[std::size(kThreadBlocks)];
+    repeat(effort, [&](bool counts) {
+      const std::vector<std::int32_t> sources = some_blocks(source->num_blocks(), blocks);
+      const std::vector<std::int32_t> targets = some_blocks(source->num_blocks(), blocks);
+      for (u32 i = 0; i < blocks; ++i) letter->pairs[i] = {static_cast<u32>(sources[i]), static_cast<u32>(targets[i])};
+      for (std::size_t i = 0; i < std::size(kThreadBlocks); ++i) {
+        void* arguments[] = {letter.get()};
+        const auto start = Clock::now();
+        cuda::require(cudaLaunchKernel(cuda::copy_kernels().large, dim3(kThreadBlocks[i]), dim3(cuda::kThreads), arguments, 0,
+                                       stream.get()), "launch of copy");
+        cuda::require(cudaEventRecord(over.get(), stream.get()), "cudaEventRecord");
+        while (cudaEventQuery(over.get()) == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
+        if (counts) samples[i].add(Clock::now() - start);
+      }
+    });
+    for (std::size_t i = 0; i < std::size(kThreadBlocks); ++i) {
+      const std::string name = "copy by " + std::to_string(kThreadBlocks[i]) + " thread blocks" + where(to_gpu);
+      print({name, nullptr, "idle", 0, block_bytes, job_bytes_}, samples[i]);
+    }
+  }
+
   static std::string where(bool to_gpu) { return to_gpu ? " to the GPU" : " from the GPU"; }
 
   /// From when the last bytes of a quarter of a job, 2 MiB, are seen on the host to when its job is drained.
@@ -161,6 +203,7 @@ class CopyBench {
   const u32 device_;
   const u64 job_bytes_;
   const u64 arena_bytes_;
+  const u64 beside_bytes_;
   test::Random random_{1};
 };
 

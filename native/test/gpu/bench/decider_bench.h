@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../../host/decided/decider.h"
-#include "matrix_product.h"
+#include "kernels/matrix_product.h"
 #include "worn_pool.h"
 
 namespace blockstep::bench {

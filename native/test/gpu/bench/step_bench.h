@@ -1,7 +1,7 @@
 // From the call that gives a step to the GPU to the word that says that it is done, the host having decided.
 #pragma once
 
-#include "matrix_product.h"
+#include "kernels/matrix_product.h"
 #include "worn_pool.h"
 
 namespace blockstep::bench {
@@ -12,7 +12,8 @@ constexpr double kLaunchBudget = 4;
 /// What is measured is submit() and poll(); what the host does before is not.
 class MirrorBench {
  public:
-  explicit MirrorBench(u32 device) : pool_(device, false) {}
+  explicit MirrorBench(u32 device, bool launch_thread = false)
+      : authority_(launch_thread ? nullptr : "host"), pool_(device, false, launch_thread) {}
 
   /// All steps beside one thing. The digest of the whole state is compared at the end of each.
   void run(Beside beside, const Effort& effort) {
@@ -23,6 +24,13 @@ class MirrorBench {
     MeasuredStep asked = pool_.measured_steps()[0];
     asked.budget = 0;
     measure(asked, "idle, asked in every poll", false, effort, [] {}, true);
+  }
+
+  /// The first step alone, whose log another thread launches: what the host needs is what this thread needs.
+  void run_by_thread(const Effort& effort) {
+    MeasuredStep step = pool_.measured_steps()[0];
+    step.name = "decode of 256 launched by a thread";
+    measure(step, "idle", false, effort, [] {}, false);
   }
 
   /// Right behind a product that has just ended, as a step comes behind a forward pass: every cache holds what that left.
@@ -61,13 +69,14 @@ class MirrorBench {
       pool_.act(step.after);
     });
     pool_.compare();
-    Label label{step.name, "host", beside, idle ? step.budget : 0};
+    Label label{step.name, authority_, beside, idle ? step.budget : 0};
     print(label, whole);
     label.name += ", host side";
     label.budget = idle && carrier_of(words) == Carrier::kSmall ? kLaunchBudget : 0;
     print(label, launch);
   }
 
+  const char* const authority_;
   WornPool pool_;
 };
 

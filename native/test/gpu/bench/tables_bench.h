@@ -5,7 +5,7 @@
 #include "../../../host/gather/gatherer.h"
 #include "../../../host/mirror/mirror.h"
 #include "figures.h"
-#include "matrix_product.h"
+#include "kernels/matrix_product.h"
 #include "steps.h"
 
 namespace blockstep::bench {
@@ -16,8 +16,10 @@ constexpr u32 kTableBlocks = 512;
 /// So many running requests of 2,048 tokens and more, of which one in 16 fills a block in each step.
 class TablesBench {
  public:
-  TablesBench(u32 device, u32 rows)
+  /// @param joins the core is in a stream of somebody else, and gives a log and its gather in one launch
+  TablesBench(u32 device, u32 rows, bool joins)
       : rows_(rows),
+        theirs_(joins ? std::make_unique<cuda::Stream>() : nullptr),
         pool_{rows * kTableBlocks + 2, rows, kTableBlocks, 0},
         shape_{8192, rows, kTableBlocks},
         host_(pool_),
@@ -27,6 +29,36 @@ class TablesBench {
   }
 
   void run(Beside beside, const Effort& effort) {
+    theirs_ ? run_joined(beside, effort) : run_apart(beside, effort);
+  }
+
+ private:
+  void run_joined(Beside beside, const Effort& effort) {
+    Samples both;
+    Samples launch;
+    repeat(effort, [&](bool counts) {
+      if (full()) restart();
+      test::Log log;
+      grow(log);
+      host_.apply(log);
+      const auto start = Clock::now();
+      mirror_.append(log.words.data(), log.size(), host_.results.num_ids, host_.state.rolling_digest);
+      mirror_.submit({}, true);
+      gather_step();
+      const auto launched = Clock::now();
+      while (gatherer_.done() != gatherer_.given()) {
+      }
+      const auto end = Clock::now();
+      settle();
+      if (!counts) return;
+      both.add(end - start);
+      launch.add(launched - start);
+    });
+    print({"log and gather in one launch, " + count(), nullptr, name_of(beside)}, both);
+    print({"log and gather in one launch, " + count() + ", host side", nullptr, name_of(beside)}, launch);
+  }
+
+  void run_apart(Beside beside, const Effort& effort) {
     Samples gather;
     Samples both;
     Samples launch;
@@ -61,17 +93,9 @@ class TablesBench {
     run_whole(beside, effort);
   }
 
- private:
   /// What a scheduler with tables on the host does: every array goes to the GPU whole, in every step.
   void run_whole(Beside beside, const Effort& effort) {
     const blockstep_tables& tables = gatherer_.tables().descriptor();
-    u64 bytes = 0;
-    announce("memory for tables copied whole", name_of(beside));
-    for (u32 i = 0; i < kNumTables; ++i) bytes += bytes_of(array_of(tables, static_cast<Table>(i)));
-    const cuda::MappedMemory source(bytes);
-    const cuda::DeviceMemory target(bytes);
-    const cuda::Stream stream;
-    const cuda::Event end;
     announce("tables copied whole, " + count(), name_of(beside));
     Samples whole;
     Samples launch;
@@ -81,13 +105,13 @@ class TablesBench {
       for (u32 i = 0; i < kNumTables; ++i) {
         const u64 length = bytes_of(array_of(tables, static_cast<Table>(i)));
         const cudaError_t error =
-            cudaMemcpyAsync(target.base() + at, source.base() + at, length, cudaMemcpyHostToDevice, stream.get());
+            cudaMemcpyAsync(whole_target_.base() + at, whole_source_.base() + at, length, cudaMemcpyHostToDevice, whole_stream_.get());
         cuda::require(error, "cudaMemcpyAsync");
         at += length;
       }
-      cuda::require(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
+      cuda::require(cudaEventRecord(whole_end_.get(), whole_stream_.get()), "cudaEventRecord");
       const auto launched = Clock::now();
-      while (cudaEventQuery(end.get()) == cudaErrorNotReady) {
+      while (cudaEventQuery(whole_end_.get()) == cudaErrorNotReady) {
         static_cast<void>(cudaGetLastError());
         if (Clock::now() - launched > kMostOfOne) throw Error{kCuda, "the copies of one step did not end within 5 s"};
       }
@@ -100,12 +124,20 @@ class TablesBench {
     print({"tables copied whole, " + count() + ", host side", nullptr, name_of(beside)}, launch);
   }
 
+  u64 bytes_of_all() {
+    const blockstep_tables& tables = gatherer_.tables().descriptor();
+    u64 bytes = 0;
+    for (u32 i = 0; i < kNumTables; ++i) bytes += bytes_of(array_of(tables, static_cast<Table>(i)));
+    return bytes;
+  }
+
   std::string count() const { return (rows_ == 1024 ? std::string("1,024") : std::to_string(rows_)) + " rows"; }
 
   std::unique_ptr<Device> open(u32 device) const {
     cuda::Options options;
     options.device = device;
     options.max_logs = kMaxLogs;
+    if (theirs_) options.stream = reinterpret_cast<std::uintptr_t>(theirs_->get());
     return cuda::open(pool_, options);
   }
 
@@ -145,7 +177,12 @@ class TablesBench {
     for (u32 row = 0; row < rows_; ++row) {
       gatherer_.add(row, tokens_ - 1, 1, host_.state.rows[row].num_blocks, &token, 1);
     }
-    gatherer_.launch({}, [] { return true; });
+    const auto given = [&] { return mirror_.all_given(); };
+    const auto join = [&](u32 room, const Mirror::Give& give) {
+      EXPECT(mirror_.join(room, give), "a log and a gather went in two launches");
+      return true;
+    };
+    gatherer_.launch({}, given, theirs_ ? Gatherer::Join(join) : Gatherer::Join());
   }
 
   void give(const test::Log& log) {
@@ -164,12 +201,18 @@ class TablesBench {
 
   static constexpr u32 kMaxLogs = 2;
   const u32 rows_;
+  const std::unique_ptr<cuda::Stream> theirs_;  // null: the core has its own
   const Config pool_;
   const TablesShape shape_;
   test::Machine host_;
   Mirror mirror_;
   Gatherer gatherer_;
   u32 tokens_ = 0;  // of every request
+  // For tables that are copied whole. Made here, beside nothing: what is measured is the copies.
+  const cuda::MappedMemory whole_source_{bytes_of_all()};
+  const cuda::DeviceMemory whole_target_{bytes_of_all()};
+  const cuda::Stream whole_stream_;
+  const cuda::Event whole_end_;
 };
 
 }  // namespace blockstep::bench

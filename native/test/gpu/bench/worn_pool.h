@@ -24,7 +24,12 @@ struct MeasuredStep {
 /// The state on the host, and its mirror.
 class WornPool {
  public:
-  WornPool(u32 device, bool decides) : host_(kPool), mirror_(open(device, decides), limits()) {
+  static constexpr u32 kMaxLogs = 2;
+
+  /// @param launch_thread a thread of the device launches the logs
+  WornPool(u32 device, bool decides, bool launch_thread = false) : WornPool(open(device, decides, launch_thread)) {}
+  /// @param device in the initial state of kPool, with kMaxLogs
+  explicit WornPool(std::unique_ptr<Device> device) : host_(kPool), mirror_(std::move(device), limits()) {
     // Twice through the whole pool, so that every block carries a key.
     for (u32 i = 0; i < 2 * kPool.num_blocks / kLongBlocks; ++i) {
       act([&](test::Log& log) { steps_.admit_long(log); });
@@ -89,13 +94,12 @@ class WornPool {
   }
 
  private:
-  static constexpr u32 kMaxLogs = 2;
-
-  static std::unique_ptr<Device> open(u32 device, bool decides) {
+  static std::unique_ptr<Device> open(u32 device, bool decides, bool launch_thread) {
     cuda::Options options;
     options.device = device;
     options.max_logs = kMaxLogs;
     options.decides = decides;
+    options.launch_thread = launch_thread;
     return cuda::open(kPool, options);
   }
   static MirrorLimits limits() { return {kMaxLogs, slot_words(kPool), kPool.num_blocks, kMaxWaitingWords}; }

@@ -75,6 +75,7 @@ inline bool is_foreign(cudaEvent_t event) { return event->context != current_con
 
 /// What CUDA does not begin while a foreign kernel holds the whole GPU, or may be in the middle of.
 inline void wait_while_spinning() {
+  count_call_that_may_wait();
   while (read_faults(), faults().spin) std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 

@@ -6,6 +6,7 @@ using namespace gpu_shim;
 extern "C" {
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  count_call_that_may_wait();
   if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
   *memory = bytes == 0 ? nullptr : allocate(Kind::kDevice, bytes);
   return note(*memory || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
@@ -31,6 +32,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* prope
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return note(begin(Call::kUncounted)); }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return note(begin()); }
 cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
+  count_call_that_may_wait();
   if (const cudaError_t error = begin()) return note(error);
   if (!pool || is_default(stream) || is_foreign(stream) || of(stream).capturing()) return note(cudaErrorInvalidValue);
   *memory = bytes == 0 ? nullptr : allocate(Kind::kDevice, bytes);
@@ -53,6 +55,7 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   return note(error);
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  count_call_that_may_wait();
   if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
   *memory = allocate(Kind::kPinned, bytes);
   return note(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
@@ -93,6 +96,7 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
 /// Of the legacy default stream: behind all streams but those that are non-blocking. What comes from pageable memory and is
 /// short has been read when the call returns, and need not have arrived.
 cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cudaMemcpyKind) {
+  count_call_that_may_wait();
   constexpr std::size_t kStaged = 64 << 10;
   if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
   wait_for_blocking_streams();

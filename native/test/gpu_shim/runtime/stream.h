@@ -78,6 +78,9 @@ bool device_lost();
 int live_streams(int priority);
 /// For tests: launches so far of grids that may begin before the one in front of them has ended.
 unsigned launches_that_begin_early();
+/// For tests: calls so far that may wait until the GPU is idle: those that allocate, give back at once, create, load or synchronise.
+unsigned calls_that_may_wait();
+void count_call_that_may_wait();
 /// Waits until all that is queued now is done, whatever comes meanwhile, or if the device is lost, until nothing is being
 /// done any more.
 void wait_for_all();

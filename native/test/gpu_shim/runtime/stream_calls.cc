@@ -13,6 +13,7 @@ namespace {
 std::atomic<int> live[6] = {};  // by how far a priority is above the lowest
 
 std::atomic<unsigned> early_launches{0};
+std::atomic<unsigned> may_wait{0};
 
 /// A kernel is loaded into a context at its first use there, which may wait for all work on the device.
 void load(const void* kernel) {
@@ -32,11 +33,14 @@ std::atomic<int>& live_of(int priority) { return live[std::clamp(-priority, 0, 5
 }  // namespace
 
 unsigned gpu_shim::launches_that_begin_early() { return early_launches; }
+unsigned gpu_shim::calls_that_may_wait() { return may_wait; }
+void gpu_shim::count_call_that_may_wait() { may_wait += 1; }
 int gpu_shim::live_streams(int priority) { return live_of(priority); }
 
 extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  count_call_that_may_wait();
   if (const cudaError_t error = begin()) return note(error);
   *stream = new CUstream_st;
   (*stream)->priority = priority;
@@ -69,6 +73,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return note(of(stream).idle() ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  count_call_that_may_wait();
   if (const cudaError_t error = begin()) return note(error);
   if (of(stream).capturing()) return note(cudaErrorStreamCaptureUnsupported);
   of(stream).wait();
@@ -126,6 +131,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  count_call_that_may_wait();
   if (const cudaError_t error = begin()) return note(error);
   *event = new CUevent_st{(flags & cudaEventDisableTiming) == 0, current_context(), false, nullptr};
   return cudaSuccess;
@@ -149,6 +155,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return note(!event->signal || is_done(*event->signal) ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  count_call_that_may_wait();
   if (const cudaError_t error = begin()) return note(error);
   if (event->signal) wait_for(*event->signal);
   return note(begin(Call::kUncounted));

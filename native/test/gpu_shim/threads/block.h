@@ -6,6 +6,7 @@
 // promises; what that could hide, the team of threads (thread_team.h) shows.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,6 +52,7 @@ struct Block {
   };
   explicit Block(unsigned threads) : barrier(threads), warps(std::make_unique<Warp[]>((threads + 31) / 32)) {}
   Barrier barrier;
+  std::atomic<int> raised{0};  // what any thread says in __syncthreads_or()
   std::unique_ptr<Warp[]> warps;
 };
 
@@ -61,6 +63,14 @@ inline thread_local Block* block = nullptr;
 inline thread_local gpu_shim::Dim threadIdx, blockIdx, blockDim, gridDim;
 
 inline void __syncthreads() { gpu_shim::block->barrier.arrive_and_wait(); }
+inline int __syncthreads_or(int said) {
+  if (said != 0) gpu_shim::block->raised.store(1, std::memory_order_relaxed);
+  __syncthreads();
+  const int raised = gpu_shim::block->raised.load(std::memory_order_relaxed);
+  __syncthreads();
+  if (threadIdx.x == 0) gpu_shim::block->raised.store(0, std::memory_order_relaxed);
+  return raised;
+}
 
 namespace gpu_shim {
 

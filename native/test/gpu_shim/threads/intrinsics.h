@@ -2,11 +2,13 @@
 #pragma once
 
 #include <bit>
+#include <thread>
 
 #include "block.h"
 
 inline unsigned __popc(unsigned bits) { return static_cast<unsigned>(std::popcount(bits)); }
 
+inline void __syncwarp() { gpu_shim::block->warps[threadIdx.x / 32].barrier.arrive_and_wait(); }
 inline unsigned __ballot_sync(unsigned, bool flag) {
   return gpu_shim::warp_exchange(flag, [](const std::uint64_t* said) {
     unsigned bits = 0;
@@ -34,6 +36,8 @@ T __shfl_sync(unsigned, T value, unsigned from) {
 namespace gpu_shim {
 /// What is prefetched must be memory of the GPU: it is read. The hint orders nothing and races with nobody, so the thread sanitizer looks away.
 __attribute__((no_sanitize("thread"), noinline)) inline void touch(const void* address) { static_cast<void>(*static_cast<const volatile unsigned char*>(address)); }
+/// A thread of a kernel waits for one of another thread block, which may have no processor.
+inline void yield() { std::this_thread::yield(); }
 /// A kernel that began before those in front of it were done has waited for them: see stream.h.
 void open_memory();
 }  // namespace gpu_shim

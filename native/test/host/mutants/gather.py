@@ -18,6 +18,9 @@ MUTANTS = [
         ('tables of another size', '} else if (gatherer_->shape().max_tokens != max_tokens) {', '} else if (false) {'),
     ]),
     ('gatherer', 'host/gather/gatherer.cc', [
+        ('joined beside another stream', 'if (!stream && join &&', 'if (join &&'),
+        ('no room for the message', '(kLargeJointWords - count) / 4 * 4', 'kLargeJointWords'),
+        ('a joined gather is not counted', 'launch_joined(join, words)) return note_given();', 'launch_joined(join, words)) return;'),
         ('the last gather is forgotten', '  head_.last_entries = last_.num_entries;\n', ''),
         ('the last tokens are forgotten', '  head_.last_tokens = last_.num_tokens;\n', ''),
         ('the longest row of the last gather', 'std::max({longest_, last_longest_, 1u})', 'std::max(longest_, 1u)'),
@@ -31,6 +34,13 @@ MUTANTS = [
         ('patience without end', 'if (std::chrono::steady_clock::now() >= deadline) {', 'if (false) {'),
         ('not behind the stream', '  if (stream) device_.follow(*stream);\n', ''),
         ('not in front of the stream', '  if (stream) device_.lead(*stream);\n', ''),
+    ]),
+    ('gatherer', 'host/mirror/mirror.cc', [
+        ('a second log is held too', 'if (holds && !waited && !stream) return;', 'if (holds && !stream) return;'),
+        ('nothing is held', 'if (holds && !waited && !stream) return;', ''),
+        ('rare commands are joined', ' && is_common(words_.data() + sent_, words)', ''),
+        ('a log that is too long is joined', 'words <= room && ', ''),
+        ('the bound of logs is ignored', "&& outstanding() != limits_.max_logs) {", ') {'),
     ]),
     ('gatherer', 'host/gather/host_gather.cc', [
         ('nothing has a slot', 'if (Groups && block == kNullBlock)', 'if (false)'),

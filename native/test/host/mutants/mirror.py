@@ -43,7 +43,7 @@ MUTANTS = [
         ('digests are always expected', 'next_mark_ != 0 && marks_[next_mark_ - 1].end == end', 'next_mark_ != 0'),
         ('the digest of the state is not compared', 'digest_of(completion) != host_digest_', 'false'),
         ('a digest passes logs that wait', 'digest_waits && digest_at_ == sent_', 'digest_waits'),
-        ('logs pass a digest that waits', 'digest_waits ? digest_at_ : ready_', 'ready_'),
+        ('logs pass a digest that waits', 'digest_state_ == Digest::kWaiting ? digest_at_ : ready_', 'ready_'),
         ('two digests at once',
          'if (digest_state_ != Digest::kAbsent) throw Error{kLimit, "a digest is under way already: poll until it is there"};',
          ''),
@@ -66,7 +66,7 @@ MUTANTS = [
         ('what is ready is not moved', '  ready_ -= sent_;\n', ''),
         ('nothing goes behind the stream', 'if (stream) device_->follow(*stream);', ''),
         ('the stream does not wait', 'if (stream) device_->lead(*stream);', ''),
-        ('the slot stays empty', 'std::copy_n(log, words, device_->slot(slot));', ''),
+        ('the slot stays empty', 'std::copy_n(log, words, device_->slot(job.slot));', ''),
     ]),
     ('host', 'host/mirror/mirrored.cc', [
         ('nothing is mirrored', 'condition_.ask_mirror([&] { mirror_->append(log, words, taken, rolling_digest); });',

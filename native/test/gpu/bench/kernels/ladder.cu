@@ -2,9 +2,9 @@
 
 #include <cuda/ptx>
 
-#include "../../../cuda/base/shape.h"
-#include "../../../cuda/kernels/launch.cuh"
-#include "../../../cuda/memory/memory.h"
+#include "../../../../cuda/base/shape.h"
+#include "../../../../cuda/kernels/launch.cuh"
+#include "../../../../cuda/memory/memory.h"
 
 namespace blockstep::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../../cuda/memory/memory.h"
+#include "../../../../cuda/memory/memory.h"
 
 namespace blockstep::bench {
 
@@ -31,6 +31,8 @@ class Busy {
   Busy& operator=(const Busy&) = delete;
   ~Busy();
 
+  /// Queues nothing any more; what is queued still ends.
+  void stop() { stop_ = true; }
   /// False if it broke off: then nothing ran beside what was measured.
   bool still_at_work() const { return !stop_; }
   /// Thread blocks of each launch.

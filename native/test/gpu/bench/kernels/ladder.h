@@ -1,7 +1,7 @@
 // What a launch costs before it does anything: kernels that only complete, with parameters of several sizes, from several streams.
 #pragma once
 
-#include "figures.h"
+#include "../figures.h"
 
 namespace blockstep::bench {
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <chrono>
 
-#include "../../../cuda/kernels/launch.cuh"
-#include "../../../cuda/base/shape.h"
+#include "../../../../cuda/kernels/launch.cuh"
+#include "../../../../cuda/base/shape.h"
 
 namespace blockstep::bench {
 namespace {

@@ -38,6 +38,11 @@ function hasHoles(trace: Trace, path: string): boolean {
   return row[3] !== row[2] * row[4];
 }
 
+/** Whether blocks of an event of the cache have one token: a token more would be a place that is not stored. */
+function hasShortBlocks(trace: Trace, path: string): boolean {
+  return (valueAt(trace, path.slice(0, path.lastIndexOf('['))) as number[])[4] === 1;
+}
+
 /** Whether an event of the cache stands in its list twice: then what the scheduler tells is about the other one. */
 function isTwin(trace: Trace, path: string): boolean {
   const [, list, index] = /^(.*\.kv_events)\[(\d+)\]/.exec(path) ?? [];
@@ -46,12 +51,10 @@ function isTwin(trace: Trace, path: string): boolean {
   return rows.filter((row) => row === rows[Number(index)]).length > 1;
 }
 
-/** Whether a leaf names a request that an abort did not find: another name is not found either. */
-function isAbortOfNobody(trace: Trace, { path, value }: Leaf): boolean {
+/** Whether a leaf is the name of a request that is to be aborted, which is given. */
+function isAborted(trace: Trace, path: string): boolean {
   const [, call] = /^(.*)\.ids\[\d+\]$/.exec(path) ?? [];
-  if (call === undefined) return false;
-  const { t, ok } = valueAt(trace, call) as { t: string; ok?: unknown[] };
-  return t === 'abort_many' && ok?.includes(value) !== true;
+  return call !== undefined && (valueAt(trace, call) as { t: string }).t === 'abort_many';
 }
 
 /** Another value that may stand in the same place. */
@@ -91,7 +94,8 @@ export function decisions(names: readonly string[]): [name: string, leaf: Leaf][
       // Another kind of call would be a malformed one; a call in the place of another is tried above.
       if (part?.endsWith(' 0')) continue;
       if (part === 'stored 5' && hasHoles(trace, leaf.path)) continue;
-      if (isTwin(trace, leaf.path) || isAbortOfNobody(trace, leaf)) continue;
+      if (part === 'stored 3' && hasShortBlocks(trace, leaf.path)) continue;
+      if (isTwin(trace, leaf.path) || isAborted(trace, leaf.path)) continue;
       // The elements of a row differ in meaning.
       const place = /[^\]]\[\]\[\]$/.test(leaf.pattern) ? leaf.path.slice(leaf.path.lastIndexOf('[')) : '';
       found.set(`${leaf.pattern} ${part ?? place} ${leaf.value === null}`, [name, leaf]);

@@ -72,6 +72,8 @@ export class Repeat {
     const s = this.#s;
     const { size } = this.#steady;
     if (size === 0 || size !== s.queues.running.length || !this.#steady.isAllOf(plan)) return;
+    // A plan without entries may have come between: then the next one has to say that all tokens are needed again.
+    if (!this.#steady.wasPlannedBefore(s.step)) return;
     if (size !== s.outputs.length || this.#hasNews() || this.#mayAdmit()) return;
     if (!s.inFlight.every((each) => this.#steady.isAllOf(each)) || !this.#findNextDue()) return;
     this.#run = ++this.#lastRun;

@@ -68,7 +68,7 @@ export class Steady implements SteadyDecode {
    */
   plan(plan: Plan): number {
     const { step } = plan;
-    if (this.size > 0 && this.#lastStep !== step - 1) this.breakUp();
+    if (this.size > 0 && !this.wasPlannedBefore(step)) this.breakUp();
     if (this.#lasts.length + this.#resting.length > 0) this.#rest();
     if (step >= this.#notBefore) this.#join(step);
     if (this.size === 0) plan.steadyLayout = 0;
@@ -112,6 +112,11 @@ export class Steady implements SteadyDecode {
     this.clock.sampled++;
     if (pipelined) this.clock.ahead--;
     this.isPlanned = false;
+  }
+
+  /** Whether the plan of the step before gave each of its requests a token. */
+  wasPlannedBefore(step: number): boolean {
+    return this.#lastStep === step - 1;
   }
 
   /** Whether a plan has an entry for each of its requests, and no others. */

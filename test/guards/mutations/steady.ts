@@ -148,10 +148,18 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/steady.ts',
-    find: '    if (this.size > 0 && this.#lastStep !== step - 1) this.breakUp();\n',
+    find: '    if (this.size > 0 && !this.wasPlannedBefore(step)) this.breakUp();\n',
     replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'requests decode in step across a step without them',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: '    if (!this.#steady.wasPlannedBefore(s.step)) return;\n',
+    replace: '',
+    test: 'test/scheduler/steady/steady.test.ts',
+    means: 'steps are repeated behind a step without entries',
   },
   {
     failure: 'F63',

@@ -57,6 +57,22 @@ describe('F63 a repeated step', () => {
     expectTexts(driver, [a, b, c]);
   });
 
+  it('is none behind a step without entries: the next one says that all tokens are needed', () => {
+    const driver = new Driver({ now: () => 1000, pipelineDepth: 2 });
+    const handles = ['a', 'b'].map((id, seed) => driver.add({ id, prompt: prompt(9, seed), maxTokens: 40 }));
+    driver.schedule();
+    for (let i = 0; i < 5; i++) next(driver);
+    expect(driver.inFlight[0].plan.numSteady).toBe(2);
+    driver.scheduler.pause('all');
+    const empty = driver.schedule();
+    expect(empty.numRequests).toBe(0);
+    driver.scheduler.resume();
+    driver.update();
+    const plan = driver.schedule();
+    expect([plan.repeats, plan.numRequests, ...plan.needsAllTokens.subarray(0, 2)]).toEqual([0, 2, 1, 1]);
+    expectTexts(driver, handles);
+  });
+
   it('is none while somebody waits who finds a seat', () => {
     const { driver, a, b } = repeating({ numBlocks: 9, enablePrefixCaching: false });
     const c = driver.add({ id: 'c', prompt: prompt(12, 3), maxTokens: 4 });

@@ -86,7 +86,11 @@ class CopyBench {
       cuda::require(cudaMemcpyAsync(target->base() + at, source->base() + at, job_bytes_, kind, stream.get()),
                     "cudaMemcpyAsync");
       cuda::require(cudaEventRecord(over.get(), stream.get()), "cudaEventRecord");
-      while (cudaEventQuery(over.get()) == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
+      const auto given = Clock::now();
+      while (cudaEventQuery(over.get()) == cudaErrorNotReady) {
+        static_cast<void>(cudaGetLastError());
+        if (Clock::now() - given > kMostOfOne) throw Error{kCuda, "a copy did not end within 5 s"};
+      }
       if (counts) by_copy.add(Clock::now() - start);
     });
     print({"lane" + where(to_gpu), nullptr, name_of(beside), 0, block_bytes, job_bytes_}, by_lane);
@@ -186,7 +190,9 @@ class CopyBench {
 
   static void wait_for_word(CompletionRing& ring) {
     std::int32_t pair[2] = {};
+    const auto start = Clock::now();
     while (ring.drain(pair, 1).pairs == 0) {
+      if (Clock::now() - start > kMostOfOne) throw Error{kCuda, "the copies of a lane did not end within 5 s"};
     }
     EXPECT(pair[1] == static_cast<std::int32_t>(Verdict::kOk), "a copy ended with verdict %d", pair[1]);
   }

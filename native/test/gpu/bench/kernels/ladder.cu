@@ -84,7 +84,7 @@ const void* kernel_for(u32 bytes) {
 
 class Ladder {
  public:
-  explicit Ladder(const Effort& effort) : effort_(effort) { find_offset(); }
+  explicit Ladder(const Effort& effort) : effort_(effort) {}
 
   /// Once as it is, and once with the clock of the GPU, which costs the kernel time.
   void climb(const Rung& rung) {
@@ -96,6 +96,7 @@ class Ladder {
       whole.add(sample.seen - sample.begin);
       launch.add(sample.launched - sample.begin);
     });
+    find_offset();  // the two clocks drift apart
     repeat(effort_, [&](bool counts) {
       const Sample sample = measure(rung, stream.get(), true);
       if (!counts) return;
@@ -166,10 +167,10 @@ class Ladder {
     const cuda::Stream stream;
     Stamps* there = memory_.on_device(stamps_);
     u64 last = kQuestions;
+    stamps_->first = 0;
     void* arguments[] = {&there, &last};
     cuda::require(cudaLaunchKernel(cuda::address(&tell_time), dim3(1), dim3(1), arguments, 0, stream.get()), "launch of a clock");
     Clock::duration least = std::chrono::seconds(1);
-    Samples half;
     for (u64 question = 1; question <= kQuestions; ++question) {
       stamps_->last.store(0, std::memory_order_release);
       const auto begin = Clock::now();
@@ -177,13 +178,11 @@ class Ladder {
       while (stamps_->last.load(std::memory_order_acquire) == 0) {
       }
       const auto end = Clock::now();
-      half.add((end - begin) / 2);
       if (end - begin >= least) continue;
       least = end - begin;
       offset_ = static_cast<std::int64_t>(stamps_->last.load()) - (begin + (end - begin) / 2).time_since_epoch().count();
     }
     cuda::require(cudaStreamSynchronize(stream.get()), "a clock");
-    print({"half of a question of the GPU's clock"}, half);
   }
 
   Clock::time_point at_host(const std::atomic<u64>& stamp) const {

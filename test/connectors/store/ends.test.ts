@@ -86,6 +86,15 @@ describe('threads of one file', () => {
     expect(await there(four, ['a'])).toEqual([Outcome.done]);
     await Promise.all([...ends, four.close()]);
     for (const thread of [two, three, four]) expect(thread.stats().deaths).toBe(0);
+    // However many users come and go.
+    const warnings: Error[] = [];
+    const warned = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', warned);
+    const many = Array.from({ length: 20 }, open);
+    for (const thread of many) expect(await there(thread, ['a'])).toEqual([Outcome.done]);
+    await Promise.all(many.map((thread) => thread.close()));
+    process.off('warning', warned);
+    expect(warnings.map(String)).toEqual([]);
     const slots = openSlots(path);
     expect([...(await slots.store.has(['a']))]).toEqual([Outcome.done]);
     slots.close();

@@ -290,15 +290,14 @@ export class StoreThread {
     const settings = this.#settings;
     const staging = this.#staging ?? undefined;
     if (settings.kind === 'own') return new LocalLink(settings.open, staging);
-    const host = ThreadHost.for(this.#file);
-    host.onError((error) => {
-      this.#counts.lastError = error;
-    });
     const store =
       settings.kind === 'redis'
         ? settings
         : { kind: 'slots' as const, fd: this.#file?.fd ?? -1, maxBytes: settings.maxBytes };
-    return new ThreadLink(host, { store, staging: staging?.descriptor });
+    const client = { store, staging: staging?.descriptor };
+    return new ThreadLink(ThreadHost.for(this.#file), client, (error) => {
+      this.#counts.lastError = error;
+    });
   }
 
   /** The thread has ended, and touches no place any more. */

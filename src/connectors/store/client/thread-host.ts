@@ -11,11 +11,18 @@ export class ThreadHost {
   /** Resolves when the thread has ended. */
   readonly exit: Promise<void>;
   readonly #worker: Worker;
-  #numClients = 0;
+  /** When clients may come: the thread before this one has ended. */
+  readonly #after: Promise<void>;
+  /** Told what an error of the thread was, before it ends; one for each client. */
+  readonly #failed = new Set<(error: string) => void>();
   #isEnding = false;
 
-  private constructor() {
+  private constructor(after: Promise<void>) {
+    this.#after = after;
     this.#worker = startThread(import.meta.url, 'thread-main', {});
+    this.#worker.on('error', (error: unknown) => {
+      for (const failed of this.#failed) failed(String(error));
+    });
     this.exit = new Promise((resolve) => this.#worker.on('exit', () => resolve()));
   }
 
@@ -23,30 +30,30 @@ export class ThreadHost {
   static for(file: SlotFile | null): ThreadHost {
     const running = file === null ? undefined : OF_FILES.get(file);
     if (running !== undefined && !running.#isEnding) return running;
-    const host = new ThreadHost();
+    // Two threads that know what lies where would overwrite each other's values.
+    const host = new ThreadHost(running?.exit ?? Promise.resolve());
     if (file === null) return host;
     OF_FILES.set(file, host);
     void host.exit.then(() => OF_FILES.get(file) === host && OF_FILES.delete(file));
     return host;
   }
 
-  /** Told what an error of the thread was, before it ends. */
-  onError(failed: (error: string) => void): void {
-    this.#worker.on('error', (error: unknown) => failed(String(error)));
-  }
-
-  /** @param port that of the client, which goes to the thread */
-  add(client: ClientMessage, port: MessagePort): void {
-    this.#numClients++;
-    this.#worker.postMessage(client, [port]);
+  /**
+   * @param port that of the client, which goes to the thread
+   * @param failed told what an error of the thread was, before it ends
+   */
+  add(client: ClientMessage, port: MessagePort, failed: (error: string) => void): void {
+    this.#failed.add(failed);
+    void this.#after.then(() => this.#worker.postMessage(client, [port]));
   }
 
   /**
    * A client ends, for which it has so many milliseconds.
+   * @param failed as it was given to `add`
    * @param gone resolves when it has ended
    * @returns whether it is the last one, which ends the thread: no client may come any more
    */
-  remove(gone: Promise<void>, graceMs: number): boolean {
+  remove(failed: (error: string) => void, gone: Promise<void>, graceMs: number): boolean {
     this.#worker.ref();
     const timer = setTimeout(() => {
       this.#worker.unref();
@@ -55,9 +62,10 @@ export class ThreadHost {
     timer.unref();
     void gone.then(() => {
       clearTimeout(timer);
-      if (this.#numClients > 0) this.#worker.unref();
+      if (this.#failed.size > 0) this.#worker.unref();
     });
-    this.#isEnding = --this.#numClients === 0;
+    this.#failed.delete(failed);
+    this.#isEnding = this.#failed.size === 0;
     return this.#isEnding;
   }
 }

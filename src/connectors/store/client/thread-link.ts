@@ -16,6 +16,7 @@ import type { ThreadHost } from './thread-host.js';
 export class ThreadLink implements StoreLink {
   readonly exit: Promise<void>;
   readonly #host: ThreadHost;
+  readonly #failed: (error: string) => void;
   readonly #port: MessagePort;
   /** Milliseconds that the thread is given to end by itself. A disk takes its time, and answers at last. */
   readonly #graceMs: number;
@@ -24,10 +25,18 @@ export class ThreadLink implements StoreLink {
   /** The client ends, and the thread goes on for others. */
   #endsAlone = false;
 
-  /** @param client what the thread is told of the client */
-  constructor(host: ThreadHost, client: Omit<ClientMessage, 'port' | 'posted'>) {
+  /**
+   * @param client what the thread is told of the client
+   * @param failed told what an error of the thread was, before it ends
+   */
+  constructor(
+    host: ThreadHost,
+    client: Omit<ClientMessage, 'port' | 'posted'>,
+    failed: (error: string) => void,
+  ) {
     const { port1, port2 } = new MessageChannel();
     this.#host = host;
+    this.#failed = failed;
     this.#port = port1;
     this.#graceMs = client.store.kind === 'slots' ? 5 * GRACE_MS : GRACE_MS;
     this.exit = new Promise((resolve) => {
@@ -36,7 +45,7 @@ export class ThreadLink implements StoreLink {
       port1.once('close', () => this.#endsAlone && resolve());
     });
     const posted = this.#posted.buffer as SharedArrayBuffer;
-    host.add({ ...client, port: port2, posted }, port2);
+    host.add({ ...client, port: port2, posted }, port2, failed);
   }
 
   get isReady(): boolean {
@@ -61,7 +70,7 @@ export class ThreadLink implements StoreLink {
   }
 
   close(): void {
-    const isLast = this.#host.remove(this.exit, this.#graceMs);
+    const isLast = this.#host.remove(this.#failed, this.exit, this.#graceMs);
     this.#endsAlone = !isLast;
     this.#port.postMessage({ close: true, isLast } satisfies CloseMessage);
   }

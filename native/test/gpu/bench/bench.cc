@@ -1,6 +1,6 @@
 // What the core costs on a GPU, measured through the classes that the addon uses.
 //
-//   cuda_bench [--quick 1] [--device D] [--only ladder,ways,copies,calls,steps,decider,tables] [--beside NAME]
+//   cuda_bench [--quick 1] [--device D] [--only ladder,ways,copies,beside,calls,steps,decider,tables] [--beside NAME]
 //
 // Prints one JSON object a line, each a figure. --quick: a few samples of everything, to see that it works; its figures
 // mean nothing. --beside: beside what calls, steps and tables are measured ("idle", "copies from the host", ...). "calls" only where it is
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
     }
     const std::size_t sizes = quick ? 1 : std::size(kBlockBytes);
     if (wants("copies")) {
-      CopyBench copies(device, quick ? 64 << 10 : kJobBytes, copy_bytes);
+      CopyBench copies(device, quick ? 64 << 10 : kJobBytes, side, copy_bytes);
       copies.run(effort, sizes);
     }
     if (!only.empty() && wants("calls")) {
@@ -128,8 +128,8 @@ int main(int argc, char** argv) {
       mirror.run_behind(product, few);
       MirrorBench(device, true).run_by_thread(effort);
     }
-    // Last: one of two streams that copy from the host may wait for ever, and the benchmark then ends.
-    if (wants("copies")) CopyBench(device, quick ? 64 << 10 : kJobBytes, copy_bytes).run_beside(effort, sizes);
+    // Last: of two streams that copy the same way one may wait for ever, and the benchmark then ends.
+    if (wants("beside")) CopyBench(device, quick ? 64 << 10 : kJobBytes, side, copy_bytes).run_beside(effort, sizes);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.code, error.message.c_str());
     return 1;

@@ -19,30 +19,34 @@ namespace blockstep::bench {
 constexpr u64 kJobBytes = u64{8} << 20;
 constexpr u64 kBlockBytes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20};
 
+/// What a job waits at most beside something that never ends.
+constexpr std::chrono::milliseconds kCut{200};
+
 class CopyBench {
  public:
   /// @param job_bytes what one job copies; an arena holds eight
-  /// @param beside_bytes of the copies beside which lanes are measured
-  CopyBench(u32 device, u64 job_bytes, u64 beside_bytes)
-      : device_(device), job_bytes_(job_bytes), arena_bytes_(8 * job_bytes), beside_bytes_(beside_bytes) {}
+  /// @param side, beside_bytes of the matrix products and of the copies beside which lanes are measured
+  CopyBench(u32 device, u64 job_bytes, u32 side, u64 beside_bytes)
+      : device_(device), job_bytes_(job_bytes), arena_bytes_(8 * job_bytes), side_(side), beside_bytes_(beside_bytes) {}
 
   /// @param sizes so many of kBlockBytes, the smallest first
   void run(const Effort& effort, std::size_t sizes) {
     for (const bool to_gpu : {true, false}) {
       for (std::size_t i = 0; i < sizes; ++i) {
-        measure(to_gpu, kBlockBytes[i], each(effort), Beside::kIdle);
-        measure_ways(to_gpu, kBlockBytes[i], each(effort));
+        measure(to_gpu, kBlockBytes[i], each(effort));
       }
       measure_thread_blocks(to_gpu, kBlockBytes[std::min<std::size_t>(sizes - 1, 2)], each(effort));
     }
     measure_word(effort);
   }
 
-  /// Lanes beside other copies from the host. A lane is opened before those begin: here its copies are measured.
+  /// Each way beside what never ends. Lanes are opened before that begins: here the copies are measured.
   void run_beside(const Effort& effort, std::size_t sizes) {
-    for (const bool to_gpu : {true, false}) {
-      for (const u64 bytes : {kBlockBytes[0], kBlockBytes[2], kBlockBytes[5]}) {
-        if (bytes <= kBlockBytes[sizes - 1]) measure(to_gpu, bytes, each(effort), Beside::kCopies);
+    for (const Beside beside : {Beside::kCopies, Beside::kCopiesBack, Beside::kProduct, Beside::kPersistent}) {
+      for (const bool to_gpu : {true, false}) {
+        for (const u64 bytes : {kBlockBytes[0], kBlockBytes[2], kBlockBytes[5]}) {
+          if (bytes <= kBlockBytes[sizes - 1]) measure_beside(to_gpu, bytes, each(effort), beside);
+        }
       }
     }
   }
@@ -58,74 +62,48 @@ class CopyBench {
     return std::make_shared<BlockArena>(blocks, block_bytes, cuda::allocate_blocks(place, device_, arena_bytes_));
   }
 
-  /// A lane and one cudaMemcpyAsync by turns, so that whatever else goes on meets both.
-  void measure(bool to_gpu, u64 block_bytes, const Effort& effort, Beside beside) {
-    const auto source = arena(to_gpu ? Place::kPinned : Place::kDevice, block_bytes);
-    const auto target = arena(to_gpu ? Place::kDevice : Place::kPinned, block_bytes);
-    const auto ring = std::make_shared<CompletionRing>(4);
-    const auto lane = cuda::open_lane(ring, source, target, {});
-    const u32 blocks = static_cast<u32>(job_bytes_ / block_bytes);
-    const cuda::OnDevice on(static_cast<int>(device_));
-    const cuda::Stream stream;
-    const cuda::Event over;
-    announce("lane" + where(to_gpu) + ", blocks of " + std::to_string(block_bytes), name_of(beside));
-    const Busy busy(beside, static_cast<int>(device_), 64, beside_bytes_);
-    Samples by_lane;
-    Samples by_copy;
+  /// All ways by turns, so that whatever else goes on meets each.
+  void measure(bool to_gpu, u64 block_bytes, const Effort& effort) {
+    Ways ways(*this, to_gpu, block_bytes);
+    Samples samples[Ways::kWays];
     repeat(effort, [&](bool counts) {
-      const std::vector<std::int32_t> sources = some_blocks(source->num_blocks(), blocks);
-      const std::vector<std::int32_t> targets = some_blocks(source->num_blocks(), blocks);
-      auto start = Clock::now();
-      lane->submit({sources.data(), blocks}, {targets.data(), blocks}, Lane::kNoFence);
-      wait_for_word(*ring);
-      if (counts) by_lane.add(Clock::now() - start);
-
-      const u64 at = random_.below(8) * job_bytes_;
-      start = Clock::now();
-      const cudaMemcpyKind kind = to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-      cuda::require(cudaMemcpyAsync(target->base() + at, source->base() + at, job_bytes_, kind, stream.get()),
-                    "cudaMemcpyAsync");
-      cuda::require(cudaEventRecord(over.get(), stream.get()), "cudaEventRecord");
-      const auto given = Clock::now();
-      while (cudaEventQuery(over.get()) == cudaErrorNotReady) {
-        static_cast<void>(cudaGetLastError());
-        if (Clock::now() - given > kMostOfOne) throw Error{kCuda, "a copy did not end within 5 s"};
+      for (std::size_t i = 0; i < Ways::kWays; ++i) {
+        const auto start = Clock::now();
+        ways.all[i]->start();
+        await(*ways.all[i]);
+        if (counts) samples[i].add(Clock::now() - start);
       }
-      if (counts) by_copy.add(Clock::now() - start);
     });
-    print({"lane" + where(to_gpu), nullptr, name_of(beside), 0, block_bytes, job_bytes_}, by_lane);
-    print({"one cudaMemcpyAsync" + where(to_gpu), nullptr, name_of(beside), 0, block_bytes, job_bytes_}, by_copy);
+    for (std::size_t i = 0; i < Ways::kWays; ++i) {
+      print({ways.all[i]->name + where(to_gpu), nullptr, "idle", 0, block_bytes, job_bytes_}, samples[i]);
+    }
   }
 
-  /// The ways that a lane chooses between, by turns.
-  void measure_ways(bool to_gpu, u64 block_bytes, const Effort& effort) {
-    const auto source = arena(to_gpu ? Place::kPinned : Place::kDevice, block_bytes);
-    const auto target = arena(to_gpu ? Place::kDevice : Place::kPinned, block_bytes);
-    const u32 blocks = static_cast<u32>(job_bytes_ / block_bytes);
-    struct Way {
-      const char* name;
-      CopyMode mode;
-      std::shared_ptr<CompletionRing> ring = std::make_shared<CompletionRing>(4);
-      std::unique_ptr<DeviceLane> lane{};
-      Samples samples{};
-    };
-    Way ways[] = {{"lane by the kernel", CopyMode::kKernel}, {"lane by batches", CopyMode::kBatch}};
-    for (Way& way : ways) {
-      DeviceLaneOptions options;
-      options.mode = way.mode;
-      way.lane = cuda::open_lane(way.ring, source, target, options);
-    }
-    repeat(effort, [&](bool counts) {
-      const std::vector<std::int32_t> sources = some_blocks(source->num_blocks(), blocks);
-      const std::vector<std::int32_t> targets = some_blocks(source->num_blocks(), blocks);
-      for (Way& way : ways) {
+  /// Each way alone, beside something new, for it may wait as long as that goes on. A sample that takes kCut counts as kCut and ends
+  /// its row.
+  void measure_beside(bool to_gpu, u64 block_bytes, const Effort& effort, Beside beside) {
+    Ways ways(*this, to_gpu, block_bytes);
+    for (Way* const way : ways.all) {
+      const std::string name = way->name + where(to_gpu);
+      announce(name + ", blocks of " + std::to_string(block_bytes), name_of(beside));
+      Busy busy(beside, static_cast<int>(device_), side_, beside_bytes_);
+      Samples samples;
+      bool cut = false;
+      repeat(effort, [&](bool counts) {
+        if (cut) return;
         const auto start = Clock::now();
-        way.lane->submit({sources.data(), blocks}, {targets.data(), blocks}, Lane::kNoFence);
-        wait_for_word(*way.ring);
-        if (counts) way.samples.add(Clock::now() - start);
-      }
-    });
-    for (Way& way : ways) print({way.name + where(to_gpu), nullptr, "idle", 0, block_bytes, job_bytes_}, way.samples);
+        way->start();
+        while (!way->over() && !cut) cut = Clock::now() - start > kCut;
+        if (cut) {
+          busy.stop();
+          await(*way);
+          samples.add(kCut);
+        } else if (counts) {
+          samples.add(Clock::now() - start);
+        }
+      });
+      print({name, nullptr, name_of(beside), 0, block_bytes, job_bytes_}, samples);
+    }
   }
 
   /// The kernel of a lane in launches of more thread blocks than a lane's, which leave less of the GPU to others.
@@ -160,6 +138,87 @@ class CopyBench {
     for (std::size_t i = 0; i < std::size(kThreadBlocks); ++i) {
       const std::string name = "copy by " + std::to_string(kThreadBlocks[i]) + " thread blocks" + where(to_gpu);
       print({name, nullptr, "idle", 0, block_bytes, job_bytes_}, samples[i]);
+    }
+  }
+
+  /// One way to copy a job.
+  struct Way {
+    explicit Way(std::string of) : name(std::move(of)) {}
+    virtual ~Way() = default;
+    virtual void start() = 0;
+    virtual bool over() = 0;
+    const std::string name;
+  };
+
+  /// A lane, for blocks that change with every job.
+  struct LaneWay final : Way {
+    LaneWay(CopyBench& of, const char* kind, CopyMode mode, bool to_gpu, u64 block_bytes)
+        : Way(kind), bench(of), source(of.arena(to_gpu ? Place::kPinned : Place::kDevice, block_bytes)),
+          target(of.arena(to_gpu ? Place::kDevice : Place::kPinned, block_bytes)) {
+      DeviceLaneOptions options;
+      options.mode = mode;
+      lane = cuda::open_lane(ring, source, target, options);
+    }
+    void start() override {
+      const u32 blocks = static_cast<u32>(bench.job_bytes_ / source->bytes_per_block());
+      const std::vector<std::int32_t> sources = bench.some_blocks(source->num_blocks(), blocks);
+      const std::vector<std::int32_t> targets = bench.some_blocks(source->num_blocks(), blocks);
+      lane->submit({sources.data(), blocks}, {targets.data(), blocks}, Lane::kNoFence);
+    }
+    bool over() override {
+      std::int32_t pair[2] = {};
+      if (ring->drain(pair, 1).pairs == 0) return false;
+      EXPECT(pair[1] == static_cast<std::int32_t>(Verdict::kOk), "a copy ended with verdict %d", pair[1]);
+      return true;
+    }
+    CopyBench& bench;
+    const std::shared_ptr<BlockArena> source;
+    const std::shared_ptr<BlockArena> target;
+    const std::shared_ptr<CompletionRing> ring = std::make_shared<CompletionRing>(4);
+    std::unique_ptr<DeviceLane> lane;
+  };
+
+  /// One cudaMemcpyAsync of as many bytes.
+  struct OneCopy final : Way {
+    OneCopy(CopyBench& of, bool up)
+        : Way("one cudaMemcpyAsync"), bench(of), to_gpu(up), source(of.arena(up ? Place::kPinned : Place::kDevice, of.job_bytes_)),
+          target(of.arena(up ? Place::kDevice : Place::kPinned, of.job_bytes_)) {}
+    void start() override {
+      const u64 at = bench.random_.below(8) * bench.job_bytes_;
+      cuda::require(cudaMemcpyAsync(target->base() + at, source->base() + at, bench.job_bytes_,
+                                    to_gpu ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream.get()), "cudaMemcpyAsync");
+      cuda::require(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
+    }
+    bool over() override {
+      const cudaError_t status = cuda::query(end.get());
+      if (status != cudaErrorNotReady) cuda::require(status, "a copy");
+      return status == cudaSuccess;
+    }
+    CopyBench& bench;
+    const bool to_gpu;
+    const std::shared_ptr<BlockArena> source;
+    const std::shared_ptr<BlockArena> target;
+    const cuda::Stream stream;
+    const cuda::Event end;
+  };
+
+  struct Ways {
+    Ways(CopyBench& of, bool to_gpu, u64 block_bytes)
+        : by_lane(of, "lane", CopyMode::kAuto, to_gpu, block_bytes),
+          by_kernel(of, "lane by the kernel", CopyMode::kKernel, to_gpu, block_bytes),
+          by_batches(of, "lane by batches", CopyMode::kBatch, to_gpu, block_bytes),
+          by_copy(of, to_gpu) {}
+    static constexpr std::size_t kWays = 4;
+    LaneWay by_lane;
+    LaneWay by_kernel;
+    LaneWay by_batches;
+    OneCopy by_copy;
+    Way* const all[kWays] = {&by_lane, &by_kernel, &by_batches, &by_copy};
+  };
+
+  static void await(Way& way) {
+    for (const auto start = Clock::now(); !way.over();) {
+      if (Clock::now() - start > kMostOfOne) throw Error{kCuda, way.name + ": a job did not end within 5 s"};
     }
   }
 
@@ -209,6 +268,7 @@ class CopyBench {
   const u32 device_;
   const u64 job_bytes_;
   const u64 arena_bytes_;
+  const u32 side_;
   const u64 beside_bytes_;
   test::Random random_{1};
 };

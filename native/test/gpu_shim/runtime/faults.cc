@@ -11,6 +11,7 @@ namespace gpu_shim {
 namespace {
 
 struct State {
+  std::mutex gate;  // of read_faults(); `mutex` is taken within
   std::mutex mutex;
   std::string text;
   Faults faults;
@@ -83,12 +84,14 @@ Faults faults() {
 
 void read_faults() {
   State& one = state();
+  // A call of another thread under the new faults comes behind the revival, which would undo what the call loses.
+  const std::lock_guard gate(one.gate);
   bool is_new;
   {
     const std::lock_guard lock(one.mutex);
     is_new = refresh(one);
   }
-  // Without the lock: what the lost device is in the middle of asks for its faults before it ends.
+  // Without that lock: what the lost device is in the middle of asks for its faults before it ends.
   if (is_new) revive_device();
 }
 

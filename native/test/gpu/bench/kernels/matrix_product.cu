@@ -105,6 +105,8 @@ class PlainStream {
   cudaStream_t stream_ = nullptr;
 };
 
+bool copies(Beside what) { return what == Beside::kCopies || what == Beside::kCopiesBack; }
+
 }  // namespace
 
 const char* name_of(Beside beside) {
@@ -113,6 +115,7 @@ const char* name_of(Beside beside) {
     case Beside::kProduct: return "matrix product";
     case Beside::kPersistent: return "persistent matrix product";
     case Beside::kCopies: return "copies from the host";
+    case Beside::kCopiesBack: return "copies to the host";
   }
   return "?";
 }
@@ -123,8 +126,8 @@ Busy::Busy(Beside what, int device, u32 side, u64 copy_bytes)
       side_(side),
       copy_bytes_(copy_bytes),
       blocks_(tiles_of(side)),
-      matrices_(what == Beside::kCopies ? copy_bytes : 3 * matrix_bytes(side)),
-      source_(what == Beside::kCopies ? copy_bytes : 64) {
+      matrices_(copies(what) ? copy_bytes : 3 * matrix_bytes(side)),
+      pinned_(copies(what) ? copy_bytes : 64) {
   if (what == Beside::kIdle) return;
   if (what == Beside::kPersistent) {
     int processors = 0;
@@ -153,8 +156,10 @@ Busy::~Busy() {
 }
 
 void Busy::launch(cudaStream_t stream) {
-  if (what_ == Beside::kCopies) {
-    cuda::require(cudaMemcpyAsync(matrices_.base(), source_.base(), copy_bytes_, cudaMemcpyHostToDevice, stream),
+  if (copies(what_)) {
+    const bool up = what_ == Beside::kCopies;
+    u8* const ends[] = {pinned_.base(), matrices_.base()};
+    cuda::require(cudaMemcpyAsync(ends[up], ends[!up], copy_bytes_, up ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream),
                   "cudaMemcpyAsync");
     return;
   }

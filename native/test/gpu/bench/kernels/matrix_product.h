@@ -15,6 +15,7 @@ enum class Beside {
   kProduct,     // one matrix product after the other, with many more blocks than fit at once
   kPersistent,  // the same with no more blocks than fit, each of which runs for milliseconds
   kCopies,      // large copies from the host, one after the other, as loads of KV are
+  kCopiesBack,  // the same to the host
 };
 
 const char* name_of(Beside beside);
@@ -47,8 +48,8 @@ class Busy {
   const u32 side_;
   const u64 copy_bytes_;
   u32 blocks_;
-  cuda::DeviceMemory matrices_;  // two factors and the product; or where copies go
-  cuda::MappedMemory source_;    // of the copies
+  cuda::DeviceMemory matrices_;  // two factors and the product; or one end of the copies
+  cuda::MappedMemory pinned_;    // the other end
   std::atomic<u64> done_{0};
   std::atomic<bool> stop_{false};
   std::string wrong_;

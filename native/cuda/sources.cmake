@@ -13,7 +13,6 @@ set(BLOCKSTEP_CUDA_SOURCES
   memory/pinned_slabs.cc
   base/stream.cc
   copies/block_memory.cc
-  copies/calibrate.cc
   copies/copier.cc
   device/cuda_device.cc
   device/device_tables.cc

@@ -9,9 +9,10 @@ import { checkLane, LaneOverNative } from './lane-over-native.js';
 /** Options of a `CudaLane`. */
 export interface CudaLaneOptions {
   /**
-   * How runs of consecutive blocks are copied. `auto`, the default: small runs by a kernel of a few thread blocks, all
-   * others by the copy engine. `batch`: all in batches by the copy engine. `kernel`: all by the kernel. `copies`: one
-   * copy call for each run.
+   * How runs of consecutive blocks are copied. `auto`, the default: by a kernel of a few thread blocks; blocks that are
+   * no multiples of 16 bytes by the copy engine. `kernel`: by the kernel. `batch`: in batches by the copy engine.
+   * `copies`: one call of the copy engine for each run. On the copy engine the copies of one stream may wait for as
+   * long as another stream copies in the same direction.
    */
   mode?: CopyMode;
   /**
@@ -19,11 +20,6 @@ export interface CudaLaneOptions {
    * it cannot.
    */
   completion?: CompletionMode;
-  /**
-   * With mode `auto`: runs of fewer bytes than this are copied by the kernel. Default: measured when the lane is made,
-   * in some 20 ms.
-   */
-  cut?: number;
   /**
    * Most bytes that are queued on the GPU ahead, one piece at least. `fence` may have to wait for these. Default 256 MiB.
    */
@@ -38,7 +34,6 @@ export interface CudaLaneOptions {
 const OPTIONS = knownNames<CudaLaneOptions>('the options of a CudaLane', {
   mode: true,
   completion: true,
-  cut: true,
   windowBytes: true,
   patienceMs: true,
 });
@@ -47,19 +42,10 @@ const OPTIONS = knownNames<CudaLaneOptions>('the options of a CudaLane', {
 export interface CudaLaneInfo {
   /** Ordinal of the GPU, as CUDA counts them. */
   readonly device: number;
-  /** `kernel` if the kernel copies all runs; otherwise how runs are copied that are not below their cut. */
+  /** How runs are copied. */
   readonly mode: 'batch' | 'kernel' | 'copies';
   /** How the GPU reports progress: it writes a word in pinned memory (`write-value`), or records CUDA events. */
   readonly completion: 'write-value' | 'event';
-  /** Where about `runs` runs are copied together, those of fewer than `bytes` bytes are copied by the kernel. */
-  readonly cuts: readonly {
-    /** Number of runs that are copied together. */
-    readonly runs: number;
-    /** With about so many runs, those of fewer bytes are copied by the kernel. */
-    readonly bytes: number;
-  }[];
-  /** How long it took to measure the cuts, in milliseconds; 0 if they were not measured. */
-  readonly calibrationMs: number;
 }
 
 /**
@@ -94,9 +80,8 @@ export class CudaLane extends LaneOverNative {
     addon: NativeAddon = loadAddon(),
   ) {
     checkLane(queue, source, target, options, OPTIONS);
-    const { mode = 'auto', completion = 'auto', cut = null } = options;
-    const { windowBytes = 2 ** 28, patienceMs = 10_000 } = options;
-    const config = { mode, completion, cut, windowBytes, patienceMs };
+    const { mode = 'auto', completion = 'auto', windowBytes = 2 ** 28, patienceMs = 10_000 } = options;
+    const config = { mode, completion, windowBytes, patienceMs };
     const native = addon.createCudaLane(queue.native, source.native, target.native, config);
     super(queue, source, target, native);
     this.#native = native;

@@ -20,7 +20,6 @@ const TO_GPU: Way = ['pinned', 'device'];
 const WAYS: readonly Way[] = [TO_GPU, ['device', 'pinned'], ['device', 'device']];
 /** Which ones a lane is tried with. */
 const COMPLETIONS = [['write-value', 'event'], ['write-value'], ['event']] as const;
-const ALL = Int32Array.from({ length: NUM_BLOCKS }, (_, i) => i);
 
 function cudaLanes([source, target]: Way, options: CudaLaneOptions = {}): LaneKind<CudaLane> {
   return {
@@ -50,8 +49,7 @@ for (const { way, ...options } of thinned(LANES, 2)) {
   const name = `a CUDA lane, ${way.join(' to ')}, ${options.mode}, ${options.completion}`;
   describeLane(name, () => cudaLanes(way, options));
 }
-// Runs of one block by the kernel, of more by the copy engine, one piece at a time.
-describeLane('a CUDA lane of two ways', () => cudaLanes(TO_GPU, { cut: 200, windowBytes: 1 }));
+describeLane('a CUDA lane of one piece at a time', () => cudaLanes(TO_GPU, { windowBytes: 1 }));
 
 describe('a CUDA lane', () => {
   it.each([
@@ -60,18 +58,17 @@ describe('a CUDA lane', () => {
     ['copies', 'write-value'],
   ] as const)('says how it works: %s, %s', (mode, completion) => {
     using bench = new LaneBench(cudaLanes(TO_GPU, { mode, completion }));
-    expect(bench.lane.info).toMatchObject({ device: 0, mode, completion, calibrationMs: 0 });
+    expect(bench.lane.info).toMatchObject({ device: 0, mode, completion });
     expect([bench.lane.source, bench.lane.target]).toEqual([bench.source, bench.target]);
   });
 
-  it('measures its cuts if it was given none, and takes the one that it was given', () => {
-    using measured = new LaneBench(cudaLanes(TO_GPU));
-    expect(measured.lane.info.calibrationMs).toBeGreaterThan(0);
-    expect(measured.lane.info.cuts.map(({ runs }) => runs)).toEqual([16, 64, 256]);
-    expect(measured.origins(...ALL)).toEqual(Array(NUM_BLOCKS).fill(-1)); // measuring writes no block
-    using given = new LaneBench(cudaLanes(TO_GPU, { cut: 4096 }));
-    expect(given.lane.info).toMatchObject({ mode: 'batch', calibrationMs: 0 });
-    expect(given.lane.info.cuts.map(({ bytes }) => bytes)).toEqual([4096, 4096, 4096]);
+  it('takes the kernel unless it is told otherwise, and the copy engine for blocks that the kernel cannot copy', () => {
+    using usual = new LaneBench(cudaLanes(TO_GPU));
+    expect(usual.lane.info.mode).toBe('kernel');
+    using odd = new LaneBench(cudaLanes(TO_GPU), 4, { bytesPerBlock: 77 });
+    expect(odd.lane.info.mode).toBe('batch');
+    odd.lane.flush(ids(odd.lane.submit(ids(0, 5, 6), ids(23, 2, 3))));
+    expect(odd.origins(1, 2, 3, 4, 23)).toEqual([-1, 5, 6, -1, 0]);
   });
 
   it.each(['batch', 'copies'] as const)('copies blocks of any size: %s', (mode) => {
@@ -113,7 +110,6 @@ describe('a CUDA lane', () => {
   it.each([
     ['mode', ['fast', 1]],
     ['completion', ['poll', '']],
-    ['cut', [-1, 1.5, '16', 2 ** 32]],
     ['windowBytes', [0, -1, 1.5, Number.NaN, '1', null]],
     ['patienceMs', [0, -1, 1.5, Number.NaN, '1', null]],
   ])('refuses an option that is none, and prints it: %s', (name, values) => {

@@ -11,6 +11,7 @@ export interface Figure {
     | 'matrix product'
     | 'persistent matrix product'
     | 'copies from the host'
+    | 'copies to the host'
     | 'right behind a matrix product';
   p50Us: number;
   p99Us: number;

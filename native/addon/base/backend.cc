@@ -106,30 +106,17 @@ std::unique_ptr<DeviceLane> open_device_lane(const std::shared_ptr<CompletionRin
   DeviceLaneOptions options;
   options.mode = static_cast<CopyMode>(read_name(configuration, "mode", kModes));
   options.completion = static_cast<CompletionMode>(read_name(configuration, "completion", kCompletions));
-  const Napi::Value cut = read_property(configuration, "cut");
-  if (!absent(cut)) options.cut = Call::check_integer(cut, "cut", 0, kNone);
   options.window_bytes = read_bytes(configuration, "windowBytes");
   options.patience_ms = Call::check_integer(read_property(configuration, "patienceMs"), "patienceMs", 1, kMaxPatienceMs);
   return cuda::open_lane(ring, source, target, options);
 }
 
 Napi::Object info_of(const Call& call, const DeviceLaneInfo& info) {
-  auto cuts = Napi::Array::New(call.env, DeviceLaneInfo::kCuts);
-  for (u32 i = 0; i < DeviceLaneInfo::kCuts; ++i) {
-    auto cut = Napi::Object::New(call.env);
-    cut.DefineProperties({
-        field("runs", call.number(info.cuts[i].runs)),
-        field("bytes", call.number(info.cuts[i].bytes)),
-    });
-    cuts.Set(i, cut);
-  }
   auto result = Napi::Object::New(call.env);
   result.DefineProperties({
       field("device", call.number(info.device)),
       field("mode", Napi::String::New(call.env, kModes[static_cast<u32>(info.mode)])),
       field("completion", Napi::String::New(call.env, kCompletions[static_cast<u32>(info.completion)])),
-      field("cuts", cuts),
-      field("calibrationMs", call.number(info.calibration_ms)),
   });
   return result;
 }

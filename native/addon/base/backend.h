@@ -32,7 +32,7 @@ MirrorRequest open_mirror(Napi::Value configuration, const HostConfig& config);
 /// @throws Error kBadArg, kCuda, kNoMemory
 std::unique_ptr<BlockMemory> allocate_blocks(Napi::Value configuration, u64 bytes);
 
-/// A lane whose copies a GPU makes, set up by `mode`, `completion`, `cut`, `windowBytes` and `patienceMs` of a
+/// A lane whose copies a GPU makes, set up by `mode`, `completion`, `windowBytes` and `patienceMs` of a
 /// configuration.
 /// @throws Error kBadArg, kCuda, kNoMemory
 std::unique_ptr<DeviceLane> open_device_lane(const std::shared_ptr<CompletionRing>& ring,

@@ -2,78 +2,47 @@
 
 #include <algorithm>
 
-#include "calibrate.h"
-
 namespace blockstep::cuda {
 namespace {
 
-constexpr u32 kAllRuns = kNone;
-
-/// Where nothing was measured, runs of this many bytes or more go by the copy engine.
-constexpr u32 kPlainCut = 28 * 1024;
 constexpr u32 kQuad = 16;
 
 }  // namespace
 
 Copier::Copier(const Sides& sides, const DeviceLaneOptions& options, cudaStream_t stream)
-    : sides_(sides), stream_(stream), targets_(kMaxBlocks), sources_(kMaxBlocks), sizes_(kMaxBlocks) {
+    : sides_(sides), stream_(stream), mode_(options.mode), targets_(kMaxBlocks), sources_(kMaxBlocks), sizes_(kMaxBlocks) {
   targets_.clear();
   sources_.clear();
   sizes_.clear();
   const u64 bytes = sides_.bytes_per_block;
   const bool aligned = bytes % kQuad == 0;
-  if (!aligned && (options.mode == CopyMode::kKernel || options.cut.value_or(0) != 0)) {
+  if (!aligned && mode_ == CopyMode::kKernel) {
     throw Error{kBadArg, "a kernel copies blocks of a multiple of 16 bytes, got blocks of " + std::to_string(bytes)};
   }
+  // By the kernel, because the copies of two streams in one direction starve each other on the copy engine, at every priority.
+  if (aligned && mode_ == CopyMode::kAuto) mode_ = CopyMode::kKernel;
   letter_.source = sides_.source_on_device;
   letter_.target = sides_.target_on_device;
   letter_.quads = static_cast<u32>(bytes / kQuad);
-
-  batches_ = options.mode != CopyMode::kCopies && options.mode != CopyMode::kKernel && batches_work();
-  if (options.mode == CopyMode::kBatch && !batches_) throw Error{kCuda, "this driver or this build has no batches of copies"};
-  if (options.mode == CopyMode::kKernel) set_cuts(kAllRuns);
-  if (options.mode != CopyMode::kAuto || !aligned) return;
-  if (options.cut) {
-    set_cuts(*options.cut);
-  } else if (sides_.direction == Direction::kOnDevice) {
-    set_cuts(kAllRuns);  // within one GPU the kernel is faster than the copy engine
-  } else {
-    set_cuts(kPlainCut);
-    calibration_ms_ = calibrate(sides_.direction, mode(), stream_, cuts_);
-  }
-}
-
-CopyMode Copier::mode() const {
-  const bool all = std::all_of(cuts_, cuts_ + kCuts, [](const Cut& cut) { return cut.bytes == kAllRuns; });
-  if (all) return CopyMode::kKernel;
-  return batches_ ? CopyMode::kBatch : CopyMode::kCopies;
-}
-
-void Copier::set_cuts(u32 bytes) {
-  for (Cut& cut : cuts_) cut.bytes = bytes;
-}
-
-/// The cut, in bytes, of the entry in cuts_ whose number of runs is nearest to `runs`, by ratio.
-u32 Copier::cut_for(u32 runs) const {
-  u32 at = 0;
-  while (at + 1 < kCuts && u64{runs} * runs > u64{cuts_[at].runs} * cuts_[at + 1].runs) ++at;
-  return cuts_[at].bytes;
+  if (mode_ == CopyMode::kKernel || mode_ == CopyMode::kCopies) return;
+  const bool batches = batches_work();
+  if (!batches && mode_ == CopyMode::kBatch) throw Error{kCuda, "this driver or this build has no batches of copies"};
+  mode_ = batches ? CopyMode::kBatch : CopyMode::kCopies;
 }
 
 void Copier::copy(const Run* runs, u32 count, bool behind_event) {
-  const u32 cut = cut_for(count);
-  letter_.count = 0;
+  if (mode_ == CopyMode::kKernel) {
+    letter_.count = 0;
+    for (u32 i = 0; i < count; ++i) add_pairs(runs[i]);
+    if (letter_.count != 0) launch();
+    return;
+  }
   targets_.clear();
   sources_.clear();
   sizes_.clear();
-  for (u32 i = 0; i < count; ++i) {
-    const u64 bytes = runs[i].count * sides_.bytes_per_block;
-    if (bytes < cut) add_pairs(runs[i]);
-    else add_copy(runs[i], bytes);
-  }
-  if (letter_.count != 0) launch();
+  for (u32 i = 0; i < count; ++i) add_copy(runs[i]);
   if (sizes_.empty()) return;
-  if (!batches_) {
+  if (mode_ == CopyMode::kCopies) {
     require(start_copies(), "cudaMemcpyAsync");
     return;
   }
@@ -87,10 +56,10 @@ void Copier::add_pairs(const Run& run) {
   for (u32 i = 0; i < run.count; ++i) letter_.pairs[letter_.count++] = {run.source + i, run.target + i};
 }
 
-void Copier::add_copy(const Run& run, u64 bytes) {
+void Copier::add_copy(const Run& run) {
   targets_.push_back(sides_.target + run.target * sides_.bytes_per_block);
   sources_.push_back(const_cast<u8*>(sides_.source) + run.source * sides_.bytes_per_block);
-  sizes_.push_back(static_cast<std::size_t>(bytes));
+  sizes_.push_back(static_cast<std::size_t>(run.count * sides_.bytes_per_block));
 }
 
 void Copier::launch() {

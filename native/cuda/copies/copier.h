@@ -1,4 +1,4 @@
-// Copier: queues copies of blocks in a stream, each by the kernel or by the copy engine, whichever is faster.
+// Copier: queues copies of blocks in a stream, by the kernel or by the copy engine.
 #pragma once
 
 #include <vector>
@@ -25,12 +25,8 @@ class Copier {
  public:
   /// The most blocks that one copy() can copy.
   static constexpr u32 kMaxBlocks = kLargePairs;
-  using Cut = DeviceLaneInfo::Cut;
-  static constexpr u32 kCuts = DeviceLaneInfo::kCuts;
 
-  /// The GPU of `stream` is the current one of this thread. With CopyMode::kAuto and no cut given, the constructor
-  /// measures the cuts and waits for that, unless the blocks are not multiples of 16 bytes or both sides are on the
-  /// GPU.
+  /// The GPU of `stream` is the current one of this thread. CopyMode::kAuto: by the kernel, unless it cannot copy such blocks.
   /// @throws Error kBadArg if the kernel is asked for and cannot copy such blocks; kCuda, also if kBatch is asked for
   /// and this driver has no batches
   Copier(const Sides& sides, const DeviceLaneOptions& options, cudaStream_t stream);
@@ -40,17 +36,12 @@ class Copier {
   /// @throws Error kCuda, and some of the copies may be queued
   void copy(const Run* runs, u32 count, bool behind_event);
 
-  /// kKernel if the kernel copies all runs. Otherwise kBatch or kCopies: how the copy engine copies the runs that the
-  /// cuts do not give to the kernel.
-  CopyMode mode() const;
-  const Cut* cuts() const { return cuts_; }
-  double calibration_ms() const { return calibration_ms_; }
+  /// Not kAuto.
+  CopyMode mode() const { return mode_; }
 
  private:
-  void set_cuts(u32 bytes);
-  u32 cut_for(u32 runs) const;
   void add_pairs(const Run& run);
-  void add_copy(const Run& run, u64 bytes);
+  void add_copy(const Run& run);
   void launch();
   cudaError_t start_batch(cudaMemcpySrcAccessOrder order);
   cudaError_t start_copies();
@@ -58,9 +49,7 @@ class Copier {
 
   Sides sides_;
   cudaStream_t stream_;
-  bool batches_ = true;
-  Cut cuts_[kCuts] = {{16, 0}, {64, 0}, {256, 0}};
-  double calibration_ms_ = 0;
+  CopyMode mode_;
   CopyLetter<kLargePairs> letter_{};
   std::vector<void*> targets_;  // the copies that the copy engine makes: targets, sources, bytes
   std::vector<void*> sources_;

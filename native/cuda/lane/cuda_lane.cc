@@ -28,9 +28,7 @@ CudaLane::CudaLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockAr
   require_usable(device);
   const OnDevice on(static_cast<int>(device));
   gpu_ = std::make_unique<LaneGpu>(std::move(pairs), device, options, kMaxFlying);
-  const Copier& copier = gpu_->copier;
-  info_ = {device, copier.mode(), gpu_->timeline.mode(), {}, copier.calibration_ms()};
-  std::copy_n(copier.cuts(), Copier::kCuts, info_.cuts);
+  info_ = {device, gpu_->copier.mode(), gpu_->timeline.mode()};
   ring_->join(*this);
 }
 

@@ -33,7 +33,6 @@ inline DeviceLaneOptions options_of(CopyMode mode, CompletionMode completion = C
   DeviceLaneOptions options;
   options.mode = mode;
   options.completion = completion;
-  options.cut = mode == CopyMode::kAuto ? std::optional<u32>(2 * kBytes) : std::nullopt;
   return options;
 }
 

@@ -1,16 +1,15 @@
 // DeviceLane: a lane whose copies a GPU makes, and what it promises in addition to Lane.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "lane.h"
 
 namespace blockstep {
 
-/// How runs are copied. kKernel: all by a kernel. kBatch: by the copy engine, one batched CUDA call per piece. kCopies:
-/// by the copy engine, one CUDA call per run. kAuto: small runs by the kernel, large runs by the copy engine, as `cut`
-/// says; without batches in the driver, the copy engine gets one call per run.
+/// How runs are copied. kKernel: by a kernel. kBatch: by the copy engine, one batched CUDA call per piece. kCopies: by the copy engine,
+/// one CUDA call per run. kAuto: by the kernel; blocks that are no multiples of 16 bytes by the copy engine, in batches where the driver
+/// has them.
 enum class CopyMode : u32 { kAuto, kBatch, kKernel, kCopies };
 /// How the GPU reports what it has done. kWriteValue: it stores 64 bits in pinned memory. kEvent: by CUDA events.
 /// kAuto: by stores where the GPU can, otherwise by events.
@@ -19,7 +18,6 @@ enum class CompletionMode : u32 { kAuto, kWriteValue, kEvent };
 struct DeviceLaneOptions {
   CopyMode mode = CopyMode::kAuto;
   CompletionMode completion = CompletionMode::kAuto;
-  std::optional<u32> cut;           // bytes: smaller runs go by the kernel; none: the lane measures the cut
   u64 window_bytes = u64{256} << 20;  // queued on the GPU at once, at least one piece; a fence may have to wait for them
   u64 piece_bytes = u64{32} << 20;  // at most so many per piece, at least one block; arrivals are noted per piece
   u32 runs_per_call = 1024;         // one call queues no more runs than so many, or than one piece has: each costs half a
@@ -29,16 +27,8 @@ struct DeviceLaneOptions {
 
 struct DeviceLaneInfo {
   u32 device;
-  CopyMode mode;              // kKernel: the kernel copies all runs. kBatch, kCopies: how the runs above the cuts go
+  CopyMode mode;              // not kAuto
   CompletionMode completion;  // kWriteValue or kEvent
-  /// In a piece of about `runs` runs, runs of fewer than `bytes` bytes go by the kernel.
-  struct Cut {
-    u32 runs;
-    u32 bytes;
-  };
-  static constexpr u32 kCuts = 3;
-  Cut cuts[kCuts];
-  double calibration_ms;      // milliseconds that measuring the cuts took; 0: they were not measured
 };
 
 /// A lane whose copies a GPU makes, in a stream of its own. Only flush(), fence() and the destructor wait for the GPU,

@@ -117,10 +117,7 @@ export interface NativeLane {
   dispose(): void;
 }
 
-/**
- * How a CUDA lane copies. `auto` copies small runs by the kernel, and other runs in batches, or by single copies
- * where batches are missing.
- */
+/** How a CUDA lane copies. `auto`: by the kernel, where it can copy blocks of this size. */
 export type CopyMode = 'auto' | 'batch' | 'kernel' | 'copies';
 
 /** How the GPU reports which copies it has done. */
@@ -129,8 +126,6 @@ export type CompletionMode = 'auto' | 'write-value' | 'event';
 export interface NativeCudaLaneConfig {
   mode: CopyMode;
   completion: CompletionMode;
-  /** Runs of fewer bytes are copied by the kernel. null: this limit is measured. */
-  cut: number | null;
   windowBytes: number;
   patienceMs: number;
 }
@@ -139,8 +134,6 @@ export interface NativeCudaLaneInfo {
   device: number;
   mode: 'batch' | 'kernel' | 'copies';
   completion: 'write-value' | 'event';
-  cuts: { runs: number; bytes: number }[];
-  calibrationMs: number;
 }
 
 /** A lane whose copies a GPU makes, see `CudaLane`. */

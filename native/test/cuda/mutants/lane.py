@@ -2,25 +2,12 @@
 
 # (suite, file, [(what is broken, text, its replacement)])
 MUTANTS = [
-    ('cuda-lane', 'cuda/copies/calibrate.cc', [
-        ('a kernel that never wins', '  if (at_small >= 1) return 0;\n', ''),
-        ('a kernel that always wins', '  if (at_large <= at_small) return kMostBytes;\n', ''),
-        ('a cut without a limit', 'std::min(double{kMostBytes}, kSizes[0]', 'std::max(0.0, kSizes[0]'),
-        ('more runs than there is room for', 'std::min(runs, static_cast<u32>(runs_.size()))', 'runs'),
-        ('another line', 'std::log(1 / at_small)', 'std::log(at_small)'),
-        ('too little memory to measure is an error', '    if (std::string(error.code) != kNoMemory) throw;',
-         '    throw;'),
-    ]),
     ('cuda-lane', 'cuda/copies/copier.cc', [
-        ('the kernel copies odd bytes', '  if (!aligned && (', '  if (false && ('),
-        ('no cut', 'if (bytes < cut) add_pairs(runs[i]);', 'if (false) add_pairs(runs[i]);'),
-        ('a cut that counts itself', 'if (bytes < cut) add_pairs', 'if (bytes <= cut) add_pairs'),
-        ('a cut of blocks', 'const u64 bytes = runs[i].count * sides_.bytes_per_block;\n    if (bytes < cut)',
-         'const u64 bytes = runs[i].count * sides_.bytes_per_block;\n    if (sides_.bytes_per_block < cut)'),
-        ('pairs of the piece before', '  letter_.count = 0;\n', ''),
+        ('the kernel copies odd bytes', '  if (!aligned && mode_ ==', '  if (false && mode_ =='),
+        ('the copy engine unasked', 'if (aligned && mode_ == CopyMode::kAuto) mode_ = CopyMode::kKernel;', ''),
+        ('pairs of the piece before', '    letter_.count = 0;\n', ''),
         ('copies of the piece before',
-         '  letter_.count = 0;\n  targets_.clear();\n  sources_.clear();\n  sizes_.clear();\n',
-         '  letter_.count = 0;\n'),
+         '  targets_.clear();\n  sources_.clear();\n  sizes_.clear();\n  for', '  for'),
         ('one block of a run', 'letter_.pairs[letter_.count++] = {run.source + i, run.target + i};',
          'letter_.pairs[letter_.count++] = {run.source, run.target + i};'),
         ('read at any time behind an event', 'Direction::kToDevice && !behind_event', 'Direction::kToDevice'),

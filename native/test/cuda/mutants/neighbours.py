@@ -68,10 +68,6 @@ MUTANTS = [
         ('an initialisation without end', 'if (wait_for(stream, "the initialisation")) return;',
          'if (wait_for(stream, "the initialisation", std::chrono::hours(1))) return;'),
     ]),
-    ('neighbours', 'cuda/copies/calibrate.cc', [
-        ('a measured copy without end', 'wait_for(stream_, "a measured copy", kPatienceOfCopy)',
-         'wait_for(stream_, "a measured copy", std::chrono::hours(1))'),
-    ]),
     ('neighbours', 'cuda/lane/timeline.cc', [
         ('stores are trusted', 'if (write_ && store_comes(stream)) return;', 'if (write_ && (store_comes(stream) || true)) return;'),
     ]),

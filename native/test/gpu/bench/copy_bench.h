@@ -40,7 +40,7 @@ class CopyBench {
     measure_word(effort);
   }
 
-  /// Each way beside what never ends. Lanes are opened before that begins: here the copies are measured.
+  /// Each way beside something that never ends.
   void run_beside(const Effort& effort, std::size_t sizes) {
     for (const Beside beside : {Beside::kCopies, Beside::kCopiesBack, Beside::kProduct, Beside::kPersistent}) {
       for (const bool to_gpu : {true, false}) {
@@ -204,16 +204,14 @@ class CopyBench {
 
   struct Ways {
     Ways(CopyBench& of, bool to_gpu, u64 block_bytes)
-        : by_lane(of, "lane", CopyMode::kAuto, to_gpu, block_bytes),
-          by_kernel(of, "lane by the kernel", CopyMode::kKernel, to_gpu, block_bytes),
+        : by_kernel(of, "lane by the kernel", CopyMode::kKernel, to_gpu, block_bytes),
           by_batches(of, "lane by batches", CopyMode::kBatch, to_gpu, block_bytes),
           by_copy(of, to_gpu) {}
-    static constexpr std::size_t kWays = 4;
-    LaneWay by_lane;
+    static constexpr std::size_t kWays = 3;
     LaneWay by_kernel;
     LaneWay by_batches;
     OneCopy by_copy;
-    Way* const all[kWays] = {&by_lane, &by_kernel, &by_batches, &by_copy};
+    Way* const all[kWays] = {&by_kernel, &by_batches, &by_copy};
   };
 
   static void await(Way& way) {

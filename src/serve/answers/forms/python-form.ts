@@ -1,6 +1,7 @@
 import { type CallForm, type ReadCall, TOOL_NAME } from './call-form.js';
 import { knownCalls } from './json-forms.js';
-import { MOST_CALLS, MOST_NESTING, MOST_VALUES } from './json-values.js';
+import { MOST_CALLS } from './json-values.js';
+import { ValueText } from './value-text.js';
 
 /** `[NAME(key='text', other=1)]`, a list of calls as Python writes it, or JSON in its place: Llama 4, LFM2. */
 export const PYTHON: CallForm = {
@@ -29,7 +30,6 @@ const CONSTANTS: Readonly<Record<string, boolean | null>> = {
 };
 const NUMBER = /[-+]?(?:\d[\d_]*)?(?:\.\d*)?(?:[eE][-+]?\d+)?/y;
 const WORD = /[\w.:-]+/y;
-const SPACE = /[ \n\r\t]*/y;
 const PLAIN = { "'": /[^'\\]*/y, '"': /[^"\\]*/y };
 const ESCAPE = /\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.|\n)/y;
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -45,120 +45,69 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 
 /** Reads calls of functions with values that Python writes. What is not of the form throws. */
-class PythonText {
-  readonly #text: string;
-  #at = 0;
-  #depth = 0;
-  #values = 0;
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
+class PythonText extends ValueText {
   calls(): readonly ReadCall[] {
     const calls: ReadCall[] = [];
     const call = (): void => {
       if (calls.length === MOST_CALLS) throw new Error('too many calls');
       calls.push(this.#call());
     };
-    if (this.#text.startsWith('[')) this.#items('[', ']', call);
+    if (this.text.startsWith('[')) this.items('[', ']', call);
     else call();
-    this.#space();
-    if (this.#at < this.#text.length || calls.length === 0) throw new Error('expected calls alone');
+    this.space();
+    if (!this.isAtEnd || calls.length === 0) throw new Error('expected calls alone');
     return calls;
   }
 
   #call(): ReadCall {
-    const name = this.#match(WORD);
+    const name = this.match(WORD);
     if (!TOOL_NAME.test(name)) throw new Error('expected a name');
-    const entries: [string, unknown][] = [];
-    this.#items('(', ')', () => {
-      const key = this.#match(WORD);
-      this.#expect('=');
+    const values = this.object('(', ')', () => {
+      const key = this.match(WORD);
+      this.expect('=');
       if (key === '') throw new Error('expected the name of an argument');
-      entries.push([key, this.#value()]);
+      return key;
     });
-    return { name, arguments: JSON.stringify(Object.fromEntries(entries)) };
+    return { name, arguments: JSON.stringify(values) };
   }
 
-  #value(): unknown {
-    this.#space();
-    const letter = this.#text[this.#at];
+  protected value(): unknown {
+    this.space();
+    const letter = this.text[this.at];
     if (letter === "'" || letter === '"') return this.#string(letter);
-    if (letter === '[') return this.#list('[', ']');
-    if (letter === '(') return this.#list('(', ')');
+    if (letter === '[') return this.list('[', ']');
+    if (letter === '(') return this.list('(', ')');
     if (letter === '{') {
-      const entries: [string, unknown][] = [];
-      this.#items('{', '}', () => {
-        const key = this.#value();
-        this.#expect(':');
-        entries.push([String(key), this.#value()]);
+      return this.object('{', '}', () => {
+        const key = String(this.value());
+        this.expect(':');
+        return key;
       });
-      return Object.fromEntries(entries);
     }
-    const number = this.#match(NUMBER);
+    const number = this.match(NUMBER);
     if (/\d/.test(number)) {
       const value = Number(number.replaceAll('_', ''));
       if (!Number.isFinite(value)) throw new Error('expected a number that JSON has');
       return value;
     }
-    const word = this.#match(WORD);
+    const word = this.match(WORD);
     if (number !== '' || !Object.hasOwn(CONSTANTS, word)) throw new Error('expected a value');
     return CONSTANTS[word];
   }
 
-  #list(begin: string, end: string): unknown[] {
-    const items: unknown[] = [];
-    this.#items(begin, end, () => items.push(this.#value()));
-    return items;
-  }
-
-  #items(begin: string, end: string, item: () => void): void {
-    this.#expect(begin);
-    if (++this.#depth > MOST_NESTING) throw new Error('too deep');
-    this.#space();
-    while (this.#text[this.#at] !== end) {
-      if (++this.#values > MOST_VALUES) throw new Error('too many values');
-      item();
-      this.#space();
-      if (this.#text[this.#at] === ',') this.#at++;
-      else if (this.#text[this.#at] !== end) throw new Error(`expected ${end}`);
-      this.#space();
-    }
-    this.#at++;
-    this.#depth--;
-  }
-
   #string(quote: "'" | '"'): string {
-    this.#at++;
+    this.at++;
     const pieces: string[] = [];
     for (;;) {
-      pieces.push(this.#match(PLAIN[quote]));
-      if (this.#text[this.#at] === quote) break;
-      const written = this.#match(ESCAPE);
+      pieces.push(this.match(PLAIN[quote]));
+      if (this.text[this.at] === quote) break;
+      const written = this.match(ESCAPE);
       if (written === '') throw new Error('a text does not end');
       const hex = written.length > 3 ? Number.parseInt(written.slice(2), 16) : null;
       // Python keeps what is no escape as it stands.
       pieces.push(hex === null ? (ESCAPES[written[1]] ?? written) : String.fromCodePoint(hex));
     }
-    this.#at++;
+    this.at++;
     return pieces.join('');
-  }
-
-  #expect(letter: string): void {
-    this.#space();
-    if (this.#text[this.#at] !== letter) throw new Error(`expected ${letter}`);
-    this.#at++;
-  }
-
-  #space(): void {
-    this.#match(SPACE);
-  }
-
-  #match(pattern: RegExp): string {
-    pattern.lastIndex = this.#at;
-    const found = pattern.exec(this.#text)?.[0] ?? '';
-    this.#at += found.length;
-    return found;
   }
 }

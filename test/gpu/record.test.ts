@@ -132,7 +132,8 @@ describe('figures', () => {
     expect(rungs).toHaveLength(10);
     const ladder = section.slice(section.indexOf('| a kernel that only completes |'));
     expect(named(ladder.slice(0, ladder.indexOf('\n\n')), /^\| ([^|-]+) \|/gm).slice(1)).toEqual(rungs);
-    const lanes = named(source('copy_bench.h'), /\{"((?:lane|one)[^"]*)"/g);
+    const lanes = named(source('copy_bench.h'), /"((?:lane by|one cuda)[^"]*)"/g);
+    expect(lanes).toHaveLength(3);
     expect(new Set(named(section, /^\| ((?:lane|one).*) to the GPU \|/gm))).toEqual(new Set(lanes));
   });
 

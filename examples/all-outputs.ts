@@ -1,8 +1,13 @@
 /**
  * All requests of an engine over one channel, for instance to another process that holds the clients: a message for each step. The other
  * side knows the requests by their ids.
+ *
+ *     npx tsx examples/all-outputs.ts
+ *
+ * prints the messages of two requests.
  */
-import type { Engine } from 'blockstep';
+import { pathToFileURL } from 'node:url';
+import { Engine, ReferenceExecutor } from 'blockstep';
 
 /** What came of one request: its tokens, and how it ended, if it did. */
 export interface News {
@@ -32,3 +37,16 @@ export async function forward(engine: Engine, send: (news: News[]) => void): Pro
     send(news);
   }
 }
+
+export async function main(print: (line: string) => void = console.log): Promise<void> {
+  const options = { numBlocks: 64, blockSize: 16, maxNumSeqs: 8, maxModelLen: 512 };
+  const engine = new Engine({ ...options, executor: new ReferenceExecutor(options) });
+  const over = forward(engine, (news) => print(JSON.stringify(news)));
+  engine.run();
+  engine.submit({ id: 'a', prompt: [5, 6, 7, 5, 6], maxTokens: 2 });
+  engine.submit({ id: 'b', prompt: [8, 9, 8], maxTokens: 4 });
+  await engine.shutdown({ drainMs: 10_000 });
+  await over;
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();

@@ -1,8 +1,13 @@
 /**
  * Batch work: continues every line of a text, and says how far it is. The lines may be those of a file that is read as the
  * engine gets on: `continueLines(engine, createInterface(createReadStream(path)), 24, console.error)`.
+ *
+ *     npx tsx examples/batch.ts
+ *
+ * continues three lines, one of which is empty.
  */
-import type { Engine } from 'blockstep';
+import { pathToFileURL } from 'node:url';
+import { Engine, ReferenceExecutor } from 'blockstep';
 import { decode, encode } from 'gpt-tokenizer';
 
 export async function continueLines(
@@ -25,3 +30,15 @@ export async function continueLines(
     result.finishReason === 'error' ? `(${String(result.error)})` : decode([...result.tokens]),
   );
 }
+
+export async function main(print: (line: string) => void = console.log): Promise<void> {
+  const options = { numBlocks: 256, blockSize: 16, maxNumSeqs: 8, maxModelLen: 512 };
+  const engine = new Engine({ ...options, executor: new ReferenceExecutor(options) });
+  engine.run();
+  const rose = 'A rose is a rose is a rose. The rain in Spain stays mainly in the plain. A rose is';
+  const lines = [rose, '', `${rose} a rose. The rain`];
+  for (const text of await continueLines(engine, lines, 6, print)) print(text);
+  await engine.shutdown();
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();

@@ -2,7 +2,12 @@
  * OpenAI's API over an engine, inside a server that you have: `POST /llm/v1/completions`, `/llm/v1/chat/completions` and the rest under
  * `/llm`. A client that disconnects has its request aborted, one that comes while the queue is full gets 429 with `Retry-After`, and
  * `app.close()` lets unfinished requests finish.
+ *
+ *     npx tsx examples/embed.ts
+ *
+ * asks the server once, and prints its answer.
  */
+import { pathToFileURL } from 'node:url';
 import { Engine, ReferenceExecutor } from 'blockstep';
 import { blockstepServer } from 'blockstep/serve';
 import fastify, { type FastifyInstance } from 'fastify';
@@ -17,3 +22,13 @@ export async function server(): Promise<FastifyInstance> {
   await app.register(blockstepServer, { prefix: '/llm', engine, model: { id: 'my-model' }, drainMs: 10_000 });
   return app;
 }
+
+export async function main(print: (line: string) => void = console.log): Promise<void> {
+  const app = await server();
+  const payload = { prompt: 'A rose is a rose is a', max_tokens: 4 };
+  const answer = await app.inject({ method: 'POST', url: '/llm/v1/completions', payload });
+  print(answer.body);
+  await app.close();
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();

@@ -1,8 +1,20 @@
 /**
  * The smallest executor, of `docs/executors.md`. It is a model with one number a token: where a real one writes keys and
  * values it writes the token, and the next token is made of all that it reads back. So a wrong block gives wrong text.
+ *
+ *     npx tsx examples/executor.ts
+ *
+ * prints the tokens of one request.
  */
-import type { Executor, ExecutorLimits, ExecutorPlan, ExecutorResult, StepTables } from 'blockstep';
+import { pathToFileURL } from 'node:url';
+import {
+  Engine,
+  type Executor,
+  type ExecutorLimits,
+  type ExecutorPlan,
+  type ExecutorResult,
+  type StepTables,
+} from 'blockstep';
 
 export class ToyExecutor implements Executor {
   /** The pool that it has memory for: an engine with another one is refused. */
@@ -35,3 +47,13 @@ export class ToyExecutor implements Executor {
     return sum;
   }
 }
+
+export async function main(print: (line: string) => void = console.log): Promise<void> {
+  const options = { numBlocks: 64, blockSize: 16, maxNumSeqs: 8, maxModelLen: 512 };
+  const engine = new Engine({ ...options, executor: new ToyExecutor(options) });
+  engine.run();
+  for await (const { tokens } of engine.submit({ prompt: [1, 2, 3], maxTokens: 5 })) print(tokens.join(' '));
+  await engine.shutdown();
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();

@@ -9,12 +9,17 @@
  *   may be is said by the engine's options `maxQueuedRequests` and `maxQueuedTokens`.
  * - `app.close()` lets unfinished requests finish for at most 10 seconds, then ends the engine.
  *
- * To run it: `await endpoint(engine).listen({ port: 8080 })`, with an engine that runs (`engine.run()`).
+ * In a server of yours: `await endpoint(engine).listen({ port: 8080 })`, with an engine that runs (`engine.run()`).
+ *
+ *     npx tsx examples/fastify.ts
+ *
+ * asks the endpoint once, and prints what it streams.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import { BlockstepError, type Engine, type ErrorCode, type RequestStream } from 'blockstep';
+import { pathToFileURL } from 'node:url';
+import { BlockstepError, Engine, type ErrorCode, ReferenceExecutor, type RequestStream } from 'blockstep';
 import fastify, { type FastifyInstance } from 'fastify';
 import { decodeAsyncGenerator, encode } from 'gpt-tokenizer';
 
@@ -109,3 +114,18 @@ function event(data: object): string {
 function seconds(ms: number | null | undefined): number {
   return Math.max(1, Math.ceil((ms ?? 1000) / 1000));
 }
+
+export async function main(print: (line: string) => void = console.log): Promise<void> {
+  const options = { numBlocks: 256, blockSize: 16, maxNumSeqs: 8, maxModelLen: 512 };
+  const engine = new Engine({ ...options, executor: new ReferenceExecutor(options) });
+  engine.run();
+  const app = endpoint(engine);
+  const payload = {
+    prompt: 'A rose is a rose is a rose. The rain in Spain stays mainly in the plain. A rose is',
+    maxTokens: 6,
+  };
+  print((await app.inject({ method: 'POST', url: '/generate', payload })).body);
+  await app.close();
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();

@@ -6,13 +6,19 @@
  *     const tier = new HostTier({ places: 4096, numRanks: 1 });
  *     const worker = new HostTierWorker({ kv: executor.kv, places: 4096 });
  *     new Engine({ ...options, executor, connector: tier, workers: [worker] });
+ *
+ *     npx tsx examples/host-tier.ts
+ *
+ * prints how much of a prompt comes back from the tier.
  */
+import { pathToFileURL } from 'node:url';
 import {
   Anomalies,
   BlockArena,
   type BlockLists,
   CompletionQueue,
   type ConnectorOutput,
+  Engine,
   type Finished,
   type FinishReason,
   type HandOver,
@@ -22,6 +28,7 @@ import {
   type Match,
   type Plan,
   RankedJobs,
+  ReferenceExecutor,
   type Request,
   type SchedulerConnector,
   type TransferReport,
@@ -241,3 +248,22 @@ export class HostTierWorker implements WorkerConnector<Orders, Stored> {
 function hostLane(queue: CompletionQueue, source: BlockArena, target: BlockArena): Lane {
   return new HostLane(queue, source, target);
 }
+
+export async function main(print: (line: string) => void = console.log): Promise<void> {
+  const options = { numBlocks: 9, blockSize: 16, maxNumSeqs: 1, maxModelLen: 128 };
+  const executor = new ReferenceExecutor(options);
+  const connector = new HostTier({ places: 64, numRanks: 1 });
+  const arrived = (handle: number, blocks: Int32Array): void => executor.adopt(handle, blocks);
+  const worker = new HostTierWorker({ kv: executor.kv, places: 64, arrived });
+  const engine = new Engine({ ...options, executor, connector, workers: [worker] });
+  engine.run();
+  const prompt = (first: number): number[] => Array.from({ length: 100 }, (_, i) => first + i);
+  // The pool holds one such prompt, so the second one takes the blocks of the first.
+  for (const first of [1, 500, 1]) {
+    const { numCachedTokens } = await engine.submit({ prompt: prompt(first), maxTokens: 4 }).result();
+    print(`the prompt from ${first}: ${numCachedTokens} of 100 tokens were cached`);
+  }
+  await engine.shutdown({ drainMs: 10_000 });
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();

@@ -3,7 +3,12 @@
  * at once, so nothing has to protect a block. `docs/writing-connectors.md` walks through it.
  *
  *     new Engine({ ...options, executor, connector: new Memo(4096), workers: [new MemoWorker(executor, 4096)] });
+ *
+ *     npx tsx examples/memo.ts
+ *
+ * prints how much of a prompt comes back from the memo.
  */
+import { pathToFileURL } from 'node:url';
 import * as b from 'blockstep';
 
 /** What the workers are to do with a plan: copy blocks to places of the memo, and from there. */
@@ -125,3 +130,21 @@ export class MemoWorker implements b.WorkerConnector<Orders> {
     for (const part of [this.#lane, this.#queue, this.#memo]) part.dispose();
   }
 }
+
+export async function main(print: (line: string) => void = console.log): Promise<void> {
+  const options = { numBlocks: 9, blockSize: 16, maxNumSeqs: 1, maxModelLen: 128 };
+  const executor = new b.ReferenceExecutor(options);
+  const connector = new Memo(64);
+  const worker = new MemoWorker(executor, 64);
+  const engine = new b.Engine({ ...options, executor, connector, workers: [worker] });
+  engine.run();
+  const prompt = (first: number): number[] => Array.from({ length: 100 }, (_, i) => first + i);
+  // The pool holds one such prompt, so the second one takes the blocks of the first.
+  for (const first of [1, 500, 1]) {
+    const { numCachedTokens } = await engine.submit({ prompt: prompt(first), maxTokens: 4 }).result();
+    print(`the prompt from ${first}: ${numCachedTokens} of 100 tokens were cached`);
+  }
+  await engine.shutdown({ drainMs: 10_000 });
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();

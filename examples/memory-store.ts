@@ -5,8 +5,20 @@
  *     const store = { open: () => Promise.resolve(kept) };
  *     new StoreConnector({ store, format });
  *     new StoreWorker({ store, memory });
+ *
+ *     npx tsx examples/memory-store.ts
+ *
+ * has one engine store a prompt and another one load it, and prints how much.
  */
-import { type BlockStore, Outcome, type Visit } from 'blockstep/connectors/store';
+import { pathToFileURL } from 'node:url';
+import { Engine, ReferenceExecutor } from 'blockstep';
+import {
+  type BlockStore,
+  Outcome,
+  StoreConnector,
+  StoreWorker,
+  type Visit,
+} from 'blockstep/connectors/store';
 
 export class MemoryStore implements BlockStore {
   /** The longest unused value first. */
@@ -63,3 +75,24 @@ export class MemoryStore implements BlockStore {
     return value;
   }
 }
+
+export async function main(print: (line: string) => void = console.log): Promise<void> {
+  const kept = new MemoryStore(2 ** 30);
+  const store = { open: () => Promise.resolve(kept) };
+  const options = { numBlocks: 64, blockSize: 16, maxNumSeqs: 8, maxModelLen: 512 };
+  for (const name of ['first', 'second']) {
+    const memory = new ReferenceExecutor(options);
+    const { bytesPerBlock } = memory.kv;
+    const format = { model: 'my-model@rev1', layout: 'reference', dtype: 'words', bytesPerBlock };
+    const connector = new StoreConnector({ store, format });
+    const workers = [new StoreWorker({ store, memory })];
+    const engine = new Engine({ ...options, hashSeed: 7, executor: memory, connector, workers });
+    engine.run();
+    const prompt = Array.from({ length: 100 }, (_, i) => 1 + (i % 50));
+    const { numCachedTokens } = await engine.submit({ prompt, maxTokens: 4 }).result();
+    print(`${name}: ${numCachedTokens} of ${prompt.length} tokens came from the store`);
+    await engine.shutdown({ drainMs: 10_000 });
+  }
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();

@@ -3,7 +3,13 @@ import { read } from './declarations.js';
 import { clumsySentences } from './words.js';
 
 /** The pages that were gone through by a reader who did not write them. A page that has been stays on this list. */
-const CLEAN = ['README.md', 'docs/coming-from.md', 'docs/operating.md', 'docs/serving.md'];
+const CLEAN = [
+  'README.md',
+  'docs/coming-from.md',
+  'docs/operating.md',
+  'docs/scheduler.md',
+  'docs/serving.md',
+];
 
 it.each(CLEAN)('%s has no sentence that has to be read twice', (path) => {
   expect(clumsySentences(read(path))).toEqual([]);

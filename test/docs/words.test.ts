@@ -7,6 +7,7 @@ const CLEAN = [
   'README.md',
   'docs/coming-from.md',
   'docs/operating.md',
+  'docs/planning.md',
   'docs/scheduler.md',
   'docs/serving.md',
 ];

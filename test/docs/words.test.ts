@@ -8,6 +8,7 @@ const CLEAN = [
   'docs/coming-from.md',
   'docs/operating.md',
   'docs/planning.md',
+  'docs/replay.md',
   'docs/scheduler.md',
   'docs/serving.md',
 ];

@@ -6,6 +6,7 @@ import { clumsySentences } from './words.js';
 const CLEAN = [
   'README.md',
   'docs/coming-from.md',
+  'docs/llama-cpp.md',
   'docs/operating.md',
   'docs/planning.md',
   'docs/replay.md',

@@ -7,6 +7,7 @@ const CLEAN = [
   'README.md',
   'docs/coming-from.md',
   'docs/llama-cpp.md',
+  'docs/metrics.md',
   'docs/operating.md',
   'docs/planning.md',
   'docs/replay.md',

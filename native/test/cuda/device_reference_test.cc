@@ -5,6 +5,8 @@
 
 #include "../../cuda/base/backend.h"
 #include "../../cuda/memory/memory.h"
+#include "../../cuda/reference/staged_memory.h"
+#include "../../reference/memory/host_memory.h"
 #include "../reference/reference_steps.h"
 
 using namespace blockstep;
@@ -18,10 +20,12 @@ struct TablesOnGpu {
     const cuda::OnDevice on(0);
     memory.emplace(sets * stride);
   }
-  Tables copy(u32 set, const Buffers& buffers) {
+  TablesOnDevice copy(u32 set, const Buffers& buffers) {
     u8* base = memory->base() + set * stride;
     std::memcpy(base, buffers.tables.get(), static_cast<std::size_t>(tables_bytes(config.tables)));
-    return lay_out_tables(config.tables, memory->on_device(base));
+    TablesOnDevice tables{lay_out_tables(config.tables, memory->on_device(base)), {}};
+    for (u32 g = 0; g < config.tables.num_lists(); ++g) tables.groups[g] = lay_out_group(config.tables, tables.at, g);
+    return tables;
   }
   ReferenceConfig config;
   u64 stride;
@@ -171,19 +175,158 @@ static void test_slow() {
   take(*gpu, buffers.io.get());
 }
 
+/// Full attention, a window over smaller blocks, and states at the ends of longer ones, which need zeroed blocks beside them.
+static ReferenceConfig with_groups(u32 max_drafts, bool every_end) {
+  ReferenceConfig config{60, 4, {32, 2, 6, 3, {{4, 6, false}, {2, 12, false}, {5, 5, false}}}, max_drafts, 1, 5, -1, 1u << 31, true};
+  config.groups[0] = {Reads::kAll, 0, false, true};
+  config.groups[1] = {Reads::kWindow, 3, false, true};
+  config.groups[2] = {Reads::kState, 0, every_end, false};
+  return config;
+}
+
+/// What a step is changed into before both get it.
+enum class Harm { kNone, kRow, kSlot, kUnwritten, kUnzeroed, kForeign, kNull };
+
+/// Texts with groups and drafts, of which one is harmed in its last step, have the same answers and findings as on the host.
+static void test_groups() {
+  u32 accepted = 0;
+  for (u32 round = 0; round < 42; ++round) {
+    const auto harm = static_cast<Harm>(round % 7);
+    const u32 drafts = round / 7 % 3;
+    const ReferenceConfig config = with_groups(drafts, round / 21 == 1);
+    const auto gpu = cuda::open_reference(config, 0);
+    ReferenceModel host(config);
+    TablesOnGpu on_gpu(config, 1);
+    const GroupText other{config, 2, 31, 6};
+    const GroupText text{config, 1, 3, 7};
+    const auto run = [&](const GroupText& of, u32 from, u32 to, Buffers& answer, const auto& change) {
+      Buffers buffers(config);
+      std::int32_t wanted[4] = {};
+      const u32 have = from >= of.num_prompt ? drafts : 0;
+      const StepIo before = lay_out_step(config, answer.io.get());
+      std::copy_n(before.next_drafts, have, wanted);
+      of.step(buffers, from, to + have, {wanted, have});
+      change(buffers);
+      const Span<const std::int32_t> known{buffers.known.data(), static_cast<u32>(buffers.known.size())};
+      const Span<const std::int32_t> zeroed{buffers.zeroed.data(), static_cast<u32>(buffers.zeroed.size())};
+      gpu->submit(buffers.io.get(), on_gpu.copy(0, buffers), known, zeroed);
+      host.step(lay_out_step(config, buffers.io.get()), lay_out_tables(config.tables, buffers.tables.get()), known, zeroed);
+      take(*gpu, answer.io.get());
+      expect_same(config, buffers, answer, round);
+    };
+    const auto findings = [&](Buffers& answer) { return lay_out_step(config, answer.io.get()).control[kNumFindings]; };
+    const auto nothing = [](Buffers&) {};
+    Buffers answer(config);
+    run(other, 0, 6, answer, nothing);
+    run(text, 0, 3, answer, nothing);  // one chunk of the prompt, then the other
+    run(text, 3, 7, answer, nothing);
+    u32 known = 8;
+    for (u32 step = 0; step < 3; ++step) {
+      run(text, known - 1, known, answer, nothing);
+      const auto count = static_cast<u32>(lay_out_step(config, answer.io.get()).counts[0]);
+      accepted += count - 1;
+      known += count;
+      EXPECT(findings(answer) == 0, "round %u, step %u", round, step);
+    }
+    run(text, known - 1, known, answer, [&](Buffers& buffers) {
+      const Tables tables = lay_out_tables(config.tables, buffers.tables.get());
+      const auto group = [&](u32 g) { return lay_out_group(config.tables, tables, g); };
+      const u32 last = known - 1;
+      if (harm == Harm::kRow) group(1).block_table[(last - 1) / 2] = 31 + 8 + 2;
+      if (harm == Harm::kSlot) group(1).slot_mapping[0] += 2;
+      if (harm == Harm::kUnwritten) group(2).block_table[(last - 1) / 5] = 50;
+      if (harm == Harm::kNull) group(2).block_table[(last - 1) / 5] = 0;
+      if (harm == Harm::kForeign) {  // and the plan does not say that the request took a block
+        const StepIo io = lay_out_step(config, buffers.io.get());
+        const_cast<std::int32_t*>(io.num_new_blocks)[config.tables.max_entries] = 0;
+        group(1).block_table[last / 2] = 31 + 8;
+        group(1).slot_mapping[0] = (31 + 8) * 2 + last % 2;
+      }
+    });
+    if (harm == Harm::kUnzeroed) {
+      // Request 3 takes a block that held a state.
+      const GroupText taker{config, 3, 3 + 16, 2};
+      run(taker, 0, 2, answer, [&](Buffers& buffers) { buffers.zeroed.clear(); });
+      EXPECT(findings(answer) > 0, "round %u: a block that was not zeroed", round);
+      run(GroupText{config, 4, 3 + 16, 2}, 0, 2, answer, nothing);
+      EXPECT(findings(answer) == 0, "round %u: a block that was zeroed", round);
+    } else {
+      EXPECT((findings(answer) > 0) == (harm != Harm::kNone), "round %u: %d findings", round, findings(answer));
+    }
+  }
+  EXPECT(accepted > 10, "%u drafts were accepted", accepted);
+}
+
+/// What went astray is told once, with its group.
+static void test_astray() {
+  const cuda::OnDevice on(0);
+  const auto arena = std::make_shared<BlockArena>(4u, u64{2} * sizeof(KvEntry));
+  cuda::StagedMemory memory(arena, 2);
+  std::vector<cuda::EntryOrder> orders(3);
+  const std::vector<u64> starts = {0};
+  memory.prepare(orders.data(), nullptr, starts, 0);
+  memory.place({1, 7, 3}, 3, 1, {1, 1, 1, 5, 1, 2});
+  memory.place({0, 8, 4}, 4, 1, {1, 1, 1, 6, 1, 1});
+  orders[0].found = 2;
+  orders[1].found = 4;
+  const Span<const Astray> first = memory.astray();
+  EXPECT(first.size == 1, "%u entries", first.size);
+  const Astray& astray = first.data[0];
+  EXPECT(astray.entry == 1 && astray.group == 2 && astray.position == 5 && astray.expected == 3 && astray.found == 2, "which");
+  EXPECT(memory.astray().size == 0, "told twice");
+  memory.place({0, kNone, 2}, 2, 1, {1, 1, 1, 7, 1, 1});
+  EXPECT(memory.astray().size == 1, "one that was not written");
+  memory.prepare(orders.data(), nullptr, starts, 0);
+  EXPECT(memory.astray().size == 0 && memory.num_orders() == 0, "the next step");
+}
+
+/// A state goes astray because the tables change when the step is judged: its entry fails behind its answer.
+static void test_late_state() {
+  /// Memory of the host whose last entry goes astray as soon as the step has been judged.
+  struct Fickle final : HostMemory {
+    explicit Fickle(const ReferenceConfig& config) : HostMemory(config.num_blocks, config.block_size) {}
+    Span<const Astray> astray() override {
+      late = {0, 2, 8, 5, 6};
+      return {&late, ++calls % 2 == 0 && is_on ? 1u : 0u};
+    }
+    Astray late{};
+    u32 calls = 0;
+    bool is_on = false;
+  };
+  for (const bool report_only : {false, true}) {
+    ReferenceConfig config = with_groups(2, false);
+    config.report_only = report_only;
+    auto memory = std::make_unique<Fickle>(config);
+    Fickle& fickle = *memory;
+    ReferenceModel model(config, std::move(memory));
+    Buffers buffers(config);
+    GroupText{config, 1, 3, 7}.step(buffers, 0, 7, {nullptr, 0});
+    const StepIo io = lay_out_step(config, buffers.io.get());
+    fickle.is_on = true;
+    model.step(io, lay_out_tables(config.tables, buffers.tables.get()), {buffers.known.data(), 7});
+    EXPECT(io.control[kNumFindings] == 1 && io.findings[0] == static_cast<double>(Mismatch::kSlot), "the finding");
+    EXPECT(io.findings[3] == 8 && io.findings[5] == 5 && io.findings[6] == 6 && io.findings[11] == 2, "position and group");
+    EXPECT(io.errors[0] == !report_only && io.control[kNumErrors] == !report_only && io.counts[0] == 1, "the entry");
+  }
+}
+
 static void test_damage(u32 rounds) {
   Random random(3);
   u32 refused = 0;
   u32 found = 0;
   for (u32 round = 0; round < rounds; ++round) {
     ReferenceConfig config{12, 1 + random.below(5), {32, 3, 8}, random.below(4), 1 + random.below(3), 5, -1, 1u << 30, false};
+    const bool grouped = random.one_in(3);
+    if (grouped) config = with_groups(random.below(3), random.one_in(2));
     config.report_only = random.one_in(2);
     const auto gpu = cuda::open_reference(config, 0);
     ReferenceModel host(config);
     TablesOnGpu on_gpu(config, 1);
     for (u32 step = 0; step < 4; ++step) {
       Buffers buffers(config);
-      fill(config, buffers, 1 + random.below(2), 1 + random.below(8), 1 + random.below(3));
+      const u32 count = 1 + random.below(8);
+      if (grouped) GroupText{config, 1 + random.below(2), 1 + random.below(3), count}.step(buffers, 0, count, {nullptr, 0});
+      else fill(config, buffers, 1 + random.below(2), count, 1 + random.below(3));
       for (u32 i = random.below(4); i > 0; --i) {
         const bool in_tables = random.one_in(2);
         auto* words = in_tables ? reinterpret_cast<u32*>(buffers.tables.get()) : reinterpret_cast<u32*>(buffers.io.get());
@@ -225,6 +368,9 @@ int main(int argc, char** argv) {
   test_windows();
   test_adoption();
   test_slow();
+  test_groups();
+  test_astray();
+  test_late_state();
   test_damage(times);
   return 0;
 }

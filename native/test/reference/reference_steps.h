@@ -13,6 +13,7 @@ struct Buffers {
   std::unique_ptr<double[]> io;
   std::unique_ptr<std::int64_t[]> tables;
   std::vector<std::int32_t> known;
+  std::vector<std::int32_t> zeroed;
   u64 io_bytes;
   u64 table_bytes;
 
@@ -71,6 +72,52 @@ inline void decode(const ReferenceConfig& config, Buffers& buffers, u32 handle, 
   tables.query_start[1] = 1;
   tables.num_computed[0] = static_cast<std::int32_t>(computed);
 }
+
+/// One request with KV cache groups, step by step: place i of group g is block first + 8 * g + i.
+struct GroupText {
+  const ReferenceConfig& config;
+  u32 handle;
+  u32 first;
+  u32 num_prompt;
+
+  /// The step that computes the tokens [from, to), of which the last are `drafts`.
+  void step(Buffers& buffers, u32 from, u32 to, Span<const std::int32_t> drafts) const {
+    StepIo io = lay_out_step(config, buffers.io.get());
+    const Tables tables = lay_out_tables(config.tables, buffers.tables.get());
+    const auto set = [](const std::int32_t* column, u32 value) {
+      *const_cast<std::int32_t*>(column) = static_cast<std::int32_t>(value);
+    };
+    *const_cast<double*>(io.handles) = handle;
+    io.control[kNumEntries] = 1;
+    set(io.kinds, from == 0);
+    set(io.scheduled, to - from);
+    set(io.num_drafts, drafts.size);
+    for (u32 j = 0; j < drafts.size; ++j) set(io.draft_tokens + j, static_cast<u32>(drafts.data[j]));
+    set(io.samples, to >= num_prompt);
+    set(io.num_known, from == 0 ? num_prompt : 0);
+    set(io.num_prompt, num_prompt);
+    buffers.known.assign(from == 0 ? num_prompt : 0, 7);
+    buffers.zeroed.clear();
+    for (u32 g = 0; g < config.tables.num_groups; ++g) {
+      const GroupTables group = lay_out_group(config.tables, tables, g);
+      const u32 size = config.tables.groups[g].block_size;
+      const u32 places = (to + size - 1) / size;
+      const u32 before = (from + size - 1) / size;
+      set(io.num_blocks + u64{g} * config.tables.max_entries, places);
+      set(io.num_new_blocks + u64{g} * config.tables.max_entries, places - before);
+      for (u32 i = 0; i < places; ++i) {
+        group.block_table[i] = static_cast<std::int32_t>(first + 8 * g + i);
+        if (i >= before && config.groups[g].zeroed) buffers.zeroed.push_back(group.block_table[i]);
+      }
+      for (u32 p = from; p < to; ++p) group.slot_mapping[p - from] = (first + 8 * g) * size + p;
+    }
+    for (u32 p = from; p < to; ++p) tables.input_ids[p - from] = p < num_prompt ? 7 : -1;
+    tables.query_start[0] = 0;
+    tables.query_start[1] = static_cast<std::int32_t>(to - from);
+    tables.seq_lens[0] = static_cast<std::int32_t>(to);
+    tables.num_computed[0] = static_cast<std::int32_t>(from);
+  }
+};
 
 /// Words that make trouble.
 inline u32 damage(Random& random) {

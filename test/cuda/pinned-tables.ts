@@ -1,7 +1,7 @@
 import { TABLE_NAMES } from '../../src/core/device-tables.js';
 import type { StepTables } from '../../src/core/tables.js';
 import type { TablesOnDevice } from '../../src/executors/reference/device-runner.js';
-import { BlockArena } from '../../src/index.js';
+import { BlockArena } from '../../src/transfer.js';
 
 /**
  * Tables of the host where a GPU reads them: in pinned memory, which a test can damage as it likes. Each call takes the next

@@ -6,6 +6,7 @@ import { clumsySentences } from './words.js';
 const CLEAN = [
   'README.md',
   'docs/coming-from.md',
+  'docs/errors.md',
   'docs/executors.md',
   'docs/glossary.md',
   'docs/internals/decisions.md',

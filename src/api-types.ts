@@ -30,7 +30,7 @@ export type { EmbedOptions } from './engine/requests/embed.js';
 export type { StepLatency } from './engine/state/step-times.js';
 export type { OutputIterator } from './engine/streams/request-stream.js';
 export type { SubmitPlaces } from './engine/streams/submit-place.js';
-export type { TablesOnDevice } from './executors/reference/device-runner.js';
+export type { ArrayOnDevice, TablesOnDevice } from './executors/reference/device-runner.js';
 export type { ReferenceFault } from './executors/reference/faults.js';
 export type { Defer } from './executors/reference/host-runner.js';
 export type { MismatchPolicy } from './executors/reference/options.js';

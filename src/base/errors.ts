@@ -7,7 +7,7 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_ANOMALY: 'strict mode only: an event that a correct peer would not send',
   /** With `authority: 'device'` call `scheduleAsync()`, `engine.stepAsync()` or `engine.run()`. */
   ERR_BLOCKSTEP_AUTHORITY:
-    'the call is for the other authority: where the GPU decides the host does not, and the other way round',
+    'the call is for the other authority: it needs the host to decide steps, but the GPU does, or the reverse',
   /** The message names the argument, its value and what was expected. */
   ERR_BLOCKSTEP_BAD_ARG:
     'an argument has the wrong type, is out of range, or has an unknown name; nothing was changed',
@@ -18,7 +18,7 @@ export const ERROR_CODES = {
     'a recorded command log is malformed, or does not apply to the state it was replayed on',
   /** The message names the file and what is wrong with it, such as the byte where it ends. */
   ERR_BLOCKSTEP_BAD_MODEL:
-    'the file of a model is missing, cut off or of a foreign format, or the model is of a kind that is not supported',
+    'the file of a model is missing, truncated or in a foreign format, or the kind of model is not supported',
   /** Call a native method on its own object; do not take the method off. */
   ERR_BLOCKSTEP_BAD_RECEIVER: 'a native method was called on an object that is not a native core',
   /** Do not keep a slot behind the end of its request; handles are safe to keep. */
@@ -27,24 +27,24 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_BAD_TRACE: 'a workload trace cannot be read: the message names the file and the line',
   /** A stream has one reader. Await `stream.result()`, as often as needed, or keep one iterator. */
   ERR_BLOCKSTEP_BUSY:
-    'the stream of a request has a reader that has not had all of it, or had one that left before it had; or a call of next() of engine.outputs() waits already',
+    'the stream of a request already has a reader, or had one that left before the end; or a next() of engine.outputs() is already waiting',
   /** The message holds what CUDA said; `probeBackends()` says what the machine can do. */
   ERR_BLOCKSTEP_CUDA:
-    'CUDA cannot be used here, or a call of it failed; a core that was already at work does nothing more',
+    'CUDA cannot be used here, or a CUDA call failed; a core that was already at work does nothing more',
   /** Await the promise of `scheduleAsync()` first; reading and aborting are allowed meanwhile. */
   ERR_BLOCKSTEP_DECISION_PENDING:
-    'a decision of the GPU is under way, and nothing may change before it has come; nothing was changed',
+    'a decision of the GPU is pending, and nothing may change before it arrives; nothing was changed',
   /** Copy the buffers of plans and tables for `postMessage`; never transfer them. */
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
   /** Readers of a disposed engine get this error after what came before. */
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
   /** The message names the file and what the hub or the system said; what was fetched is kept, and goes on the next time. */
-  ERR_BLOCKSTEP_DOWNLOAD: 'a model could not be fetched from a hub, or is not what the hub says',
+  ERR_BLOCKSTEP_DOWNLOAD: "a model could not be downloaded from a hub, or differs from the hub's description",
   /** Leave the id out, and the engine makes one up; or wait for the end of the first request. */
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
   /** See `error.cause`; docs/executors.md lists what costs a request and what costs a step. */
   ERR_BLOCKSTEP_EXECUTOR:
-    'the executor failed the request or its whole step, or answered it wrongly; the cause is what it threw',
+    'the executor failed the request or its whole step, or answered it wrongly; the cause is the error that it threw',
   /** Dispose the engine and make a new one; raise `executorTimeoutMs` for an executor that is only slow. */
   ERR_BLOCKSTEP_EXECUTOR_HUNG:
     'the executor did not answer within executorTimeoutMs; the engine refuses all further work',
@@ -55,14 +55,13 @@ export const ERROR_CODES = {
     'the reference executor found a wrong block, a stale read or a foreign write; cause lists what it found',
   /** The message names the limit; finish, abort or dispose what is no longer used. */
   ERR_BLOCKSTEP_LIMIT:
-    'a limit is reached, such as the number of slots, or what may be unread of engine.outputs()',
+    'a limit is reached, such as the number of slots, or the unread output of engine.outputs()',
   /** Dispose the engine or scheduler, and check the GPU host as docs/gpu.md says. */
   ERR_BLOCKSTEP_MIRROR:
-    'the state on the GPU is not that of the host, or fell too far behind; the core refuses all further work',
+    "the state on the GPU differs from the host's, or fell too far behind; the core refuses all further work",
   /** Make the pool, the arena or the queue smaller, or give the process more memory. */
   ERR_BLOCKSTEP_NO_MEMORY: 'memory could not be allocated',
-  ERR_BLOCKSTEP_NO_PACKAGE:
-    'a package that is installed only by those who need it is missing, or cannot be loaded',
+  ERR_BLOCKSTEP_NO_PACKAGE: 'an optional package is missing, or cannot be loaded',
   /** Run `npm rebuild blockstep`; the message says where the addon was looked for. */
   ERR_BLOCKSTEP_NO_NATIVE: 'no native addon fits this platform, or none was built',
   /** Admit the request first: admission gives it a row of the KV slot table. */
@@ -71,27 +70,27 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_NOT_PINNED: 'more unpins of a block than pins',
   /** Try again after `error.retryAfterMs` milliseconds (HTTP status 429). */
   ERR_BLOCKSTEP_OVERLOADED:
-    'as many requests, or tokens, as maxQueuedRequests and maxQueuedTokens allow wait to be admitted; nothing was changed',
+    'the queue has no room: maxQueuedRequests or maxQueuedTokens would be exceeded; nothing was changed',
   /** Call `update` with the oldest plan before the next `schedule`, or raise `pipelineDepth`. */
   ERR_BLOCKSTEP_PIPELINE_FULL: 'pipelineDepth plans are in flight; update the oldest one first',
   /** Update plans once each, in the order of `schedule()`. */
-  ERR_BLOCKSTEP_PLAN_ORDER: 'the plan does not wait for its update, or an older one has to be updated first',
+  ERR_BLOCKSTEP_PLAN_ORDER: 'the plan does not wait for its update, or an older plan must be updated first',
   /** The message names the callback; make the call later, for instance by `queueMicrotask`. */
-  ERR_BLOCKSTEP_REENTRANT: 'a callback that the scheduler is just running called back into it',
+  ERR_BLOCKSTEP_REENTRANT: 'a callback called the scheduler that is running it',
   /** The message says which of these; other requests are not affected. */
   ERR_BLOCKSTEP_REQUEST:
-    'the request failed by itself: it or a wait took too long, its grammar failed, its KV could not be loaded or was lost, or what it gave cannot be sent',
+    'the request failed by itself: a deadline passed, its grammar failed, its KV could not be loaded or was lost, or its data cannot be sent',
   /** Call `CompletionQueue.drain` once per step, or raise the `capacity` of the queue. */
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
   /** The message names the server, and what it said or the network. */
   ERR_BLOCKSTEP_SERVER:
-    'the server that `blockstep replay --url` drives cannot be reached, lets nobody in, or does not answer as it should',
+    'the server that `blockstep replay --url` drives cannot be reached, denies access, or does not answer as it should',
   /** Send the request to another engine (HTTP status 503). */
   ERR_BLOCKSTEP_SHUTDOWN: 'the engine is shutting down, or was shut down, and takes no new requests',
   /** Submit the request again; `pipeline.stats()` says which stages answer. */
   ERR_BLOCKSTEP_STAGE:
-    'a stage of a pipeline does not answer, or does not know the request any more: it ended, or was started anew',
+    'a stage of a pipeline does not answer, or no longer knows the request: it ended, or was restarted',
   /** Shorten the prompt, or raise `maxModelLen`, `numBlocks` or `maxQueuedTokens`; waiting does not help. */
   ERR_BLOCKSTEP_UNFIT:
     'the prompt does not fit the model length, the pool or maxQueuedTokens, and never will',

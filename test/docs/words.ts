@@ -9,11 +9,14 @@ const MOST_WORDS = 40;
 /** Clauses without a noun, German word order, and words in a sense of their own. They have been found in these pages. */
 const CLUMSY: readonly [pattern: RegExp, why: string][] = [
   [
-    /(?:^|[;:] |, (?:but|so|since|because) )what (?!to\b|it (?:is|does|means)\b)[^?]*$/i,
+    /(?:^|[;:] |, (?:but|so|since|because) )what (?!to\b|it \w+|happens\b)[^?]*$/i,
     '"what" as a subject: name the thing',
   ],
   [/\bwho(?:so)?ever\b/i, '"whoever": say who that is'],
-  [/\bthose (?:that|which|who|whose|of|with|in|behind)\b/i, '"those" stands for a noun: say the noun'],
+  [
+    /^those (?:that|which|whose|of|with|in|behind)\b|\bthose who\b/i,
+    '"those" stands for a noun: say the noun',
+  ],
   [/(?:^|[,;:] )(?:it|one) (?:that|which|who|whose)\b/i, '"one that" stands for a noun: say the noun'],
   [/, and (?:is |are )?said\b|\b(?:is|are) said (?:at|by|with)\b/i, 'say who prints or reports it'],
   [/\b(?:changes|costs|has|have|does|is|are|knows|needs) (?:that|this|it|them) not\b/i, 'German word order'],

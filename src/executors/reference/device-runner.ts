@@ -25,7 +25,8 @@ export type TablesOnDevice = TablesShape &
     readonly groups?: readonly (GroupShape & Readonly<Record<'slotMapping' | 'blockTable', ArrayOnDevice>>)[];
   };
 
-type ArrayOnDevice = Pick<DeviceArray, 'pointer' | 'device'>;
+/** One table of a step in memory of a GPU. */
+export type ArrayOnDevice = Pick<DeviceArray, 'pointer' | 'device'>;
 
 /** Turns of the event loop that each check whether a step is done; after so many checks in vain, one check per millisecond. */
 const EAGER_TURNS = 256;

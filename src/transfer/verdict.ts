@@ -9,13 +9,6 @@ export const Verdict = {
 } as const;
 export type Verdict = (typeof Verdict)[keyof typeof Verdict];
 
-const NAMES: Record<Verdict, 'ok' | 'failed' | 'cancelled'> = { 1: 'ok', 2: 'failed', 3: 'cancelled' };
-
-/** The name of a verdict. */
-export function verdictName(verdict: Verdict): 'ok' | 'failed' | 'cancelled' {
-  return NAMES[verdict];
-}
-
 /** The verdict of two parts together: failed if either failed, otherwise cancelled if either was cancelled. */
 export function worseVerdict(a: Verdict, b: Verdict): Verdict {
   if (a === Verdict.failed || b === Verdict.failed) return Verdict.failed;

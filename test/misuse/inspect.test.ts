@@ -12,8 +12,6 @@ import {
   Scheduler,
   type StepTables,
 } from '../../src/index.js';
-import { TransferJobs } from '../../src/transfer/job-table.js';
-import { TransferGroup } from '../../src/transfer/transfer-group.js';
 import { BlockArena, CompletionQueue, HostLane, Leases, RankedJobs } from '../../src/transfer.js';
 import { hostile } from './bad-values.js';
 import { Bench, benchIn, prompt, resultOf, snapshot } from './bench.js';
@@ -179,21 +177,14 @@ describe('what moves KV', () => {
   it('books are a line each', () => {
     const anomalies = new Anomalies(false);
     anomalies.report('stale-handle', 'x');
-    const queue = new CompletionQueue({ anomalies });
-    const jobs = new TransferJobs(anomalies);
-    jobs.add(queue, 1, { handle: 5, kind: 'load', blocks: Int32Array.of(1, 2) });
     const ranked = new RankedJobs(anomalies);
     ranked.begin([0, 1], undefined);
     const leases = new Leases(anomalies);
     leases.grant(1, 10, 5);
-    const group = new TransferGroup(anomalies);
-    group.add(queue, 1);
-    expect([anomalies, jobs, ranked, leases, group].map(lineOf)).toEqual([
+    expect([anomalies, ranked, leases].map(lineOf)).toEqual([
       "Anomalies { 'stale-handle': 1 }",
-      'TransferJobs { jobs: 1, requests: 1, blocks: 2 }',
       'RankedJobs { jobs: 1, begun: 1 }',
       'Leases { leases: 1, nextDeadline: 15 }',
-      "TransferGroup { parts: 1, pending: 1, sealed: false, verdict: 'ok' }",
     ]);
   });
 });

@@ -4,7 +4,6 @@ import { Core, type CoreConfig } from '../../src/core/core.js';
 import { DEFAULT_COST_MODEL } from '../../src/executors/cost-model/cost-model.js';
 import { CostModelExecutor } from '../../src/executors/cost-model/cost-model-executor.js';
 import {
-  Anomalies,
   Engine,
   type EngineOptions,
   type Executor,
@@ -13,7 +12,6 @@ import {
   Scheduler,
 } from '../../src/index.js';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
-import { TransferJobs } from '../../src/transfer/job-table.js';
 import { BlockArena, CompletionQueue, HostLane } from '../../src/transfer.js';
 import { generateWorkload } from '../../src/workload/generate.js';
 import { readTrace } from '../../src/workload/trace.js';
@@ -116,12 +114,6 @@ const BAGS: Record<string, [take: (bag: never) => unknown, good: object, wrong: 
   ],
   'new CompletionQueue': [(o) => new CompletionQueue(o), {}, 'capasity', 'did you mean capacity?'],
   'new HostLane': [(o) => new HostLane(queue, source, target, o), {}, 'thread', 'did you mean threads?'],
-  'TransferJobs.add': [
-    (input) => new TransferJobs(new Anomalies(false)).add(queue, 1, input),
-    { handle: 1, kind: 'load', blocks: Int32Array.of(1) },
-    'ranks',
-    'did you mean rank?',
-  ],
   generateWorkload: [
     (o) => generateWorkload(o),
     { requests: 1, requestRate: 1, seed: 1 },

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { loadAddon } from '../../src/core/loader.js';
 import { Anomalies } from '../../src/index.js';
-import { TransferJobs } from '../../src/transfer/job-table.js';
-import { TransferGroup } from '../../src/transfer/transfer-group.js';
 import { BlockArena, CompletionQueue, HostLane, Leases, RankedJobs, Verdict } from '../../src/transfer.js';
 import {
   booby,
@@ -149,63 +147,6 @@ describe('bad arguments are refused, and nothing is changed:', () => {
     lane.submit(ids(1), ids(1), Number.MAX_SAFE_INTEGER);
     lane.settle(Number.MAX_SAFE_INTEGER - 1);
     expect(lane.counts().waiting).toBe(1);
-  });
-
-  it('groups of parts', () => {
-    const group = new TransferGroup(new Anomalies(false));
-    using queue = new CompletionQueue({ capacity: 1 });
-    const noQueues = [undefined, ...NO_OBJECTS, {}, queue.native, throwingProxy({})];
-    refuses((value) => group.add(value, 1), noQueues);
-    refuses((value) => group.complete(value, 1, Verdict.ok), noQueues);
-    refuses((value) => group.pending(value), noQueues);
-    refuses((job) => group.add(queue, job), [undefined, ...NO_COUNTS, 0]);
-    group.add(queue, 1);
-    refuses((job) => group.add(queue, job), [1]);
-    refuses((job) => group.complete(queue, job, Verdict.ok), [undefined, ...NO_COUNTS, 0]);
-    refuses((verdict) => group.complete(queue, 1, verdict), [undefined, ...NO_COUNTS, 0, 4]);
-    expect([group.numPending, group.seal(), group.complete(queue, 1, Verdict.ok)]).toEqual([
-      1,
-      null,
-      Verdict.ok,
-    ]);
-    using bench = new LaneBench(hostLanes());
-    refuses(() => group.submit(bench.lane, ids(1), ids(1)), [1]);
-    // What is no lane is refused before any part is cancelled.
-    const open = new TransferGroup(new Anomalies(false));
-    const part = open.submit(bench.lane, ids(1), ids(1), 5);
-    refuses((lane) => open.submit(lane, ids(1), ids(1)), [undefined, null, 1, 'x', {}, { queue: 1 }]);
-    expect([open.numPending, bench.lane.counts().pending, bench.drain()]).toEqual([1, 1, {}]);
-    expect([bench.lane.cancel(part), bench.drain()]).toEqual([true, { [part]: 'cancelled' }]);
-  });
-
-  it('tables of jobs', () => {
-    const anomalies = new Anomalies(false);
-    const jobs = new TransferJobs(anomalies);
-    const good = { handle: 1, kind: 'load' as const, blocks: ids(1) };
-    using queue = new CompletionQueue({ capacity: 1 });
-    const noQueues = [undefined, ...NO_OBJECTS, {}, queue.native, Object.create(null), throwingProxy({})];
-    refuses((value) => jobs.add(value, 1, good), noQueues);
-    refuses((value) => jobs.complete(value, 1), noQueues);
-    refuses((value) => jobs.touching(value, ids(1)), noQueues);
-    refuses((value) => jobs.clear(value), noQueues.slice(1));
-    refuses((job) => jobs.add(queue, job, good), [undefined, ...NO_COUNTS, 0]);
-    refuses((input) => jobs.add(queue, 1, input), [undefined, ...NO_OBJECTS]);
-    refuses((handle) => jobs.add(queue, 1, { ...good, handle }), [undefined, ...NO_INTEGERS, 0, -1]);
-    refuses((kind) => jobs.add(queue, 1, { ...good, kind }), [undefined, null, 1, '', 'lease', 'Load', {}]);
-    refuses((child) => jobs.add(queue, 1, { ...good, child }), NO_COUNTS);
-    refuses((rank) => jobs.add(queue, 1, { ...good, rank }), NO_COUNTS);
-    refuses(
-      (blocks) => jobs.add(queue, 1, { ...good, blocks }),
-      [undefined, ...made(NO_INT32_ARRAYS), ids(-1)],
-    );
-    refuses((job) => jobs.complete(queue, job), [undefined, ...NO_COUNTS, 0]);
-    refuses((blocks) => jobs.touching(queue, blocks), [undefined, ...made(NO_INT32_ARRAYS)]);
-    expect([jobs.size, jobs.has(1), [...jobs.touching(queue, ids(1))], anomalies.toObject()]).toEqual([
-      0,
-      false,
-      [],
-      {},
-    ]);
   });
 
   it('jobs of several ranks', () => {

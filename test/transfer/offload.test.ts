@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Anomalies } from '../../src/index.js';
-import { TransferJobs } from '../../src/transfer/job-table.js';
-import { TransferGroup } from '../../src/transfer/transfer-group.js';
-import { verdictName } from '../../src/transfer/verdict.js';
+import { worseVerdict } from '../../src/transfer/verdict.js';
 import {
   BlockArena,
   CompletionQueue,
@@ -12,7 +10,8 @@ import {
   Verdict,
 } from '../../src/transfer.js';
 import { seeded } from '../support/core-bench.js';
-import { BLOCK_BYTES, bytesOf, ids } from './support.js';
+import { LaneJobs } from '../support/lane-jobs.js';
+import { BLOCK_BYTES, bytesOf, ids, verdictName } from './support.js';
 
 const NUM_BLOCKS = 16;
 const RANKS = [0, 1];
@@ -36,7 +35,7 @@ interface Report {
 /** A part of an order: one job of a lane. */
 interface Part {
   order: number;
-  whole: TransferGroup;
+  whole: { pending: number; verdict: Verdict };
 }
 
 /** The worker side of one rank: a lane and a queue for each direction, so that the numbers of both are the same. */
@@ -46,15 +45,12 @@ class Rank implements Disposable {
   readonly tier = BlockArena.allocate({ numBlocks: NUM_BLOCKS, bytesPerBlock: BLOCK_BYTES });
   readonly loads: HostLane;
   readonly stores: HostLane;
-  readonly jobs: TransferJobs<Part>;
-  readonly #anomalies: Anomalies;
-  /** Of orders without a part that waits for anybody. */
+  readonly jobs = new LaneJobs<Part>();
+  /** Of orders whose parts are all over. */
   #reports: Report[] = [];
 
   constructor(rank: number, anomalies: Anomalies) {
     this.rank = rank;
-    this.#anomalies = anomalies;
-    this.jobs = new TransferJobs(anomalies);
     this.loads = new HostLane(new CompletionQueue({ anomalies }), this.tier, this.kv);
     this.stores = new HostLane(new CompletionQueue({ anomalies }), this.kv, this.tier);
   }
@@ -62,7 +58,7 @@ class Rank implements Disposable {
   /** Begins an order in two parts, of which one may have no blocks. */
   begin(order: number, { kind, handle, kv, tier }: Order, notBefore: number): void {
     const lane = kind === 'load' ? this.loads : this.stores;
-    const whole = new TransferGroup(this.#anomalies);
+    const whole = { pending: 2, verdict: Verdict.ok as Verdict };
     const middle = kv.length >> 1;
     for (const [from, to] of [
       [0, middle],
@@ -70,18 +66,17 @@ class Rank implements Disposable {
     ]) {
       const [blocks, there] = [kv.subarray(from, to), tier.subarray(from, to)];
       const [sources, targets] = kind === 'load' ? [there, blocks] : [blocks, there];
-      const job = whole.submit(lane, sources, targets, notBefore);
-      this.jobs.add(lane.queue, job, { handle, kind, rank: this.rank, blocks, payload: { order, whole } });
+      const job = lane.submit(sources, targets, notBefore);
+      this.jobs.add(lane.queue, job, { handle, kind, blocks, payload: { order, whole } });
     }
-    whole.seal();
   }
 
   collect(): Report[] {
     for (const { queue } of [this.loads, this.stores]) {
       queue.drain((job, verdict) => {
-        const { order, whole } = this.jobs.complete(queue, job)!.payload;
-        const end = whole.complete(queue, job, verdict);
-        if (end !== null) this.#reports.push({ order, rank: this.rank, verdict: end });
+        const { order, whole } = this.jobs.complete(queue, job).payload;
+        whole.verdict = worseVerdict(whole.verdict, verdict);
+        if (--whole.pending === 0) this.#reports.push({ order, rank: this.rank, verdict: whole.verdict });
       });
     }
     return this.#reports.splice(0);
@@ -198,7 +193,7 @@ describe('an offload of two ranks', () => {
     const order = { kind: 'store' as const, handle: 7, keys: [1, 2], kv: ids(4, 5), tier: ids(0, 1) };
     offload.begin(order, 5);
     const [first, second] = offload.ranks;
-    for (const { payload } of first.jobs.of(7)) payload.whole.cancel();
+    for (const { job } of first.jobs.of(7)) first.stores.cancel(job);
     second.stores.settle(5);
     for (const rank of offload.ranks) {
       rank.release(order.kv);

@@ -12,6 +12,15 @@ function bench() {
 }
 
 describe('jobs of several ranks', () => {
+  it('have the worse of two verdicts', () => {
+    const all = [ok, failed, cancelled];
+    expect(all.map((a) => all.map((b) => worseVerdict(a, b)))).toEqual([
+      [ok, failed, cancelled],
+      [failed, failed, failed],
+      [cancelled, failed, cancelled],
+    ]);
+  });
+
   it('are over when each of their ranks has said so, in any order', () => {
     const { anomalies, jobs } = bench();
     expect([jobs.begin([0, 1], 'a'), jobs.begin([5, 2, 7], 'b'), jobs.begin([1], 'c')]).toEqual([1, 2, 3]);

@@ -1,12 +1,11 @@
 import { Anomalies } from '../../src/index.js';
-import { verdictName } from '../../src/transfer/verdict.js';
 import {
   BlockArena,
   CompletionQueue,
   HostLane,
   type HostLaneOptions,
   type Lane,
-  type Verdict,
+  Verdict,
 } from '../../src/transfer.js';
 
 export const NUM_BLOCKS = 24;
@@ -86,11 +85,16 @@ export class LaneBench<L extends Lane & Disposable> {
   }
 }
 
+/** The name of a verdict. */
+export function verdictName(verdict: Verdict): string | undefined {
+  return Object.entries(Verdict).find(([, value]) => value === verdict)?.[0];
+}
+
 export function drainAll(queue: CompletionQueue): Record<number, string> {
   const ended: Record<number, string> = {};
   queue.drain((job: number, verdict: Verdict) => {
     if (job in ended) throw new Error(`job ${job} ended twice`);
-    ended[job] = verdictName(verdict);
+    ended[job] = verdictName(verdict) ?? `${verdict}`;
   });
   return ended;
 }

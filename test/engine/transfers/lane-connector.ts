@@ -1,4 +1,3 @@
-import { Anomalies } from '../../../src/base/anomalies.js';
 import type {
   BlockLists,
   BlockReuse,
@@ -11,8 +10,8 @@ import type {
   WorkerStep,
 } from '../../../src/connector.js';
 import type { Plan, ReferenceExecutor, Request, Scheduler } from '../../../src/index.js';
-import { TransferJobs } from '../../../src/transfer/job-table.js';
 import { BlockArena, CompletionQueue, HostLane, Verdict } from '../../../src/transfer.js';
+import { LaneJobs } from '../../support/lane-jobs.js';
 
 interface Move {
   handle: number;
@@ -119,7 +118,7 @@ export class LaneConnector implements SchedulerConnector<Metadata> {
 /** Its worker side: one lane in each direction between the executor's KV memory and the tier. */
 export class LaneWorker implements WorkerConnector<Metadata> {
   readonly queue = new CompletionQueue({ capacity: 256 });
-  readonly jobs = new TransferJobs(new Anomalies(false));
+  readonly jobs = new LaneJobs();
   readonly host: BlockArena;
   readonly loads: HostLane;
   readonly stores: HostLane;
@@ -181,9 +180,7 @@ export class LaneWorker implements WorkerConnector<Metadata> {
     const finishedReceiving: { handle: number }[] = [];
     this.queue.drain((job, verdict) => {
       if (verdict !== Verdict.ok) throw new Error(`job ${job} ended with ${verdict}`);
-      const { handle, kind, blocks } = this.jobs.complete(this.queue, job) as NonNullable<
-        ReturnType<TransferJobs['complete']>
-      >;
+      const { handle, kind, blocks } = this.jobs.complete(this.queue, job);
       if (kind === 'store') this.#stored(job);
       else {
         this.loaded += blocks.length;

@@ -17,10 +17,10 @@ import {
   type Request,
 } from '../../../src/index.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
-import { TransferJobs } from '../../../src/transfer/job-table.js';
 import { BlockArena, CompletionQueue, type Lane, Verdict } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { Random } from '../../support/engine-bench.js';
+import { LaneJobs } from '../../support/lane-jobs.js';
 
 const BLOCK_SIZE = 4;
 /** A step that is never settled. */
@@ -65,7 +65,7 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
   readonly prompts = new Map<string, Int32Array>();
   readonly anomalies = new Anomalies(true);
   readonly queue = new CompletionQueue({ capacity: 64, anomalies: this.anomalies });
-  readonly jobs = new TransferJobs(this.anomalies);
+  readonly jobs = new LaneJobs();
   readonly tier: BlockArena;
   readonly out: Lane;
   readonly back: Lane;
@@ -180,8 +180,8 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
     const finishedSending: { handle: number }[] = [];
     this.queue.drain((number, verdict) => {
       const job = this.jobs.complete(this.queue, number);
-      if (this.#bug === 'reports before it is over' && job?.kind === 'load') return;
-      if (job === null || verdict !== Verdict.ok) throw new Error(`job ${number} ended with ${verdict}`);
+      if (this.#bug === 'reports before it is over' && job.kind === 'load') return;
+      if (verdict !== Verdict.ok) throw new Error(`job ${number} ended with ${verdict}`);
       if (job.kind === 'load') {
         if (this.#bug !== 'declares nothing') this.#executor.adopt(job.handle, job.blocks);
         finishedReceiving.push({ handle: job.handle });

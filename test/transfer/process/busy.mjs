@@ -1,5 +1,7 @@
 // Lanes with seconds of copying in front of them: for processes and workers that end meanwhile.
-const { BlockArena, CompletionQueue, HostLane } = await import(process.env.BLOCKSTEP_INDEX);
+const { BlockArena, CompletionQueue, HostLane } = await import(
+  new URL('transfer.js', process.env.BLOCKSTEP_INDEX).href
+);
 
 const BLOCKS = 16;
 const all = Int32Array.from({ length: BLOCKS }, (_, i) => i);

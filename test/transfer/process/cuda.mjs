@@ -1,7 +1,9 @@
 // The life of a process or worker, by name, that ends while a GPU copies for its lane.
 import { parentPort } from 'node:worker_threads';
 
-const { BlockArena, CompletionQueue, CudaLane } = await import(process.env.BLOCKSTEP_INDEX);
+const { BlockArena, CompletionQueue, CudaLane } = await import(
+  new URL('transfer.js', process.env.BLOCKSTEP_INDEX).href
+);
 
 function busyLane({ bytesPerBlock = 4096, copies = 100, faults = 'delay=1000' } = {}) {
   const shape = { numBlocks: 16, bytesPerBlock };

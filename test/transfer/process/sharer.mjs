@@ -2,7 +2,7 @@
 // number is answered with the first byte of that block.
 import { createInterface } from 'node:readline';
 
-const { BlockArena } = await import(process.env['BLOCKSTEP_INDEX']);
+const { BlockArena } = await import(new URL('transfer.js', process.env['BLOCKSTEP_INDEX']).href);
 const arena = BlockArena.allocate({ numBlocks: 4, bytesPerBlock: 4096, shared: true });
 arena.block(1).fill(7);
 console.log(JSON.stringify(arena.descriptor));

@@ -14,7 +14,7 @@ it('the quick start of the README prints what the README says', () => {
   mkdirSync(join(ROOT, 'build'), { recursive: true });
   const folder = mkdtempSync(join(ROOT, 'build', 'quick-start-'));
   try {
-    const file = join(folder, 'program.mts');
+    const file = join(folder, 'program.mjs');
     writeFileSync(file, program.replace(`'blockstep'`, JSON.stringify(join(ROOT, 'src', 'index.ts'))));
     const tsx = join(ROOT, 'node_modules', 'tsx', 'dist', 'cli.mjs');
     expect(execFileSync(process.execPath, [tsx, file], { encoding: 'utf8', timeout: PATIENCE_MS })).toBe(

@@ -54,7 +54,6 @@ __global__ void __launch_bounds__(kThreads) write_entries(const __grid_constant_
   const EntryGroup& group = site.groups[order.entry.group];
   const std::int64_t slot = slot_of(group, order);
   order.found = slot;
-  if (slot < 0) return;
   const u32 offset = static_cast<u32>(slot % group.block_size);
   KvEntry* entry = entry_of(site, slot / group.block_size, group.is_state ? 0 : offset);
   if (!entry) return;

@@ -77,6 +77,15 @@ static void test_flight(u32 steps) {
     expected.push_back(std::move(buffers));
   }
   for (u32 step = steps - config.pipeline_depth; step < steps; ++step) taken(step);
+  bool refused = false;
+  Buffers bad(config);
+  fill(config, bad, 0, 3, 20);  // no request has the handle 0
+  try {
+    gpu->submit(bad.io.get(), on_gpu.copy(0, bad), {bad.known.data(), 3});
+  } catch (const Error& error) {
+    refused = error.code == kBadArg;
+  }
+  EXPECT(refused, "a plan that makes no sense");
   bool full = false;
   Buffers more(config);
   fill(config, more, 2, 3, 20);

@@ -45,7 +45,6 @@ MUTANTS = [
     ('reference-kernels', 'cuda/reference/reference.cu', [
         ('a slot below the pool', 'block < 1 || ', ''),
         ('a slot behind the pool', ' || block >= site.num_blocks', ''),
-        ('a slot below all', '  if (slot < 0) return;\n', ''),
         ('orders that are none', 'if (i >= range->end) return;', 'if (i >= 150) return;'),
         ('orders of another launch', 'const u32 i = range->first + ', 'const u32 i = '),
         ('states that are none', 'if (i >= *num_orders) return;', 'if (i >= 6) return;'),

@@ -12,31 +12,21 @@
  * prints how much of a prompt comes back from the tier.
  */
 import { pathToFileURL } from 'node:url';
-import {
-  Anomalies,
-  BlockArena,
-  type BlockLists,
-  CompletionQueue,
-  type ConnectorOutput,
-  Engine,
-  type Finished,
-  type FinishReason,
-  type HandOver,
-  HostLane,
-  type KvView,
-  type Lane,
-  type Match,
-  type Plan,
-  RankedJobs,
-  ReferenceExecutor,
-  type Request,
-  type SchedulerConnector,
-  type TransferReport,
-  Verdict,
-  type WorkerConnector,
-  type WorkerOutput,
-  type WorkerStep,
-} from 'blockstep';
+import { Anomalies, Engine, type FinishReason, type Plan, ReferenceExecutor, type Request } from 'blockstep';
+import type {
+  BlockLists,
+  ConnectorOutput,
+  Finished,
+  HandOver,
+  KvView,
+  Match,
+  SchedulerConnector,
+  TransferReport,
+  WorkerConnector,
+  WorkerOutput,
+  WorkerStep,
+} from 'blockstep/connector';
+import { BlockArena, CompletionQueue, HostLane, type Lane, RankedJobs, Verdict } from 'blockstep/transfer';
 
 /** Blocks of a request, and the places of the tier that they are copied from or to. */
 interface Copy {

@@ -9,7 +9,19 @@
  * prints how much of a prompt comes back from the memo.
  */
 import { pathToFileURL } from 'node:url';
-import * as b from 'blockstep';
+import { Engine, type Plan, ReferenceExecutor, type Request } from 'blockstep';
+import type {
+  BlockLists,
+  Finished,
+  KvView,
+  Match,
+  SchedulerConnector,
+  TransferReport,
+  WorkerConnector,
+  WorkerOutput,
+  WorkerStep,
+} from 'blockstep/connector';
+import { BlockArena, CompletionQueue, HostLane, type Lane, Verdict } from 'blockstep/transfer';
 
 /** What the workers are to do with a plan: copy blocks to places of the memo, and from there. */
 interface Orders {
@@ -18,20 +30,20 @@ interface Orders {
 }
 
 /** Scheduler side: knows which content lies in which of the `size` places. */
-export class Memo implements b.SchedulerConnector<Orders> {
+export class Memo implements SchedulerConnector<Orders> {
   readonly #places = new Map<bigint, number>();
   #orders: Orders = { stores: [], loads: [] };
-  #view!: b.KvView;
+  #view!: KvView;
 
   constructor(readonly size: number) {}
 
-  bind(view: b.KvView): void {
+  bind(view: KvView): void {
     if (!view.hasHashes) throw new Error('a Memo finds blocks by their hashes: it needs enablePrefixCaching');
     if (view.layout !== '') throw new Error('a Memo keeps the blocks of one group: it cannot have kvGroups');
     this.#view = view;
   }
 
-  getNumNewMatchedTokens(request: b.Request, numLocalTokens: number): b.Match {
+  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
     const { blockSize } = this.#view;
     let end = numLocalTokens / blockSize;
     // The last token is always computed, to sample from.
@@ -39,7 +51,7 @@ export class Memo implements b.SchedulerConnector<Orders> {
     return { numTokens: end * blockSize - numLocalTokens, async: end * blockSize > numLocalTokens };
   }
 
-  updateStateAfterAlloc(request: b.Request, [list]: b.BlockLists, numTokens: number): void {
+  updateStateAfterAlloc(request: Request, [list]: BlockLists, numTokens: number): void {
     const count = numTokens / this.#view.blockSize;
     if (count === 0) return;
     // They stand at the end of its blocks. The list is borrowed, so this is a copy.
@@ -48,7 +60,7 @@ export class Memo implements b.SchedulerConnector<Orders> {
     this.#orders.loads.push({ handle: request.handle, blocks, places });
   }
 
-  buildMetadata(plan: b.Plan): Orders {
+  buildMetadata(plan: Plan): Orders {
     const orders = this.#orders;
     this.#orders = { stores: [], loads: [] };
     for (const request of plan.requests.slice(0, plan.numRequests)) {
@@ -62,7 +74,7 @@ export class Memo implements b.SchedulerConnector<Orders> {
     return orders;
   }
 
-  requestFinished(): b.Finished {
+  requestFinished(): Finished {
     return { delayFree: false };
   }
 
@@ -71,28 +83,28 @@ export class Memo implements b.SchedulerConnector<Orders> {
     return true;
   }
 
-  #placeOf(request: b.Request, index: number): number | undefined {
+  #placeOf(request: Request, index: number): number | undefined {
     return this.#places.get(this.#view.blockHash(request, index));
   }
 }
 
 /** Worker side of one rank: has the bytes. It is given the KV memory of the rank, for instance a `ReferenceExecutor`. */
-export class MemoWorker implements b.WorkerConnector<Orders> {
-  readonly #queue = new b.CompletionQueue();
-  readonly #memo: b.BlockArena;
-  readonly #lane: b.Lane;
+export class MemoWorker implements WorkerConnector<Orders> {
+  readonly #queue = new CompletionQueue();
+  readonly #memo: BlockArena;
+  readonly #lane: Lane;
   readonly #jobs = new Map<number, { handle: number; blocks: Int32Array; step: number }>();
 
   constructor(
-    readonly memory: { kv: b.BlockArena; adopt?(handle: number, blocks: Int32Array): void },
+    readonly memory: { kv: BlockArena; adopt?(handle: number, blocks: Int32Array): void },
     size: number,
-    makeLane = (...parts: ConstructorParameters<typeof b.HostLane>): b.Lane => new b.HostLane(...parts),
+    makeLane = (...parts: ConstructorParameters<typeof HostLane>): Lane => new HostLane(...parts),
   ) {
-    this.#memo = b.BlockArena.allocate({ numBlocks: size, bytesPerBlock: memory.kv.bytesPerBlock });
+    this.#memo = BlockArena.allocate({ numBlocks: size, bytesPerBlock: memory.kv.bytesPerBlock });
     this.#lane = makeLane(this.#queue, this.#memo, memory.kv);
   }
 
-  startLoads(orders: Orders | undefined, { step, notBefore }: b.WorkerStep): void {
+  startLoads(orders: Orders | undefined, { step, notBefore }: WorkerStep): void {
     // At once, so nothing has to protect the blocks: only this step, or a later one, can change them.
     for (const { block, place } of orders?.stores ?? [])
       this.#memo.writeBlock(place, this.memory.kv.readBlock(block));
@@ -104,9 +116,9 @@ export class MemoWorker implements b.WorkerConnector<Orders> {
     this.#lane.settle(step);
   }
 
-  getFinished(): b.WorkerOutput {
-    const finishedReceiving: b.TransferReport[] = [];
-    const failedReceiving: b.TransferReport[] = [];
+  getFinished(): WorkerOutput {
+    const finishedReceiving: TransferReport[] = [];
+    const failedReceiving: TransferReport[] = [];
     this.#queue.drain((job, verdict) => {
       const { handle, blocks, step } = this.#jobs.get(job) as {
         handle: number;
@@ -115,7 +127,7 @@ export class MemoWorker implements b.WorkerConnector<Orders> {
       };
       this.#jobs.delete(job);
       finishedReceiving.push({ handle, step });
-      if (verdict === b.Verdict.ok) this.memory.adopt?.(handle, blocks);
+      if (verdict === Verdict.ok) this.memory.adopt?.(handle, blocks);
       else failedReceiving.push({ handle, step });
     });
     return { finishedReceiving, failedReceiving };
@@ -133,10 +145,10 @@ export class MemoWorker implements b.WorkerConnector<Orders> {
 
 export async function main(print: (line: string) => void = console.log): Promise<void> {
   const options = { numBlocks: 9, blockSize: 16, maxNumSeqs: 1, maxModelLen: 128 };
-  const executor = new b.ReferenceExecutor(options);
+  const executor = new ReferenceExecutor(options);
   const connector = new Memo(64);
   const worker = new MemoWorker(executor, 64);
-  const engine = new b.Engine({ ...options, executor, connector, workers: [worker] });
+  const engine = new Engine({ ...options, executor, connector, workers: [worker] });
   engine.run();
   const prompt = (first: number): number[] => Array.from({ length: 100 }, (_, i) => first + i);
   // The pool holds one such prompt, so the second one takes the blocks of the first.

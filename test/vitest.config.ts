@@ -58,6 +58,7 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^blockstep$/, replacement: source('index.ts') },
+      { find: /^blockstep\/(borrow|connector|replay|transfer)$/, replacement: source('$1.ts') },
       {
         find: /^blockstep\/(connectors\/[a-z]+|pipeline\/redis|pipeline|serve|testing)$/,
         replacement: source('$1/index.ts'),

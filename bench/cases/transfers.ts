@@ -1,4 +1,4 @@
-import { BlockArena, CompletionQueue, HostLane, Verdict } from '../../src/index.js';
+import { BlockArena, CompletionQueue, HostLane, Verdict } from '../../src/transfer.js';
 import { type Effort, measure, type Subject } from '../rows/measure.js';
 import { type Row, timeRow } from '../rows/row.js';
 

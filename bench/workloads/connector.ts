@@ -1,4 +1,5 @@
-import type { Finished, Match, Request, SchedulerConnector } from '../../src/index.js';
+import type { Finished, Match, SchedulerConnector } from '../../src/connector.js';
+import type { Request } from '../../src/index.js';
 
 /** Prompt of a request whose transfer is in flight. */
 export const TRANSFERRED = 512;

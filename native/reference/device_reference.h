@@ -7,6 +7,12 @@
 
 namespace blockstep {
 
+/// The tables of a step where a device has them. The arrays of each KV cache group are at addresses of their own.
+struct TablesOnDevice {
+  Tables at;
+  GroupTables groups[kMaxGroups];  // [num_lists()]; the first has those of `at`
+};
+
 /// One thread, the owner, calls all methods. Only the end of the object waits for the device. Steps are computed in the
 /// order in which they were submitted.
 class DeviceReference {
@@ -14,11 +20,12 @@ class DeviceReference {
   virtual ~DeviceReference() = default;
 
   /// Queues a whole step in stream(), behind everything that is queued there now. `io` is laid out as lay_out_step()
-  /// says; `io` and `known` are copied. The tables are read while the step is computed, so they are arrays on the
-  /// device, or arrays that the device can read.
+  /// says; `io`, `known` and `zeroed` are copied. The tables are read while the step is computed, so they are arrays on the
+  /// device, or arrays that the device can read. The blocks in `zeroed` are wiped first.
   /// @throws Error kBadArg as ReferenceModel::step(), kLimit if pipeline_depth steps were not taken yet, and nothing is
   /// changed; kCuda, and from then on every call throws kCuda
-  virtual void submit(const void* io, const Tables& tables, Span<const std::int32_t> known) = 0;
+  virtual void submit(const void* io, const TablesOnDevice& tables, Span<const std::int32_t> known,
+                      Span<const std::int32_t> zeroed = {nullptr, 0}) = 0;
   /// Takes the oldest submitted step if it is computed: copies its answer to `io` and returns true. Returns false if
   /// the step is not computed yet, or if there is none.
   /// @throws Error the error with which the step failed, and the step counts as taken; kCuda, and from then on every

@@ -79,11 +79,9 @@ void ReferenceModel::write_entry(Work& work, u32 group, u32 position, std::int64
     finding.generation = possession.generation;
     report_in(work, group, finding);
   }
-  const u64 at = u64{block} * config_.block_size + offset;
-  const KvEntry entry{sequence.hash_of(position), sequence.handle, sequence.tokens[position], position, possession.generation, group};
-  memory_->place({work.entry, mapping}, at) = entry;
-  // A state has as many bytes as a whole block of tokens.
-  for (u32 i = 1; has_states(group) && i < config_.block_size; ++i) memory_->place({work.entry, mapping}, at + i) = entry;
+  const u32 count = has_states(group) ? config_.block_size : 1;  // a state has as many bytes as a whole block of tokens
+  memory_->place({work.entry, mapping, slot}, u64{block} * config_.block_size + offset, count,
+                 {sequence.hash_of(position), sequence.handle, sequence.tokens[position], position, possession.generation, group});
 }
 
 /// Reports entries that went astray: the tables must not change until the step is over.
@@ -91,20 +89,34 @@ void ReferenceModel::report_astray() {
   const Span<const Astray> all = memory_->astray();
   for (u32 i = 0; i < all.size; ++i) {
     const Astray& astray = all.data[i];
-    check_slot(work_[astray.entry], 0, astray.position, astray.found, astray.expected);
+    check_slot(work_[astray.entry], astray.group, astray.position, astray.found, astray.expected);
   }
 }
 
-/// Reads in every group of states the state after the token in front of the first one: it stands in that token's place.
+/// Saves in every group of states the state after the token in front of the first one: it stands in that token's place.
+void ReferenceModel::save_states(const Tables& tables, Work& work) {
+  work.saved = num_saved_;
+  if (work.skip || work.first == 0) return;
+  for (u32 g = 0; g < num_groups(); ++g) {
+    if (!has_states(g)) continue;
+    const u32 place = (work.first - 1) / config_.tokens_per_block(g);
+    const std::int32_t named = row(tables, g, work.entry)[place];
+    if (!is_block(named)) continue;
+    memory_->save(g, work.entry, place, static_cast<u32>(named));
+    num_saved_ += 1;
+  }
+}
+
+/// Reads the states that were saved.
 void ReferenceModel::read_states(const Tables& tables, Work& work) {
   if (work.skip || work.first == 0) return;
   const u32 position = work.first - 1;
+  u32 next = work.saved;
   for (u32 g = 0; g < num_groups(); ++g) {
     if (!has_states(g)) continue;
-    const u32 place = position / config_.tokens_per_block(g);
-    const std::int32_t named = row(tables, g, work.entry)[place];
+    const std::int32_t named = row(tables, g, work.entry)[position / config_.tokens_per_block(g)];
     bool good = true;
-    const KvEntry* entry = open_block(work, g, named, place, position, good);
+    const KvEntry* entry = open_block(work, g, named, position, good) ? memory_->saved(next++) : nullptr;
     const bool right = entry != nullptr && holds(work, g, static_cast<u32>(named), position, *entry);
     if (good && !right) judge_entry(work, g, position, static_cast<u32>(named), *entry);
     // A model with a wrong state goes on in another way.
@@ -151,13 +163,13 @@ void ReferenceModel::read_group(const Tables& tables, Work& work, u32 group) {
       report_in(work, group, finding);
     }
     bool good = true;
-    const KvEntry* entries = open_block(work, group, blocks[i], i, p, good);
-    if (entries == nullptr) {
+    if (!open_block(work, group, blocks[i], p, good)) {
       std::fill(text_.begin() + p, text_.begin() + to, 0);
       p = to;
       continue;
     }
     const auto block = static_cast<u32>(blocks[i]);
+    const KvEntry* entries = memory_->read(group, work.entry, i, block);
     for (; p < to; ++p) {
       const KvEntry& entry = entries[p - i * size];
       if (group == 0 || entry.token != sequence.tokens[p]) text_[p] = entry.token;
@@ -187,22 +199,21 @@ void ReferenceModel::find_state(Work& work, u32 group, u32 block, const KvEntry*
   }
 }
 
-/// The entries of the block that a row names at `index`, to be read from position `from` on. Null, and reported, if there
-/// are none. `good` becomes false if something was reported.
-const KvEntry* ReferenceModel::open_block(Work& work, u32 group, std::int32_t named, u32 index, u32 from, bool& good) {
-  const auto block = static_cast<u32>(named);
-  if (named < 1 || block >= config_.num_blocks) {
+/// Whether there is the block that a row names, to be read from position `from` on; reported if not. `good` becomes false if
+/// something was reported.
+bool ReferenceModel::open_block(Work& work, u32 group, std::int32_t named, u32 from, bool& good) {
+  if (!is_block(named)) {
     const bool is_null = named == 0 && config_.tables.num_groups > 0;
     report_in(work, group, {is_null ? Mismatch::kNullRead : Mismatch::kBlock, work.entry, work.sequence->handle, from, named});
     good = false;
-    return nullptr;
+    return false;
   }
-  const KvEntry* entries = memory_->read(work.entry, index, block);
+  const auto block = static_cast<u32>(named);
   if (blocks()->arrivals(block) != possessions_[block].arrivals) {
     report_in(work, group, {Mismatch::kUnexpectedLoad, work.entry, work.sequence->handle, from, named});
     good = false;
   }
-  return entries;
+  return true;
 }
 
 /// Whether an entry is what the request must have at a position.

@@ -15,7 +15,7 @@ void ReferenceModel::begin(const StepIo& io, const Tables& tables, Span<const st
   u32 query = 0;
   for (u32 e = 0; e < n; ++e) {
     Sequence* sequence = admit(io, e, tokens);
-    work_.push_back({sequence, e, query, 0, 0, 0, 0, 0, kNone, -1, true, false});
+    work_.push_back({sequence, e, query, 0, 0, 0, 0, 0, 0, kNone, -1, true, false});
     tokens += io.num_known[e];
     query += static_cast<u32>(io.scheduled[e]);
   }

@@ -25,17 +25,19 @@ void ReferenceModel::step(const StepIo& io, const Tables& tables, Span<const std
   zero(zeroed);
   put(io, tables, known);
   judge(io, tables);
+  finish(io);
 }
 
 void ReferenceModel::put(const StepIo& io, const Tables& tables, Span<const std::int32_t> known) {
   require_sound();
   findings_.clear();
-  num_findings_ = num_tokens_ = num_drafts_ = 0;
+  num_findings_ = num_saved_ = num_tokens_ = num_drafts_ = 0;
   step_ += 1;
   attempt([&] {
+    memory_->begin();
     begin(io, tables, known);
-    // A step may write the next state where the last one stands, so all states are read first.
-    for (Work& work : work_) read_states(tables, work);
+    // A step may write the next state where the last one stands, so all states are saved first.
+    for (Work& work : work_) save_states(tables, work);
     for (Work& work : work_) write(tables, work);
   });
 }
@@ -45,11 +47,22 @@ void ReferenceModel::judge(const StepIo& io, const Tables& tables) {
   attempt([&] {
     report_astray();
     for (Work& work : work_) {
+      read_states(tables, work);
       read(tables, work);
       answer(io, tables, work);
     }
-    forget_retired();
   });
+}
+
+void ReferenceModel::finish(const StepIo& io) {
+  require_sound();
+  attempt([&] { report_astray(); });
+  for (const Work& work : work_) {
+    if (!work.faulty || config_.report_only) continue;
+    io.errors[work.entry] = 1;  // its tokens stay in the answer: nobody takes them
+    if (work.sequence) work.sequence->lost = true;
+  }
+  forget_retired();
   publish_findings(io);
 }
 

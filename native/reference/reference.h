@@ -47,17 +47,22 @@ class ReferenceModel {
   void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known,
             Span<const std::int32_t> zeroed = {nullptr, 0});
 
-  // A step in parts, for memory that writes and reads asynchronously: check(), then put(), then judge() when all
-  // entries are written and can be read. All parts of a step get the same arguments.
+  // A step in parts, for memory that writes and reads asynchronously: check(), zero(), then put(), then judge() when all
+  // entries are written and can be read, then finish() when what judge() has placed is written. All parts of a step get the
+  // same arguments.
 
   /// Checks that the plan makes sense by itself. Neither reads nor changes sequences or memory. @throws Error kBadArg
   void check(const StepIo& io, Span<const std::int32_t> known);
   /// Wipes blocks. Call it behind check() and in front of put(). @throws Error kBadArg, and nothing is changed; as step()
   void zero(Span<const std::int32_t> blocks);
-  /// Works out what to compute, and places the entries of all computed tokens in the memory. @throws as step()
+  /// Works out what to compute, saves the states that it needs, and places the entries of all computed tokens in the memory.
+  /// @throws as step()
   void put(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
-  /// Reads every sequence back, and writes the answer to `io`. @throws as step()
+  /// Reads every sequence back, and writes the answer to `io`. Places the states that depend on which drafts of the step were
+  /// accepted. @throws as step()
   void judge(const StepIo& io, const Tables& tables);
+  /// Ends the step: writes to `io` what was found. An entry whose state went astray since judge() fails. @throws as step()
+  void finish(const StepIo& io);
 
   /// Says that request `handle` took these blocks and that lanes have filled them: the request loaded the entries that
   /// the blocks hold now. A block that no lane filled since it was taken last is wiped.
@@ -84,6 +89,7 @@ class ReferenceModel {
     u32 shift;   // how many positions the plan is ahead, because drafts were rejected since it was made
     u32 planned_end;  // position behind the last token by the plan
     u32 known;   // known tokens, without the drafts of this step
+    u32 saved;       // the first state that was saved for the entry, counted in the step
     u32 trespassed;  // the last block of another request that the entry wrote into: each is reported once
     std::int32_t bent;  // what stands for the last token because a state that was read is wrong; -1: none is
     bool skip;       // the entry cannot be computed
@@ -110,11 +116,12 @@ class ReferenceModel {
   void check_slot(Work& work, u32 group, u32 position, std::int64_t slot, std::int64_t expected);
   void write_entry(Work& work, u32 group, u32 position, std::int64_t slot, u32 mapping);
   void report_astray();
+  void save_states(const Tables& tables, Work& work);
   void read_states(const Tables& tables, Work& work);
   void read(const Tables& tables, Work& work);
   void read_group(const Tables& tables, Work& work, u32 group);
   void find_state(Work& work, u32 group, u32 block, const KvEntry* entries, u32 from, u32 to);
-  const KvEntry* open_block(Work& work, u32 group, std::int32_t named, u32 index, u32 from, bool& good);
+  bool open_block(Work& work, u32 group, std::int32_t named, u32 from, bool& good);
   bool holds(const Work& work, u32 group, u32 block, u32 position, const KvEntry& entry);
   void judge_entry(Work& work, u32 group, u32 position, u32 block, const KvEntry& entry);
   u32 first_read(const Work& work, u32 group) const;
@@ -133,6 +140,7 @@ class ReferenceModel {
   void attempt(const Part& part);
 
   u32 num_groups() const { return config_.tables.num_lists(); }
+  bool is_block(std::int32_t named) const { return named >= 1 && static_cast<u32>(named) < config_.num_blocks; }
   bool has_states(u32 group) const { return config_.groups[group].reads == Reads::kState; }
   /// Index of an entry in the columns that each group has.
   u64 at(u32 group, u32 entry) const { return u64{group} * config_.tables.max_entries + entry; }
@@ -163,6 +171,7 @@ class ReferenceModel {
   std::vector<std::int32_t> text_;  // the tokens that were read of one sequence
   std::vector<Finding> findings_;
   u32 num_findings_ = 0;
+  u32 num_saved_ = 0;
   u32 num_tokens_ = 0;
   u32 num_drafts_ = 0;
   u64 step_ = 0;

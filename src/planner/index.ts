@@ -3,6 +3,14 @@
  *
  * @module
  */
+
+export type { CostModel } from '../executors/cost-model/cost-model.js';
+export {
+  CostModelExecutor,
+  type CostModelExecutorOptions,
+  type TimedTokens,
+} from '../executors/cost-model/cost-model-executor.js';
+export type { StepCost, StepFeatures } from '../executors/cost-model/step-features.js';
 export { readTrace, type Trace, type TraceOptions } from '../workload/trace.js';
 export type { Workload, WorkloadColumns } from '../workload/workload.js';
 export { type CalibrateInput, type Calibration, calibrate } from './calibrate.js';

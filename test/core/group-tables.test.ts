@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { PendingOp } from '../../src/core/core.js';
+import { type Core, PendingOp } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';
 import type { NativeGroup } from '../../src/core/native/native-groups.js';
-import { type Core, type Plan, Scheduler, type StepTables, tablesBytes } from '../../src/index.js';
+import { tablesBytes } from '../../src/core/tables.js';
+import { type Plan, Scheduler, type StepTables } from '../../src/index.js';
 import { BenchCore, codeOf, range } from '../support/core-bench.js';
 import { isQuick, share } from '../support/share.js';
 import { FULL, liveWithGroups, randomGroups, SLIDING } from './group-life.js';

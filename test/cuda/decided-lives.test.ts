@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import '../support/gpu.js';
 import type { SchedulerOptions } from '../../src/index.js';
-import { readLog, replayCommands, replayInputs } from '../../src/index.js';
+import { readLog, replayCommands, replayInputs } from '../../src/replay.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
 import { Life } from '../scheduler/random-life.js';
 import { ConnectedLife } from '../support/connector/connected-life.js';

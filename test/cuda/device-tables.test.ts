@@ -1,14 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import type { Core } from '../../src/core/core.js';
 import { TABLE_NAMES } from '../../src/core/device-tables.js';
 import { loadAddon } from '../../src/core/loader.js';
-import {
-  type Core,
-  type DeviceTables,
-  Engine,
-  type Plan,
-  Scheduler,
-  type StepTables,
-} from '../../src/index.js';
+import { type DeviceTables, Engine, type Plan, Scheduler, type StepTables } from '../../src/index.js';
 import { liveWithGroups, randomGroups } from '../core/group-life.js';
 import { BenchCore, codeOf, range, seeded } from '../support/core-bench.js';
 import { prompt } from '../support/driver.js';

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { ReferenceExecutor } from '../../src/index.js';
 import {
   BlockArena,
   CompletionQueue,
@@ -6,8 +7,7 @@ import {
   type CudaLaneOptions,
   HostLane,
   type Place,
-  ReferenceExecutor,
-} from '../../src/index.js';
+} from '../../src/transfer.js';
 import { codeOf } from '../misuse/bench.js';
 import { isEmulated, plant } from '../support/gpu.js';
 import { thinned } from '../support/share.js';

@@ -1,7 +1,7 @@
 import { TABLE_NAMES } from '../../src/core/device-tables.js';
 import type { StepTables } from '../../src/core/tables.js';
 import type { TablesOnDevice } from '../../src/executors/reference/device-runner.js';
-import { BlockArena } from '../../src/index.js';
+import { BlockArena } from '../../src/transfer.js';
 
 /**
  * Tables of the host where a GPU reads them: in pinned memory, which a test can damage as it likes. Each call takes the next
@@ -20,15 +20,23 @@ export class PinnedTables {
   }
 
   copy(tables: StepTables): TablesOnDevice {
-    const { maxTokens, maxEntries, maxBlocksPerRow, buffer } = tables;
+    const { maxTokens, maxEntries, maxBlocksPerRow, buffer, groups } = tables;
     const place = this.#next++ % this.#places.numBlocks;
     this.#places.block(place).set(new Uint8Array(buffer));
     const base = this.#places.pointer + BigInt(place * this.#places.bytesPerBlock);
-    const arrays = TABLE_NAMES.map((name) => {
-      return [name, { pointer: base + BigInt(tables[name].byteOffset), device: 'cuda:0' }];
+    const onDevice = ({ byteOffset }: ArrayBufferView) => ({
+      pointer: base + BigInt(byteOffset),
+      device: 'cuda:0',
     });
+    const arrays = TABLE_NAMES.map((name) => [name, onDevice(tables[name])]);
+    const ofGroups = groups.map(({ slotMapping, blockTable, ...shape }) => ({
+      ...shape,
+      slotMapping: onDevice(slotMapping),
+      blockTable: onDevice(blockTable),
+    }));
     const readTokens: StepTables['readTokens'] = (entry, from, out) => tables.readTokens(entry, from, out);
-    return { maxTokens, maxEntries, maxBlocksPerRow, readTokens, ...Object.fromEntries(arrays) };
+    const shape = { maxTokens, maxEntries, maxBlocksPerRow };
+    return { ...shape, readTokens, groups: ofGroups, ...Object.fromEntries(arrays) };
   }
 
   dispose(): void {

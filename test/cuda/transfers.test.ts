@@ -1,5 +1,5 @@
 import '../support/gpu.js';
-import { CudaLane } from '../../src/index.js';
+import { CudaLane } from '../../src/transfer.js';
 import { describeTierLife } from '../engine/transfers/tier-life.js';
 
 // Between the KV memory of a GPU and a tier in pinned memory; one way by the copy engine, the other by a kernel.

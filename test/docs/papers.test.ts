@@ -2,16 +2,18 @@ import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
+import type { AnomalyReason } from '../../src/base/anomaly-reason.js';
 import { channels } from '../../src/base/channels.js';
 import { defineReplayCommand } from '../../src/cli/replay/replay-command.js';
-import { Anomalies, type AnomalyReason, DEVIATIONS, ERROR_CODES } from '../../src/index.js';
+import { Anomalies, ERROR_CODES } from '../../src/index.js';
+import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import { compile, fieldsInside, fieldsOf, ROOT, read, wordsOf } from './declarations.js';
 
 const PAPERS = [
   'README.md',
   'CONTRIBUTING.md',
   'CHANGELOG.md',
-  ...readdirSync(join(ROOT, 'docs'))
+  ...readdirSync(join(ROOT, 'docs'), { encoding: 'utf8', recursive: true })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ];

@@ -25,6 +25,15 @@ function program(page: string, heading: string): string {
   return found;
 }
 
+const { exports: entries } = JSON.parse(read('package.json')) as {
+  exports: Record<string, { default: string }>;
+};
+
+/** Where the compiled package has an entry point. @param path what stands behind `blockstep` in its name */
+function sourceOf(path: string): string {
+  return entries[`.${path}`].default.replace('./dist', 'src');
+}
+
 /** A program with something else in it. */
 function edited(text: string, from: string, to: string): string {
   expect(text.split(from)).toHaveLength(2);
@@ -63,8 +72,8 @@ describe('the programs of the pages run, and end by themselves', () => {
       compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
     });
     return outputText.replace(
-      / from 'blockstep(?:\/([^']*))?'/g,
-      (_, path = '') => ` from '${pathToFileURL(join(compiled, 'src', path, 'index.js')).href}'`,
+      / from 'blockstep((?:\/[^']*)?)'/g,
+      (_, path: string) => ` from '${pathToFileURL(join(compiled, sourceOf(path))).href}'`,
     );
   }
 

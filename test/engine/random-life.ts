@@ -1,10 +1,10 @@
+import type { OutputIterator } from '../../src/engine/streams/request-stream.js';
 import {
   Engine,
   type EngineOptions,
   type Executor,
   type ExecutorPlan,
   type ExecutorResult,
-  type OutputIterator,
   type Plan,
   type RequestOutput,
   type RequestResult,

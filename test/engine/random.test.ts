@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { OutputRequest } from '../../src/index.js';
+import type { OutputRequest } from '../../src/engine/outputs/engine-outputs.js';
 import { leftovers, tokensOf } from '../support/engine-bench.js';
 import { share } from '../support/share.js';
 import { endOf } from './ends.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { BlockstepError, type ConnectorOutput, type SchedulerOptions } from '../../src/index.js';
+import type { ConnectorOutput } from '../../src/connector.js';
+import { BlockstepError, type SchedulerOptions } from '../../src/index.js';
 import type { Script } from '../support/connector/scripted-connector.js';
 import { codeOf, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';

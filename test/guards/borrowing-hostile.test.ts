@@ -1,14 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import {
-  type BorrowQueues,
-  EntryKind,
-  type Finished,
-  type Match,
-  type Request,
-  type RequestStatus,
-  type SchedulerConnector,
-  type SchedulerOptions,
-} from '../../src/index.js';
+import type { BorrowQueues } from '../../src/borrow.js';
+import type { Finished, Match, SchedulerConnector } from '../../src/connector.js';
+import { EntryKind, type Request, type SchedulerOptions } from '../../src/index.js';
+import type { RequestStatus } from '../../src/scheduler/request/status.js';
 import { ScriptedBorrower } from '../scheduler/lend/scripted-borrower.js';
 import { codeOf, Driver, leftovers, prompt } from '../support/driver.js';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { ConnectorOutput, EngineOptions } from '../../src/index.js';
+import type { ConnectorOutput } from '../../src/connector.js';
+import type { EngineOptions } from '../../src/index.js';
 import { type Script, ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { ScriptedWorker } from '../support/connector/scripted-worker.js';
 import { EngineBench, leftovers, outputs, prompt, settled } from '../support/engine-bench.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { SchedulerConnector } from '../../src/index.js';
+import type { SchedulerConnector } from '../../src/connector.js';
 import { Request } from '../../src/scheduler/request/request.js';
 import { ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { codeOf, leftovers, makeScheduler, prompt } from '../support/driver.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ConnectorOutput, WorkerConnector } from '../../src/index.js';
+import type { ConnectorOutput, WorkerConnector } from '../../src/connector.js';
 import { EngineBench, leftovers, prompt } from '../support/engine-bench.js';
 import { RemoteConnector, type RemoteLoad } from './remote.js';
 

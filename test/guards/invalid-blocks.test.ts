@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Deviations, InvalidBlock } from '../../src/index.js';
+import type { InvalidBlock } from '../../src/connector.js';
+import type { Deviations } from '../../src/scheduler/options/deviations.js';
 import { leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 import { DEPTHS, expectText, expectUnchanged, scheduleWork } from './support.js';

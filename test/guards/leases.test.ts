@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Anomalies, Leases } from '../../src/index.js';
+import { Anomalies } from '../../src/index.js';
+import { Leases } from '../../src/transfer.js';
 import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ConnectorOutput } from '../../src/index.js';
+import type { ConnectorOutput } from '../../src/connector.js';
 import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 import { callbacks, DEPTHS, expectText, orders, scheduleWork } from './support.js';

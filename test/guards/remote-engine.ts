@@ -1,6 +1,11 @@
+import type {
+  BlockReuse,
+  ConnectorOutput,
+  StoreStep,
+  WorkerConnector,
+  WorkerStep,
+} from '../../src/connector.js';
 import {
-  type BlockReuse,
-  type ConnectorOutput,
   Engine,
   type EngineOptions,
   type Executor,
@@ -8,10 +13,7 @@ import {
   type ExecutorResult,
   type RequestStream,
   type StepTables,
-  type StoreStep,
   type SubmitInput,
-  type WorkerConnector,
-  type WorkerStep,
 } from '../../src/index.js';
 import type { Script } from '../support/connector/scripted-connector.js';
 import { prompt } from '../support/driver.js';

@@ -4,12 +4,9 @@ import type {
   Finished,
   HandOver,
   Match,
-  Plan,
-  Request,
-  RequestInput,
-  SchedulerOptions,
   TransferReport,
-} from '../../src/index.js';
+} from '../../src/connector.js';
+import type { Plan, Request, RequestInput, SchedulerOptions } from '../../src/index.js';
 import type { FinishReason } from '../../src/scheduler/request/status.js';
 import { type Script, ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { Driver, type DriverOptions } from '../support/driver.js';

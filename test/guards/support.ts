@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
-import type { ConnectorOutput, Plan, Scheduler } from '../../src/index.js';
+import type { ConnectorOutput } from '../../src/connector.js';
+import type { Plan, Scheduler } from '../../src/index.js';
 import type { RemoteDriver } from './remote.js';
 
 /** Pipeline depths (steps in flight) at which each failure is tested. */

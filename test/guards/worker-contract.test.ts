@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Finished, HandOver, Request, WorkerOutput } from '../../src/index.js';
-import { Engine } from '../../src/index.js';
+import type { Finished, HandOver, WorkerOutput } from '../../src/connector.js';
+import { Engine, type Request } from '../../src/index.js';
 import { ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { ScriptedWorker } from '../support/connector/scripted-worker.js';
 import { codeOf, prompt } from '../support/driver.js';

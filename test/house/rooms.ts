@@ -174,7 +174,7 @@ export const NATIVE_ROOMS: readonly string[] = [
 
 /**
  * The faces of the large rooms: the files that other large rooms import. A face is the room's own entrance and the nouns that
- * it speaks in; how it works stays inside. `base` shows all of its files. `src/index.ts` publishes what it likes.
+ * it speaks in; how it works stays inside. `base` shows all of its files. The files of `src` itself publish what they like.
  */
 export const FACES: Readonly<Record<string, readonly string[]>> = {
   core: [

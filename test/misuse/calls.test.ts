@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { OutstandingKind } from '../../src/index.js';
+import type { OutstandingKind } from '../../src/scheduler/request/outstanding.js';
 import {
   hostile,
   MINE,

@@ -33,8 +33,8 @@ describe.each(codes)('%s', (code) => {
 
   it('has an entry in docs/errors.md that begins with what it means, and then says what to do', () => {
     const [, meaning, advice] =
-      new RegExp(`^### ${code}\n\n([^\n]+)\n\n(\\S[\\s\\S]*?)\n(?=\n#|$)`, 'm').exec(page) ?? [];
-    expect(meaning?.toLowerCase()).toBe(`${ERROR_CODES[code]}.`.toLowerCase());
+      new RegExp(`^### ${code}\n\n(\\S[\\s\\S]*?)\n\n(\\S[\\s\\S]*?)\n(?=\n#|$)`, 'm').exec(page) ?? [];
+    expect(meaning?.replaceAll('\n', ' ').toLowerCase()).toBe(`${ERROR_CODES[code]}.`.toLowerCase());
     expect(advice).toMatch(/\.$/);
   });
 });

@@ -1,13 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import {
-  CostModelExecutor,
-  type ExecutorPlan,
-  FinishCode,
-  finishReasonOf,
-  type Plan,
-  purgeUntracked,
-  type Request,
-} from '../../src/index.js';
+import { purgeUntracked } from '../../src/borrow.js';
+import { CostModelExecutor } from '../../src/executors/cost-model/cost-model-executor.js';
+import { type ExecutorPlan, FinishCode, finishReasonOf, type Plan, type Request } from '../../src/index.js';
 import { hostile, MINE, NO_COUNTS, NO_FINITE_NUMBERS, NO_NUMBERS } from './bad-values.js';
 import { benchIn, codeOf, errorOf, resultOf, snapshot } from './bench.js';
 import { describeValue } from './misuse.js';

@@ -2,23 +2,19 @@ import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { bytes, percent, showFacts } from '../../src/base/inspect.js';
 import { DEFAULT_COST_MODEL } from '../../src/executors/cost-model/cost-model.js';
+import { CostModelExecutor } from '../../src/executors/cost-model/cost-model-executor.js';
 import {
   Anomalies,
-  BlockArena,
-  CompletionQueue,
-  CostModelExecutor,
   Engine,
   type ExecutorPlan,
-  HostLane,
   InputBatch,
-  Leases,
-  RankedJobs,
   ReferenceExecutor,
   Scheduler,
   type StepTables,
-  TransferGroup,
-  TransferJobs,
 } from '../../src/index.js';
+import { TransferJobs } from '../../src/transfer/job-table.js';
+import { TransferGroup } from '../../src/transfer/transfer-group.js';
+import { BlockArena, CompletionQueue, HostLane, Leases, RankedJobs } from '../../src/transfer.js';
 import { hostile } from './bad-values.js';
 import { Bench, benchIn, prompt, resultOf, snapshot } from './bench.js';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { BlockstepError, readLog, replayCommands, replayInputs } from '../../src/index.js';
+import { BlockstepError } from '../../src/index.js';
+import { readLog, replayCommands, replayInputs } from '../../src/replay.js';
 import { LOG_MAGIC, LOG_VERSION, RecordKind } from '../../src/scheduler/log/log.js';
 import { ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { seeded } from '../support/core-bench.js';

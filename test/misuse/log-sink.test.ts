@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type BlockstepError, type LogSink, readLog, replayCommands, replayInputs } from '../../src/index.js';
+import type { BlockstepError } from '../../src/index.js';
+import { type LogSink, readLog, replayCommands, replayInputs } from '../../src/replay.js';
 import { hostile, MINE } from './bad-values.js';
 import {
   Bench,

@@ -1,23 +1,20 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, describe, expect, it } from 'vitest';
-import type { CoreConfig } from '../../src/core/core.js';
+import { Core, type CoreConfig } from '../../src/core/core.js';
 import { DEFAULT_COST_MODEL } from '../../src/executors/cost-model/cost-model.js';
+import { CostModelExecutor } from '../../src/executors/cost-model/cost-model-executor.js';
 import {
   Anomalies,
-  BlockArena,
-  CompletionQueue,
-  Core,
-  CostModelExecutor,
-  DEVIATIONS,
   Engine,
   type EngineOptions,
   type Executor,
-  HostLane,
   ReferenceExecutor,
   type RequestInput,
   Scheduler,
-  TransferJobs,
 } from '../../src/index.js';
+import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
+import { TransferJobs } from '../../src/transfer/job-table.js';
+import { BlockArena, CompletionQueue, HostLane } from '../../src/transfer.js';
 import { generateWorkload } from '../../src/workload/generate.js';
 import { readTrace } from '../../src/workload/trace.js';
 import { MINE, throwingProxy } from './bad-values.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DEVIATIONS, Scheduler, type SchedulerOptions } from '../../src/index.js';
+import { Scheduler, type SchedulerOptions } from '../../src/index.js';
+import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import {
   booby,
   detach,

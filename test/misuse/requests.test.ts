@@ -1,7 +1,7 @@
 import { types } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { SLOT_LIMIT } from '../../src/core/core.js';
 import type { Grammar, RequestInput } from '../../src/index.js';
-import { SLOT_LIMIT } from '../../src/index.js';
 import {
   booby,
   detach,

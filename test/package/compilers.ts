@@ -3,16 +3,19 @@ import type { Project } from './project.js';
 
 const VERSIONS = ['5.2', '5.3', '5.4', '5.5', '5.6', '5.7', '5.8', '5.9', '6.0', '7.0'];
 
-const SOURCE = `import { Engine, type Executor, ReferenceExecutor, type SchedulerConnector, type WorkerConnector } from 'blockstep';
+const SOURCE = `import { Engine, type Executor, ReferenceExecutor } from 'blockstep';
+import type { SchedulerConnector, WorkerConnector } from 'blockstep/connector';
 import { LeaseConnector } from 'blockstep/connectors/lease';
 import { MultiConnector, type MultiConnectorOptions, MultiWorker } from 'blockstep/connectors/multi';
 import { offload } from 'blockstep/connectors/offload';
 import { StoreConnector } from 'blockstep/connectors/store';
 import { Pipeline, type PipelineStream, type StageOptions, type Transport } from 'blockstep/pipeline';
 import { RedisTransport } from 'blockstep/pipeline/redis';
+import { readLog } from 'blockstep/replay';
 import { blockstepServer, o200k, type ServeOptions } from 'blockstep/serve';
 import { parseSlo, type PlanInput } from 'blockstep/sim';
 import { connectorCases, type MakeConnector } from 'blockstep/testing';
+import { BlockArena, type Lane } from 'blockstep/transfer';
 
 const options = { numBlocks: 64, blockSize: 4, maxNumSeqs: 4, maxModelLen: 64 };
 
@@ -25,7 +28,9 @@ export const executor: Executor = {
 export type Mine = { connector: SchedulerConnector; worker: WorkerConnector };
 export const several = (children: MultiConnectorOptions['children']) => new MultiConnector({ children, numRanks: 1 });
 export const slo: PlanInput['slo'] = parseSlo('ttft:p95<1s');
-export const classes = [LeaseConnector, MultiWorker, StoreConnector];
+export const lanes: readonly Lane[] = [];
+export const functions = [purgeUntracked, readLog];
+export const classes = [BlockArena, LeaseConnector, MultiWorker, StoreConnector];
 export const stage: StageOptions = { name: 'a', engine: { ...options, executor }, input: ({ tokens }) => ({ prompt: tokens }) };
 export const pipeline = (transport: Transport): PipelineStream =>
   new Pipeline({ stages: [stage, { name: 'b', remote: true }], transport }).submit({ prompt: [1] }, { outputs: ['a'] });

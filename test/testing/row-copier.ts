@@ -1,16 +1,16 @@
-import { KvLanes } from '../../src/connectors/base/kv-lanes.js';
-import { hostArenaFor, type KvMemory } from '../../src/connectors/base/kv-memory.js';
 import type {
   BlockReuse,
   Finished,
   KvView,
   Match,
-  Plan,
   SchedulerConnector,
   StoreStep,
   WorkerConnector,
   WorkerOutput,
-} from '../../src/index.js';
+} from '../../src/connector.js';
+import { KvLanes } from '../../src/connectors/base/kv-lanes.js';
+import { hostArenaFor, type KvMemory } from '../../src/connectors/base/kv-memory.js';
+import type { Plan } from '../../src/index.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../src/testing/index.js';
 import { fenceAll } from './fence-all.js';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { BlockArena, CompletionQueue, HostLane, probeBackends } from '../../src/index.js';
+import { probeBackends } from '../../src/index.js';
+import { BlockArena, CompletionQueue, HostLane } from '../../src/transfer.js';
 import { codeOf } from '../misuse/bench.js';
 import { ids } from './support.js';
 

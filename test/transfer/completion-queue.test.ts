@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Anomalies, CompletionQueue, Verdict } from '../../src/index.js';
+import { Anomalies } from '../../src/index.js';
+import { CompletionQueue, Verdict } from '../../src/transfer.js';
 import { codeOf } from '../misuse/bench.js';
 import { seeded } from '../support/core-bench.js';
 import { drainAll } from './support.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { BlockArena, CompletionQueue, HostLane } from '../../src/index.js';
+import { BlockArena, CompletionQueue, HostLane } from '../../src/transfer.js';
 import { describeLane } from './lane-contract.js';
 import { BLOCK_BYTES, drainAll, hostLanes, ids, LaneBench, NUM_BLOCKS } from './support.js';
 

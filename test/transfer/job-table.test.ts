@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { Anomalies, type BlockPins, CompletionQueue, TransferJobs } from '../../src/index.js';
+import type { BlockPins } from '../../src/connector.js';
+import { Anomalies } from '../../src/index.js';
+import { TransferJobs } from '../../src/transfer/job-table.js';
+import { CompletionQueue } from '../../src/transfer.js';
 import { seeded } from '../support/core-bench.js';
 import { ids } from './support.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Lane, Verdict } from '../../src/index.js';
+import { type Lane, Verdict } from '../../src/transfer.js';
 import { codeOf } from '../misuse/bench.js';
 import { BLOCK_BYTES, bytesOf, fill, ids, LaneBench, type LaneKind, NUM_BLOCKS } from './support.js';
 

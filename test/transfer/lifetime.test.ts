@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
 import { loadAddonFrom } from '../../src/core/loader.js';
-import { BlockArena, CompletionQueue, HostLane } from '../../src/index.js';
+import { BlockArena, CompletionQueue, HostLane } from '../../src/transfer.js';
 import { codeOf } from '../misuse/bench.js';
 import { useCompiled } from '../misuse/process/compiled.js';
 import { addonInUse } from '../support/addon.js';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { callEnds } from '../../src/cli/log/log-records.js';
-import { BlockstepError, type LogRecord, readLog, replayCommands, replayInputs } from '../../src/index.js';
+import { BlockstepError } from '../../src/index.js';
+import { type LogRecord, readLog, replayCommands, replayInputs } from '../../src/replay.js';
 import { RecordKind } from '../../src/scheduler/log/log.js';
 import { codeOf } from '../support/driver.js';
 import { type Frame, frames } from '../support/recorded-log.js';

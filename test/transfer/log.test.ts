@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type Finished, readLog, replayCommands, replayInputs, type Scheduler } from '../../src/index.js';
+import type { Finished } from '../../src/connector.js';
+import type { Scheduler } from '../../src/index.js';
+import { readLog, replayCommands, replayInputs } from '../../src/replay.js';
 import { RemoteEngine } from '../guards/remote-engine.js';
 import { type Script, ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { codeOf, Driver, describePlan, prompt } from '../support/driver.js';

@@ -1,16 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { loadAddon } from '../../src/core/loader.js';
-import {
-  Anomalies,
-  BlockArena,
-  CompletionQueue,
-  HostLane,
-  Leases,
-  RankedJobs,
-  TransferGroup,
-  TransferJobs,
-  Verdict,
-} from '../../src/index.js';
+import { Anomalies } from '../../src/index.js';
+import { TransferJobs } from '../../src/transfer/job-table.js';
+import { TransferGroup } from '../../src/transfer/transfer-group.js';
+import { BlockArena, CompletionQueue, HostLane, Leases, RankedJobs, Verdict } from '../../src/transfer.js';
 import {
   booby,
   detach,

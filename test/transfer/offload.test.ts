@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest';
+import { Anomalies } from '../../src/index.js';
+import { TransferJobs } from '../../src/transfer/job-table.js';
+import { TransferGroup } from '../../src/transfer/transfer-group.js';
+import { verdictName } from '../../src/transfer/verdict.js';
 import {
-  Anomalies,
   BlockArena,
   CompletionQueue,
   HostLane,
   type RankedJob,
   RankedJobs,
-  TransferGroup,
-  TransferJobs,
   Verdict,
-  verdictName,
-} from '../../src/index.js';
+} from '../../src/transfer.js';
 import { seeded } from '../support/core-bench.js';
 import { BLOCK_BYTES, bytesOf, ids } from './support.js';
 

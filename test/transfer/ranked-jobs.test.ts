@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Anomalies, RankedJobs, Verdict, worseVerdict } from '../../src/index.js';
+import { Anomalies } from '../../src/index.js';
+import { worseVerdict } from '../../src/transfer/verdict.js';
+import { RankedJobs, Verdict } from '../../src/transfer.js';
 import { seeded } from '../support/core-bench.js';
 
 const { ok, failed, cancelled } = Verdict;

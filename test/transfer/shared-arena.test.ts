@@ -5,13 +5,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it } from 'vitest';
-import {
-  type ArenaDescriptor,
-  BlockArena,
-  CompletionQueue,
-  HostLane,
-  ReferenceExecutor,
-} from '../../src/index.js';
+import { ReferenceExecutor } from '../../src/index.js';
+import { type ArenaDescriptor, BlockArena, CompletionQueue, HostLane } from '../../src/transfer.js';
 import { codeOf } from '../misuse/bench.js';
 import { useCompiled } from '../misuse/process/compiled.js';
 import { ids } from './support.js';

@@ -1,13 +1,13 @@
+import { Anomalies } from '../../src/index.js';
+import { verdictName } from '../../src/transfer/verdict.js';
 import {
-  Anomalies,
   BlockArena,
   CompletionQueue,
   HostLane,
   type HostLaneOptions,
   type Lane,
   type Verdict,
-  verdictName,
-} from '../../src/index.js';
+} from '../../src/transfer.js';
 
 export const NUM_BLOCKS = 24;
 /** What every way of copying can copy; a kernel takes blocks of a multiple of 16 bytes. */

@@ -1,13 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import {
-  Anomalies,
-  BlockArena,
-  CompletionQueue,
-  HostLane,
-  TransferGroup,
-  Verdict,
-  worseVerdict,
-} from '../../src/index.js';
+import { Anomalies } from '../../src/index.js';
+import { TransferGroup } from '../../src/transfer/transfer-group.js';
+import { worseVerdict } from '../../src/transfer/verdict.js';
+import { BlockArena, CompletionQueue, HostLane, Verdict } from '../../src/transfer.js';
 import { codeOf } from '../misuse/bench.js';
 import { hostLanes, ids, LaneBench } from './support.js';
 

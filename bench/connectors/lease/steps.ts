@@ -1,5 +1,6 @@
 import { LeaseConnector, LeaseWorker, MemoryHub, type Parcel } from '../../../src/connectors/lease/index.js';
-import { BlockArena, type Engine, type EngineOptions } from '../../../src/index.js';
+import type { Engine, EngineOptions } from '../../../src/index.js';
+import { BlockArena } from '../../../src/transfer.js';
 import { Decodes, sleep } from '../support/decodes.js';
 import { type Measured, plainCase, type StepCase } from '../support/step-case.js';
 

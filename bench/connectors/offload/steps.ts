@@ -1,5 +1,5 @@
 import { offload } from '../../../src/connectors/offload/index.js';
-import { BlockArena } from '../../../src/index.js';
+import { BlockArena } from '../../../src/transfer.js';
 import { BLOCK_SIZE } from '../../workloads/workloads.js';
 import { SIZE, type Sides } from '../support/decodes.js';
 import { plainCase, type StepCase } from '../support/step-case.js';

@@ -1,15 +1,14 @@
 import { offload } from '../../../src/connectors/offload/index.js';
 import { DEFAULT_COST_MODEL } from '../../../src/executors/cost-model/cost-model.js';
+import { CostModelExecutor } from '../../../src/executors/cost-model/cost-model-executor.js';
 import {
-  BlockArena,
-  type CompletionQueue,
-  CostModelExecutor,
   Engine,
   type EngineOptions,
   type Executor,
   type ExecutorPlan,
   type ExecutorResult,
 } from '../../../src/index.js';
+import { BlockArena, type CompletionQueue } from '../../../src/transfer.js';
 import { type CopyCost, VirtualLane } from './virtual-lane.js';
 
 /** An engine in virtual time. */

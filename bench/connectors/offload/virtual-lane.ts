@@ -4,7 +4,7 @@ import {
   type Lane,
   type LaneCounts,
   Verdict,
-} from '../../../src/index.js';
+} from '../../../src/transfer.js';
 
 /** How long copies take. */
 export interface CopyCost {

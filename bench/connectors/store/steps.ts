@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StoreConnector, type StoreOptions, StoreWorker } from '../../../src/connectors/store/index.js';
-import { BlockArena } from '../../../src/index.js';
+import { BlockArena } from '../../../src/transfer.js';
 import { BLOCK_SIZE } from '../../workloads/workloads.js';
 import { SIZE, type Sides } from '../support/decodes.js';
 import { plainCase, type StepCase } from '../support/step-case.js';

@@ -6,24 +6,32 @@
 namespace blockstep {
 namespace {
 
-/// Addresses of the arrays, in the order of Tables. The caller answers for them, as with every launch.
-Tables read_tables(const Call& call, u32 index) {
+/// Addresses of the arrays, in the order of Tables, then those of GroupTables for each further KV cache group. The caller answers
+/// for them, as with every launch.
+TablesOnDevice read_tables(const Call& call, u32 index, u32 num_lists) {
   const Span<u64> addresses = Call::typed_array<u64>(call[index], "tables", napi_biguint64_array, "a BigUint64Array");
-  if (addresses.size != 6) throw Error{kBadArg, "tables must be 6 addresses, got " + std::to_string(addresses.size)};
-  for (u32 i = 0; i < 6; ++i) {
+  const u32 count = 6 + 2 * (num_lists - 1);
+  if (addresses.size != count) {
+    throw Error{kBadArg, "tables must be " + std::to_string(count) + " addresses, got " + std::to_string(addresses.size)};
+  }
+  for (u32 i = 0; i < count; ++i) {
     if (addresses.data[i] == 0) throw Error{kBadArg, "tables[" + std::to_string(i) + "] must be an address, got 0"};
   }
   const auto at = [&](u32 i) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(addresses.data[i])); };
   const auto words = [&](u32 i) { return static_cast<std::int32_t*>(at(i)); };
-  return {static_cast<std::int64_t*>(at(0)), words(1), words(2), words(3), words(4), words(5)};
+  const auto slots = [&](u32 i) { return static_cast<std::int64_t*>(at(i)); };
+  TablesOnDevice tables{{slots(0), words(1), words(2), words(3), words(4), words(5)}, {{slots(0), words(5)}}};
+  for (u32 g = 1; g < num_lists; ++g) tables.groups[g] = {slots(4 + 2 * g), words(5 + 2 * g)};
+  return tables;
 }
 
 Napi::Value submit(const Call& call) {
   DeviceReference& reference = receiver<DeviceReference>(call);
   const void* io = Call::buffer(call[0], "io", step_io_bytes(reference.config()));
-  const Tables tables = read_tables(call, 1);
+  const TablesOnDevice tables = read_tables(call, 1, reference.config().tables.num_lists());
   const Span<std::int32_t> known = call.int32_array(2, "known");
-  reference.submit(io, tables, {known.data, known.size});
+  const Span<std::int32_t> zeroed = call[3].IsUndefined() ? Span<std::int32_t>{nullptr, 0} : call.int32_array(3, "zeroed");
+  reference.submit(io, tables, {known.data, known.size}, {zeroed.data, zeroed.size});
   return {};
 }
 
@@ -61,7 +69,6 @@ Napi::Value memory(const Call& call) {
 
 Napi::Value create_device_reference(const Call& call) {
   const ReferenceConfig config = read_reference_config(call[0]);
-  if (config.tables.num_groups > 0) throw Error{kBadArg, "groups must be absent on a GPU: they are computed on the host"};
   std::shared_ptr<DeviceReference> reference = open_reference(config, read_device(call[1], "device"));
   const u64 bytes = reference->pinned_bytes();
   return Wrapped<DeviceReference>::make(call.home, std::move(reference), bytes);

@@ -1,11 +1,18 @@
 // CudaReference: the reference executor on a GPU. A step is queued whole when it is submitted, and no call waits for
 // it:
 //
+//   kernel         wipes blocks, if the plan has blocks to zero
 //   copies         the tables as the GPU has them, for the host
 //   host function  the model works out what to compute, and places the entries (ReferenceModel::put)
+//   kernel         saves the states that the step needs, in KV cache groups of states
 //   kernel         writes each entry to the slot that the tables on the GPU name
 //   kernels        read every sequence back through the tables on the GPU, a window at a time; host functions copy it
 //   host function  the model judges what was read, and samples (ReferenceModel::judge)
+//
+// Which state is the last one of a step with drafts is known when they are verified. A step with drafts beside states goes on:
+//
+//   kernel         writes the states
+//   host function  the model ends the step (ReferenceModel::finish)
 //
 // So the step uses the tables until it is over, as a model would: a gather that is not ordered behind the step leads to
 // findings. The host functions run on a thread of the driver and make no CUDA call.
@@ -30,7 +37,8 @@ class CudaReference final : public DeviceReference {
   /// object must never be destroyed.
   bool finish();
 
-  void submit(const void* io, const Tables& tables, Span<const std::int32_t> known) override;
+  void submit(const void* io, const TablesOnDevice& tables, Span<const std::int32_t> known,
+              Span<const std::int32_t> zeroed = {nullptr, 0}) override;
   bool take(void* io) override;
   void adopt(u64 handle, Span<const std::int32_t> blocks) override;
 
@@ -49,6 +57,12 @@ class CudaReference final : public DeviceReference {
     u32 num_stretches;
     u32 num_blocks;
   };
+  /// How many orders a step has, which the kernels ask: known when the model has placed them.
+  struct Counts {
+    u32 states;
+    OrderRange written;   // by put()
+    OrderRange verified;  // by judge()
+  };
   /// A step under way: its input, its plan and its answer.
   struct Step {
     Step(CudaReference& reference, const ReferenceConfig& config);
@@ -57,14 +71,16 @@ class CudaReference final : public DeviceReference {
     CudaReference& reference;
     std::vector<double> io;
     std::vector<std::int32_t> known;
-    std::vector<u64> starts;      // [entries + 1] where each row begins in all that the step reads, in blocks
+    std::vector<u64> starts;      // [lists * entries + 1] where each row begins in all that the step reads, in blocks
     std::vector<Window> windows;
+    bool has_verified = false;    // states are written when its drafts are verified
     u32 next_window = 0;
     // In pinned memory.
     MappedMemory mapped;
     Tables copies;
-    u32* num_orders;
+    Counts* counts;
     EntryOrder* orders;
+    StateOrder* states;
     ReadStretch* stretches;
     // The error of the step (null: none), and whether the step is over; `done` is written last, with release.
     const char* code = nullptr;
@@ -74,8 +90,10 @@ class CudaReference final : public DeviceReference {
 
   void require_whole() const;
   void plan_windows(Step& step) const;
-  void queue(Step& step, const Tables& tables);
-  void queue_copies(const Step& step, const Tables& tables, u32 num_entries, u32 num_tokens);
+  EntrySite site_of(const TablesOnDevice& tables) const;
+  void queue(Step& step, const TablesOnDevice& tables);
+  void queue_copies(const Step& step, const TablesOnDevice& tables, u32 num_entries, u32 num_tokens);
+  void queue_adoptions();
   void launch(const void* kernel, u32 blocks, void** arguments, const char* what);
   void call(cudaHostFn_t function, Step& step);
   template <class Queue>
@@ -85,12 +103,14 @@ class CudaReference final : public DeviceReference {
   static void put(void* step);
   static void take_window(void* step);
   static void judge(void* step);
+  static void complete(void* step);
   template <class Part>
   static void attempt(Step& step, const Part& part);
 
   ReferenceConfig config_;
   int device_;
   std::shared_ptr<BlockArena> blocks_;
+  u32 num_states_;        // KV cache groups of states
   StagedMemory* memory_;  // the model owns it
   ReferenceModel model_;
   mutable std::mutex mutex_;  // guards the model and its memory; never held around a CUDA call

@@ -8,17 +8,26 @@
 
 namespace blockstep::cuda {
 
-/// The tables and the KV memory that a step works on.
-struct EntrySite {
-  Tables at;         // on the GPU
+/// The tables of a KV cache group, on the GPU. Without groups there is one.
+struct EntryGroup {
+  GroupTables at;
   u32 max_blocks_per_row;
-  u32 block_size;
-  u32 num_blocks;
-  KvEntry* entries;  // [num_blocks * block_size] on the GPU
+  u32 block_size;  // tokens of a block
+  bool is_state;   // each block holds one state, which fills it
+  bool is_whole;   // the last block of a text is read to its end
 };
 
-/// The order to write one entry, in mapped memory. The kernel looks up the slot in the tables, and reports it in
-/// `found`.
+/// The tables and the KV memory that a step works on.
+struct EntrySite {
+  const std::int32_t* seq_lens;  // on the GPU
+  KvEntry* entries;              // [num_blocks * block_size] on the GPU
+  u32 num_blocks;
+  u32 block_size;                // entries of a block
+  EntryGroup groups[kMaxGroups];
+};
+
+/// The order to write one entry, in mapped memory. The kernel looks up the slot in the tables of the entry's group, and
+/// reports it in `found`.
 struct alignas(16) EntryOrder {
   KvEntry entry;
   u32 row;                // the token's entry in the step, which is its row of the block table
@@ -28,8 +37,24 @@ struct alignas(16) EntryOrder {
 };
 static_assert(sizeof(EntryOrder) == 64);
 
-/// The order to read blocks [from, from + count) of a row into the window, from block `at` of the window on.
+/// The orders [first, end) of a launch.
+struct OrderRange {
+  u32 first;
+  u32 end;
+};
+
+/// The order to save the first entry of a block, in mapped memory: a state, before the step writes another one there. The
+/// kernel looks up the block in the tables of the group.
+struct alignas(16) StateOrder {
+  KvEntry saved;
+  u32 group;
+  u32 row;
+  u32 index;  // place in the row
+};
+
+/// The order to read blocks [from, from + count) of a group's row into the window, from block `at` of the window on.
 struct ReadStretch {
+  u32 group;
   u32 row;
   u32 from;
   u32 count;
@@ -51,6 +76,7 @@ static_assert(sizeof(AdoptionList) + 2 * sizeof(void*) <= 4096);
 
 /// Addresses of the kernels, for cudaLaunchKernel(). reference.cu has their arguments.
 struct ReferenceKernels {
+  const void* save;
   const void* write;
   const void* read;
   const void* adopt;

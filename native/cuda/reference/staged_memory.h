@@ -8,53 +8,57 @@
 
 namespace blockstep::cuda {
 
-/// An entry that is placed becomes an order for the kernel that writes. Entries that are read come from a copy of what
-/// the kernel that reads has brought: every row, from its first block on. Steps use the memory one after the other.
+/// An entry that is placed, or saved, becomes an order for a kernel. Entries that are read come from a copy of what the kernel
+/// that reads has brought: every row of every group without states, from its first block on. Steps use the memory one after
+/// the other.
 class StagedMemory final : public EntryMemory {
  public:
   StagedMemory(std::shared_ptr<BlockArena> blocks, u32 block_size)
       : EntryMemory(std::move(blocks)), block_size_(block_size), unwritten_(block_size) {}
 
-  /// Begins a step. Its entries will be placed in `orders`, which has room for all of them. Of entry `e` the first
-  /// starts[e + 1] - starts[e] blocks will be read. `orders` and `starts` live until the next step begins.
+  /// Prepares a step. Its entries will be placed in `orders`, its states saved in `states`; both have room for all of them. Of
+  /// row r, which is entry e of group g at r = g * num_entries + e, the first starts[r + 1] - starts[r] blocks will be read.
+  /// What is given lives until the next step is prepared.
   /// @throws std::bad_alloc
-  void begin(EntryOrder* orders, const std::vector<u64>& starts) {
+  void prepare(EntryOrder* orders, StateOrder* states, const std::vector<u64>& starts, u32 num_entries) {
     orders_ = orders;
-    num_orders_ = 0;
+    states_ = states;
+    num_orders_ = num_checked_ = num_states_ = 0;
     starts_ = &starts;
+    num_entries_ = num_entries;
     read_.clear();
     read_.reserve(starts.back() * block_size_);
   }
+  /// Entries that were placed so far, and states that were saved.
   u32 num_orders() const { return num_orders_; }
+  u32 num_states() const { return num_states_; }
   /// Copies the next blocks that were read, out of the window.
   void take(const KvEntry* window, u32 num_blocks) {
     read_.insert(read_.end(), window, window + u64{num_blocks} * block_size_);
   }
 
-  KvEntry& place(SlotSource source, u64 slot) override {
-    EntryOrder& order = orders_[num_orders_++];
-    order.row = source.entry;
-    order.mapping = source.mapping;
-    order.expected = static_cast<std::int64_t>(slot);
-    order.found = -1;
-    return order.entry;
+  void save(u32 group, u32 entry, u32 index, u32) override { states_[num_states_++] = {{}, group, entry, index}; }
+  const KvEntry* saved(u32 n) override { return &states_[n].saved; }
+  void place(const SlotSource& source, u64, u32, const KvEntry& entry) override {
+    orders_[num_orders_++] = {entry, source.entry, source.mapping, source.slot, -1};
   }
   Span<const Astray> astray() override {
     astray_.clear();
-    for (u32 i = 0; i < num_orders_; ++i) {
-      const EntryOrder& order = orders_[i];
+    for (; num_checked_ < num_orders_; ++num_checked_) {
+      const EntryOrder& order = orders_[num_checked_];
       if (order.found == order.expected) continue;
-      astray_.push_back({order.row, order.entry.position, order.expected, order.found});
+      astray_.push_back({order.row, order.entry.group, order.entry.position, order.expected, order.found});
     }
     return {astray_.data(), static_cast<u32>(astray_.size())};
   }
   /// The end of an entry can lie behind the blocks that its plan has. Blocks that were not read count as unwritten.
-  const KvEntry* read(u32 entry, u32 index, u32) override {
-    const u64 at = (*starts_)[entry] + index;
-    return at < (*starts_)[entry + 1] ? read_.data() + at * block_size_ : unwritten_.data();
+  const KvEntry* read(u32 group, u32 entry, u32 index, u32) override {
+    const u64 row = u64{group} * num_entries_ + entry;
+    const u64 at = (*starts_)[row] + index;
+    return at < (*starts_)[row + 1] ? read_.data() + at * block_size_ : unwritten_.data();
   }
 
-  /// To be called before ReferenceModel::adopt(): the blocks that it adopts become a list for a kernel.
+  /// To be called before ReferenceModel::adopt() or zero(): the blocks that it adopts or wipes become a list for a kernel.
   /// @throws std::bad_alloc
   void begin_adoption(u32 count) {
     adopted_.clear();
@@ -66,8 +70,12 @@ class StagedMemory final : public EntryMemory {
  private:
   u32 block_size_;
   EntryOrder* orders_ = nullptr;
+  StateOrder* states_ = nullptr;
   u32 num_orders_ = 0;
+  u32 num_checked_ = 0;  // orders that astray() has looked at
+  u32 num_states_ = 0;
   const std::vector<u64>* starts_ = nullptr;
+  u32 num_entries_ = 0;
   std::vector<KvEntry> read_;
   std::vector<Astray> astray_;
   std::vector<Adoption> adopted_;

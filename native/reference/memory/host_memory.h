@@ -1,12 +1,15 @@
 // HostMemory: KV memory on the host, in the shape of a real KV cache.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "entry_memory.h"
 
 namespace blockstep {
 
 /// 32 bytes per token, zeroed. The operating system gives pages where entries are first written.
-class HostMemory final : public EntryMemory {
+class HostMemory : public EntryMemory {
  public:
   /// @throws Error kNoMemory, std::bad_alloc
   HostMemory(u32 num_blocks, u32 block_size)
@@ -17,8 +20,13 @@ class HostMemory final : public EntryMemory {
         block_size_(block_size),
         entries_(reinterpret_cast<KvEntry*>(blocks()->base())) {}
 
-  KvEntry& place(SlotSource, u64 slot) override { return entries_[slot]; }
-  const KvEntry* read(u32, u32, u32 block) override { return block_at(block); }
+  void begin() override { saved_.clear(); }
+  void save(u32, u32, u32, u32 block) override { saved_.push_back(*block_at(block)); }
+  const KvEntry* saved(u32 n) override { return &saved_[n]; }
+  void place(const SlotSource&, u64 at, u32 count, const KvEntry& entry) override {
+    std::fill_n(entries_ + at, count, entry);
+  }
+  const KvEntry* read(u32, u32, u32, u32 block) override { return block_at(block); }
   void adopt(u32 block, u32 generation, bool filled) override {
     KvEntry* entries = block_at(block);
     for (u32 at = 0; at < block_size_; ++at) {
@@ -32,6 +40,7 @@ class HostMemory final : public EntryMemory {
 
   u32 block_size_;
   KvEntry* entries_;
+  std::vector<KvEntry> saved_;
 };
 
 }  // namespace blockstep

@@ -5,6 +5,8 @@
 
 #include "../../cuda/base/backend.h"
 #include "../../cuda/memory/memory.h"
+#include "../../cuda/reference/staged_memory.h"
+#include "../../reference/memory/host_memory.h"
 #include "../reference/reference_steps.h"
 
 using namespace blockstep;
@@ -18,10 +20,12 @@ struct TablesOnGpu {
     const cuda::OnDevice on(0);
     memory.emplace(sets * stride);
   }
-  Tables copy(u32 set, const Buffers& buffers) {
+  TablesOnDevice copy(u32 set, const Buffers& buffers) {
     u8* base = memory->base() + set * stride;
     std::memcpy(base, buffers.tables.get(), static_cast<std::size_t>(tables_bytes(config.tables)));
-    return lay_out_tables(config.tables, memory->on_device(base));
+    TablesOnDevice tables{lay_out_tables(config.tables, memory->on_device(base)), {}};
+    for (u32 g = 0; g < config.tables.num_lists(); ++g) tables.groups[g] = lay_out_group(config.tables, tables.at, g);
+    return tables;
   }
   ReferenceConfig config;
   u64 stride;
@@ -43,7 +47,8 @@ static void expect_same(const ReferenceConfig& config, const Buffers& a, const B
   const u32 findings = static_cast<u32>(one.control[kNumFindings]);
   EXPECT(equal(one.control, other.control, 4), "round %u: %d and %d findings", round, one.control[kNumFindings],
          other.control[kNumFindings]);
-  EXPECT(equal(one.counts, other.counts, 1) && equal(one.errors, other.errors, 1), "round %u: counts", round);
+  const auto n = static_cast<u32>(one.control[kNumEntries]);
+  EXPECT(equal(one.counts, other.counts, n) && equal(one.errors, other.errors, n), "round %u: counts", round);
   EXPECT(equal(one.tokens, other.tokens, static_cast<u32>(one.control[kNumTokens])), "round %u: tokens", round);
   EXPECT(equal(one.findings, other.findings, std::min(findings, kMaxFindings) * kFindingNumbers), "round %u: findings", round);
 }
@@ -171,19 +176,189 @@ static void test_slow() {
   take(*gpu, buffers.io.get());
 }
 
+/// Full attention, a window over smaller blocks, and two groups of states in longer ones, which need zeroed blocks beside them.
+static ReferenceConfig with_groups(u32 max_drafts, bool every_end) {
+  ReferenceConfig config{100, 4, {32, 2, 6, 4, {{4, 6, false}, {2, 12, false}, {5, 5, false}, {7, 4, false}}}, max_drafts, 1, 5,
+                         -1, 1u << 31, true};
+  config.groups[0] = {Reads::kAll, 0, false, true};
+  config.groups[1] = {Reads::kWindow, 3, false, true};
+  config.groups[2] = config.groups[3] = {Reads::kState, 0, every_end, false};
+  return config;
+}
+
+/// Texts with groups on both, in the same steps. Each step must have the same answers and findings.
+struct GroupTexts {
+  explicit GroupTexts(const ReferenceConfig& of, u32 number)
+      : config(of), gpu(cuda::open_reference(of, 0)), host(of), on_gpu(of, 1), round(number) {}
+
+  /// A text and how far it is computed and known. Its drafts are those that were answered last.
+  struct Line {
+    GroupText text;
+    u32 computed = 0;
+    u32 known = text.num_prompt;
+    std::vector<std::int32_t> drafts = {};
+  };
+
+  /// Computes a step of these texts, each up to position `most` or what is known. Returns the number of findings.
+  template <class Change>
+  std::int32_t step(std::initializer_list<Line*> lines, u32 most, const Change& change) {
+    Buffers buffers(config);
+    for (Line* line : lines) {
+      const auto count = static_cast<u32>(line->drafts.size());
+      line->text.append(buffers, line->computed, std::min(most, line->known) + count, {line->drafts.data(), count});
+    }
+    change(buffers);
+    const Span<const std::int32_t> known{buffers.known.data(), static_cast<u32>(buffers.known.size())};
+    const Span<const std::int32_t> zeroed{buffers.zeroed.data(), static_cast<u32>(buffers.zeroed.size())};
+    Buffers answer(config);
+    gpu->submit(buffers.io.get(), on_gpu.copy(0, buffers), known, zeroed);
+    host.step(lay_out_step(config, buffers.io.get()), lay_out_tables(config.tables, buffers.tables.get()), known, zeroed);
+    take(*gpu, answer.io.get());
+    expect_same(config, buffers, answer, round);
+    const StepIo io = lay_out_step(config, answer.io.get());
+    const std::int32_t* drafts = io.next_drafts;
+    u32 e = 0;
+    for (Line* line : lines) {
+      const auto count = static_cast<u32>(io.counts[e]);
+      if (count > 0) accepted += count - 1;
+      line->computed = count == 0 ? std::min(most, line->known) : line->known + count - 1;
+      line->known += count;
+      line->drafts.assign(drafts, drafts + io.next_counts[e]);
+      drafts += io.next_counts[e++];
+    }
+    return io.control[kNumFindings];
+  }
+  std::int32_t step(std::initializer_list<Line*> lines, u32 most = 1000) {
+    return step(lines, most, [](Buffers&) {});
+  }
+
+  ReferenceConfig config;
+  std::shared_ptr<DeviceReference> gpu;
+  ReferenceModel host;
+  TablesOnGpu on_gpu;
+  u32 round;
+  u32 accepted = 0;
+};
+
+/// What a step is changed into before both get it.
+enum class Harm { kNone, kRow, kSlot, kUnwritten, kUnzeroed, kForeign, kNull };
+
+/// Texts with groups and drafts, of which one is harmed in its last step.
+static void test_groups() {
+  u32 accepted = 0;
+  for (u32 round = 0; round < 42; ++round) {
+    const auto harm = static_cast<Harm>(round % 7);
+    GroupTexts both(with_groups(round / 7 % 3, round / 21 == 1), round);
+    const ReferenceConfig& config = both.config;
+    GroupTexts::Line other{{config, 2, 49, 6}};
+    GroupTexts::Line line{{config, 1, 1, 7}};
+    EXPECT(both.step({&line}, 3) == 0, "round %u: a chunk of a prompt", round);
+    EXPECT(both.step({&other, &line}) == 0, "round %u: prompts", round);
+    for (u32 step = 0; step < 3; ++step) {
+      const bool swapped = step % 2 == 1;
+      const std::int32_t findings = swapped ? both.step({&line, &other}) : both.step({&other, &line});
+      EXPECT(findings == 0, "round %u, step %u: %d findings", round, step, findings);
+    }
+    const u32 last = line.computed;
+    const std::int32_t findings = both.step({&line}, 1000, [&](Buffers& buffers) {
+      const Tables tables = lay_out_tables(config.tables, buffers.tables.get());
+      const auto group = [&](u32 g) { return lay_out_group(config.tables, tables, g); };
+      if (harm == Harm::kRow) group(1).block_table[(last - 1) / 2] = other.text.block(1, 2);
+      if (harm == Harm::kSlot) group(1).slot_mapping[0] += 2;
+      if (harm == Harm::kUnwritten) group(3).block_table[(last - 1) / 7] = 48;
+      if (harm == Harm::kNull) group(2).block_table[(last - 1) / 5] = 0;
+      if (harm == Harm::kForeign) {  // and the plan does not say that the request took a block
+        const StepIo io = lay_out_step(config, buffers.io.get());
+        const_cast<std::int32_t*>(io.num_new_blocks)[config.tables.max_entries] = 0;
+        group(1).block_table[last / 2] = other.text.block(1, 0);
+        group(1).slot_mapping[0] = other.text.block(1, 0) * 2 + last % 2;
+      }
+    });
+    if (harm == Harm::kUnzeroed) {
+      // Request 3 takes a block that held a state, then request 4 does.
+      GroupTexts::Line taker{{config, 3, 25, 2}};
+      const auto forget = [](Buffers& buffers) { buffers.zeroed.clear(); };
+      EXPECT(both.step({&taker}, 1000, forget) > 0, "round %u: a block that was not zeroed", round);
+      GroupTexts::Line next{{config, 4, 25, 2}};
+      EXPECT(both.step({&next}) == 0, "round %u: a block that was zeroed", round);
+    } else {
+      EXPECT((findings > 0) == (harm != Harm::kNone), "round %u: %d findings", round, findings);
+    }
+    accepted += both.accepted;
+  }
+  EXPECT(accepted > 10, "%u drafts were accepted", accepted);
+}
+
+/// What went astray is told once, with its group.
+static void test_astray() {
+  const cuda::OnDevice on(0);
+  const auto arena = std::make_shared<BlockArena>(4u, u64{2} * sizeof(KvEntry));
+  cuda::StagedMemory memory(arena, 2);
+  std::vector<cuda::EntryOrder> orders(3);
+  const std::vector<u64> starts = {0};
+  memory.prepare(orders.data(), nullptr, starts, 0);
+  memory.place({1, 7, 3}, 3, 1, {1, 1, 1, 5, 1, 2});
+  memory.place({0, 8, 4}, 4, 1, {1, 1, 1, 6, 1, 1});
+  orders[0].found = 2;
+  orders[1].found = 4;
+  const Span<const Astray> first = memory.astray();
+  EXPECT(first.size == 1, "%u entries", first.size);
+  const Astray& astray = first.data[0];
+  EXPECT(astray.entry == 1 && astray.group == 2 && astray.position == 5 && astray.expected == 3 && astray.found == 2, "which");
+  EXPECT(memory.astray().size == 0, "told twice");
+  memory.place({0, kNone, 2}, 2, 1, {1, 1, 1, 7, 1, 1});
+  EXPECT(memory.astray().size == 1, "one that was not written");
+  memory.prepare(orders.data(), nullptr, starts, 0);
+  EXPECT(memory.astray().size == 0 && memory.num_orders() == 0, "the next step");
+}
+
+/// A state goes astray because the tables change when the step is judged: its entry fails behind its answer.
+static void test_late_state() {
+  /// Memory of the host whose last entry goes astray as soon as the step has been judged.
+  struct Fickle final : HostMemory {
+    explicit Fickle(const ReferenceConfig& config) : HostMemory(config.num_blocks, config.block_size) {}
+    Span<const Astray> astray() override {
+      late = {0, 2, 8, 5, 6};
+      return {&late, ++calls % 2 == 0 && is_on ? 1u : 0u};
+    }
+    Astray late{};
+    u32 calls = 0;
+    bool is_on = false;
+  };
+  for (const bool report_only : {false, true}) {
+    ReferenceConfig config = with_groups(2, false);
+    config.report_only = report_only;
+    auto memory = std::make_unique<Fickle>(config);
+    Fickle& fickle = *memory;
+    ReferenceModel model(config, std::move(memory));
+    Buffers buffers(config);
+    GroupText{config, 1, 1, 7}.append(buffers, 0, 7, {nullptr, 0});
+    const StepIo io = lay_out_step(config, buffers.io.get());
+    fickle.is_on = true;
+    model.step(io, lay_out_tables(config.tables, buffers.tables.get()), {buffers.known.data(), 7});
+    EXPECT(io.control[kNumFindings] == 1 && io.findings[0] == static_cast<double>(Mismatch::kSlot), "the finding");
+    EXPECT(io.findings[3] == 8 && io.findings[5] == 5 && io.findings[6] == 6 && io.findings[11] == 2, "position and group");
+    EXPECT(io.errors[0] == !report_only && io.control[kNumErrors] == !report_only && io.counts[0] == 1, "the entry");
+  }
+}
+
 static void test_damage(u32 rounds) {
   Random random(3);
   u32 refused = 0;
   u32 found = 0;
   for (u32 round = 0; round < rounds; ++round) {
     ReferenceConfig config{12, 1 + random.below(5), {32, 3, 8}, random.below(4), 1 + random.below(3), 5, -1, 1u << 30, false};
+    const bool grouped = random.one_in(3);
+    if (grouped) config = with_groups(random.below(3), random.one_in(2));
     config.report_only = random.one_in(2);
     const auto gpu = cuda::open_reference(config, 0);
     ReferenceModel host(config);
     TablesOnGpu on_gpu(config, 1);
     for (u32 step = 0; step < 4; ++step) {
       Buffers buffers(config);
-      fill(config, buffers, 1 + random.below(2), 1 + random.below(8), 1 + random.below(3));
+      const u32 count = 1 + random.below(8);
+      if (grouped) GroupText{config, 1 + random.below(2), 1 + random.below(3), count}.append(buffers, 0, count, {nullptr, 0});
+      else fill(config, buffers, 1 + random.below(2), count, 1 + random.below(3));
       for (u32 i = random.below(4); i > 0; --i) {
         const bool in_tables = random.one_in(2);
         auto* words = in_tables ? reinterpret_cast<u32*>(buffers.tables.get()) : reinterpret_cast<u32*>(buffers.io.get());
@@ -225,6 +400,9 @@ int main(int argc, char** argv) {
   test_windows();
   test_adoption();
   test_slow();
+  test_groups();
+  test_astray();
+  test_late_state();
   test_damage(times);
   return 0;
 }

@@ -5,6 +5,8 @@
 #endif
 #include "../../cuda/reference/reference.cu"
 
+#include <array>
+
 #include "../support/support.h"
 
 using namespace blockstep;
@@ -16,22 +18,30 @@ using gpu_code::kThreads;
 constexpr u32 kBlocks = 9;
 constexpr u32 kBlockSize = 4;
 constexpr u32 kRow = 6;
+constexpr u32 kSmall = 3;  // tokens of a block, in the group of smaller blocks
+constexpr u32 kSmallRow = 4;
+constexpr u32 kPerState = 10;  // tokens of a block, in the group of states
+constexpr u32 kStateRow = 3;
 
-/// Memory and tables of two entries, each array an allocation of its own.
+/// Memory and tables of two entries, each array an allocation of its own. Beside the first group, whose blocks are full, lie one of
+/// smaller blocks, whose last one is read to its end, and one of states.
 struct Site {
   Site() {
-    site.at.slot_mapping = mapping.data();
-    site.at.seq_lens = lengths.data();
-    site.at.block_table = rows.data();
-    site.max_blocks_per_row = kRow;
+    site.seq_lens = lengths.data();
     site.block_size = kBlockSize;
     site.num_blocks = kBlocks;
     site.entries = entries.data();
+    site.groups[0] = {{mapping.data(), rows.data()}, kRow, kBlockSize, false, false};
+    site.groups[1] = {{small_mapping.data(), small_rows.data()}, kSmallRow, kSmall, false, true};
+    site.groups[2] = {{nullptr, state_rows.data()}, kStateRow, kPerState, true, false};
     for (u32 slot = 0; slot < kBlocks * kBlockSize; ++slot) entries[slot] = {slot, 1, 0, slot, 0, 0};
   }
   std::vector<std::int64_t> mapping = std::vector<std::int64_t>(200, -1);
   std::vector<std::int32_t> lengths = {0, 0};
   std::vector<std::int32_t> rows = std::vector<std::int32_t>(2 * kRow, 0);
+  std::vector<std::int64_t> small_mapping = std::vector<std::int64_t>(20, -1);
+  std::vector<std::int32_t> small_rows = std::vector<std::int32_t>(2 * kSmallRow, 0);
+  std::vector<std::int32_t> state_rows = std::vector<std::int32_t>(2 * kStateRow, 0);
   std::vector<KvEntry> entries = std::vector<KvEntry>(kBlocks * kBlockSize);
   gpu_code::EntrySite site{};
 };
@@ -62,12 +72,67 @@ static void test_write() {
     }
     if (slots[i] >= kBlockSize && slots[i] < kBlocks * kBlockSize) expected[static_cast<u32>(slots[i])] = order.entry;
   }
-  const u32 count = 147;  // those behind are not for this step
-  for (u32 i = count; i < orders.size(); ++i) host.mapping[i] = kBlockSize;
-  gpu_shim::launch(3, kThreads, [&] { gpu_code::write_entries(host.site, orders.data(), &count); });
-  for (u32 i = 0; i < count; ++i) EXPECT(orders[i].found == slots[i], "order %u: slot %lld", i, static_cast<long long>(orders[i].found));
-  for (u32 i = count; i < orders.size(); ++i) EXPECT(orders[i].found == -2, "order %u was carried out", i);
+  const gpu_code::OrderRange range{2, 147};  // those in front and behind are not for this launch
+  for (const u32 i : {0u, 1u}) expected[static_cast<u32>(slots[i])] = host.entries[static_cast<u32>(slots[i])];
+  for (u32 i = range.end; i < orders.size(); ++i) host.mapping[i] = kBlockSize;
+  gpu_shim::launch(3, kThreads, [&] { gpu_code::write_entries(host.site, orders.data(), &range); });
+  for (u32 i = range.first; i < range.end; ++i) EXPECT(orders[i].found == slots[i], "order %u: slot %lld", i, static_cast<long long>(orders[i].found));
+  for (u32 i = 0; i < orders.size(); ++i) {
+    EXPECT((i >= range.first && i < range.end) || orders[i].found == -2, "order %u was carried out", i);
+  }
   for (u32 slot = 0; slot < expected.size(); ++slot) EXPECT(same(host.entries[slot], expected[slot]), "slot %u", slot);
+}
+
+/// Each entry goes by the tables of its own group, and a state fills its block.
+static void test_write_groups() {
+  Site host;
+  std::vector<KvEntry> expected = host.entries;
+  std::vector<EntryOrder> orders;
+  std::vector<std::int64_t> slots;
+  const auto order = [&](u32 group, u32 position, u32 mapping, std::int64_t slot) {
+    orders.push_back({{100 + orders.size(), 77, 5, position, 9, group}, 1, mapping, -2, -2});
+    slots.push_back(slot);
+    return orders.back().entry;
+  };
+  std::copy_n(std::array{0, 2, 4}.begin(), 3, host.small_rows.begin() + kSmallRow);
+  std::copy_n(std::array{6, 0, 7}.begin(), 3, host.state_rows.begin() + kStateRow);
+  host.small_mapping[3] = kBlocks * kSmall - 1;  // the last slot of the group is not the last entry of the memory
+  host.small_mapping[4] = kBlocks * kSmall;
+  expected[2 * kBlockSize + 2] = order(1, 5, kNone, 2 * kSmall + 2);
+  expected[4 * kBlockSize] = order(1, 6, kNone, 4 * kSmall);
+  expected[8 * kBlockSize + kSmall - 1] = order(1, 0, 3, kBlocks * kSmall - 1);
+  order(1, 0, 4, kBlocks * kSmall);
+  const KvEntry first = order(2, 4, kNone, 6 * kPerState + 4);
+  order(2, 13, kNone, 3);
+  const KvEntry last = order(2, 29, kNone, 7 * kPerState + 9);
+  for (u32 i = 0; i < kBlockSize; ++i) {
+    expected[6 * kBlockSize + i] = first;
+    expected[7 * kBlockSize + i] = last;
+  }
+  const gpu_code::OrderRange range{0, static_cast<u32>(orders.size())};
+  gpu_shim::launch(1, kThreads, [&] { gpu_code::write_entries(host.site, orders.data(), &range); });
+  for (u32 i = 0; i < orders.size(); ++i) EXPECT(orders[i].found == slots[i], "order %u: slot %lld", i, static_cast<long long>(orders[i].found));
+  for (u32 slot = 0; slot < expected.size(); ++slot) EXPECT(same(host.entries[slot], expected[slot]), "slot %u", slot);
+}
+
+/// The first entries of blocks, by the tables of each group; what there is not was never written.
+static void test_save() {
+  Site host;
+  for (u32 i = 0; i < kStateRow; ++i) host.state_rows[kStateRow + i] = static_cast<std::int32_t>(7 + i);  // 9 is none
+  host.small_rows[1] = 3;
+  std::vector<gpu_code::StateOrder> orders;
+  for (u32 i = 0; i < kStateRow; ++i) orders.push_back({{9, 9, 9, 9, 9, 9}, 2, 1, i});
+  orders.push_back({{9, 9, 9, 9, 9, 9}, 2, 0, 0});
+  orders.push_back({{9, 9, 9, 9, 9, 9}, 1, 0, 1});
+  orders.push_back({{9, 9, 9, 9, 9, 9}, 1, 0, 1});  // none of this step
+  const u32 blocks[] = {7, 8, 0, 0, 3};
+  const u32 count = 5;
+  gpu_shim::launch(1, kThreads, [&] { gpu_code::save_states(host.site, orders.data(), &count); });
+  for (u32 i = 0; i < count; ++i) {
+    const KvEntry expected = blocks[i] == 0 ? KvEntry{} : host.entries[blocks[i] * kBlockSize];
+    EXPECT(same(orders[i].saved, expected), "order %u", i);
+  }
+  EXPECT(orders[count].saved.hash == 9, "an order that is none");
 }
 
 /// Two stretches of a window: blocks that there are and are not, up to the end of each sequence and no further.
@@ -78,7 +143,7 @@ static void test_read() {
   host.rows[2] = 7;
   for (const std::int32_t length : {0, 1, 4, 11, 23, 24, -5, 1 << 30}) {
     host.lengths = {10, length};
-    const gpu_code::ReadStretch stretches[] = {{1, 0, kRow, 1}, {0, 2, 1, 0}};
+    const gpu_code::ReadStretch stretches[] = {{0, 1, 0, kRow, 1}, {0, 0, 2, 1, 0}};
     std::vector<KvEntry> window((1 + kRow) * kBlockSize, KvEntry{9, 9, 9, 9, 9, 9});
     gpu_shim::launch(2, kThreads, [&] { gpu_code::read_entries(host.site, stretches, window.data()); });
     for (u32 i = 0; i < window.size(); ++i) {
@@ -88,6 +153,27 @@ static void test_read() {
       const bool there = static_cast<std::int32_t>(position) < host.lengths[row] && block >= 1 && block < static_cast<std::int32_t>(kBlocks);
       const KvEntry expected = there ? host.entries[static_cast<u32>(block) * kBlockSize + position % kBlockSize] : KvEntry{};
       EXPECT(same(window[i], expected), "length %d: row %u, position %u", length, row, position);
+    }
+  }
+}
+
+/// Smaller blocks lie in the window as they lie in the memory, the last one to its end.
+static void test_read_group() {
+  Site host;
+  const std::int32_t second[kSmallRow] = {5, 0, 8, 2};
+  std::copy(second, second + kSmallRow, host.small_rows.begin() + kSmallRow);
+  for (const std::int32_t length : {0, 3, 4, 7, 9, 10, 12, 40}) {
+    host.lengths = {1, length};
+    const gpu_code::ReadStretch stretch{1, 1, 1, kSmallRow - 1, 1};
+    std::vector<KvEntry> window(kSmallRow * kBlockSize, KvEntry{9, 9, 9, 9, 9, 9});
+    gpu_shim::launch(1, kThreads, [&] { gpu_code::read_entries(host.site, &stretch, window.data()); });
+    for (u32 i = 0; i < kBlockSize; ++i) EXPECT(window[i].hash == 9, "in front of the stretch");
+    for (u32 i = kBlockSize; i < window.size(); ++i) {
+      const u32 index = i / kBlockSize;
+      const u32 offset = i % kBlockSize;
+      const bool there = offset < kSmall && static_cast<std::int32_t>(index * kSmall) < length && second[index] != 0;
+      const KvEntry expected = there ? host.entries[static_cast<u32>(second[index]) * kBlockSize + offset] : KvEntry{};
+      EXPECT(same(window[i], expected), "length %d: entry %u of place %u", length, offset, index);
     }
   }
 }
@@ -108,8 +194,11 @@ static void test_adopt() {
 
 int main() {
   test_write();
+  test_write_groups();
+  test_save();
   test_read();
+  test_read_group();
   test_adopt();
-  std::printf("entries are written, read and adopted where the tables say");
+  std::printf("entries are saved, written, read and adopted where the tables say");
   return 0;
 }

@@ -13,6 +13,7 @@ struct Buffers {
   std::unique_ptr<double[]> io;
   std::unique_ptr<std::int64_t[]> tables;
   std::vector<std::int32_t> known;
+  std::vector<std::int32_t> zeroed;
   u64 io_bytes;
   u64 table_bytes;
 
@@ -71,6 +72,56 @@ inline void decode(const ReferenceConfig& config, Buffers& buffers, u32 handle, 
   tables.query_start[1] = 1;
   tables.num_computed[0] = static_cast<std::int32_t>(computed);
 }
+
+/// One request with KV cache groups, step by step: place i of group g is block first + kStride * g + i.
+struct GroupText {
+  static constexpr u32 kStride = 12;
+  const ReferenceConfig& config;
+  u32 handle;
+  u32 first;
+  u32 num_prompt;
+
+  std::int32_t block(u32 group, u32 place) const { return static_cast<std::int32_t>(first + kStride * group + place); }
+
+  /// Appends an entry to a step: it computes the tokens [from, to), of which the last are `drafts`.
+  void append(Buffers& buffers, u32 from, u32 to, Span<const std::int32_t> drafts) const {
+    StepIo io = lay_out_step(config, buffers.io.get());
+    const Tables tables = lay_out_tables(config.tables, buffers.tables.get());
+    const auto set = [](const std::int32_t* column, u32 value) {
+      *const_cast<std::int32_t*>(column) = static_cast<std::int32_t>(value);
+    };
+    const auto e = static_cast<u32>(io.control[kNumEntries]++);
+    const auto query = static_cast<u32>(tables.query_start[e]);
+    const_cast<double*>(io.handles)[e] = handle;
+    set(io.kinds + e, from == 0);
+    set(io.scheduled + e, to - from);
+    set(io.num_drafts + e, drafts.size);
+    for (u32 j = 0; j < drafts.size; ++j) set(io.draft_tokens + e * config.max_drafts + j, static_cast<u32>(drafts.data[j]));
+    set(io.samples + e, to >= num_prompt);
+    set(io.num_known + e, from == 0 ? num_prompt : 0);
+    set(io.num_prompt + e, num_prompt);
+    buffers.known.insert(buffers.known.end(), from == 0 ? num_prompt : 0, 7);
+    for (u32 g = 0; g < config.tables.num_groups; ++g) {
+      const GroupTables group = lay_out_group(config.tables, tables, g);
+      const u32 size = config.tables.groups[g].block_size;
+      const u32 places = (to + size - 1) / size;
+      const u32 before = (from + size - 1) / size;
+      set(io.num_blocks + u64{g} * config.tables.max_entries + e, places);
+      set(io.num_new_blocks + u64{g} * config.tables.max_entries + e, places - before);
+      for (u32 i = 0; i < places; ++i) {
+        group.block_table[e * config.tables.blocks_per_row(g) + i] = block(g, i);
+        if (i >= before && config.groups[g].zeroed) buffers.zeroed.push_back(block(g, i));
+      }
+      for (u32 p = from; p < to; ++p) {
+        group.slot_mapping[query + p - from] = std::int64_t{block(g, p / size)} * size + p % size;
+      }
+    }
+    for (u32 p = from; p < to; ++p) tables.input_ids[query + p - from] = p < num_prompt ? 7 : -1;
+    tables.query_start[e + 1] = static_cast<std::int32_t>(query + to - from);
+    tables.seq_lens[e] = static_cast<std::int32_t>(to);
+    tables.num_computed[e] = static_cast<std::int32_t>(from);
+  }
+};
 
 /// Words that make trouble.
 inline u32 damage(Random& random) {

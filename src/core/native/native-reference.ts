@@ -70,12 +70,13 @@ export interface NativeDeviceReference {
   /**
    * Has the GPU compute one step, behind what is queued in the executor's stream now, and before what will be.
    * @param io the buffer of a `StepIo`; it is copied
-   * @param tables addresses, readable by the GPU, of the arrays in the order of `StepTables.buffer`; they are read
-   * until the step is over
+   * @param tables addresses, readable by the GPU, of the arrays of a `StepTables`: those of `TABLE_NAMES`, then `slotMapping` and
+   * `blockTable` of each KV cache group behind the first. The arrays are read until the step is over
+   * @param zeroed ids of blocks that are wiped first; none if absent
    * @throws ERR_BLOCKSTEP_BAD_ARG, or ERR_BLOCKSTEP_LIMIT if pipelineDepth steps were submitted and not taken, and
    * then nothing was changed; ERR_BLOCKSTEP_CUDA, and then every later call throws it too
    */
-  submit(io: ArrayBuffer, tables: BigUint64Array, known: Int32Array): void;
+  submit(io: ArrayBuffer, tables: BigUint64Array, known: Int32Array, zeroed?: Int32Array): void;
   /**
    * Takes the oldest step that was submitted and not taken, if it is over: writes its answer into `io`.
    * @returns false if the step is not over yet

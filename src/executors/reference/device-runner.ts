@@ -11,7 +11,7 @@ import {
   type NativeDeviceReference,
   type NativeReferenceConfig,
 } from '../../core/native/native-reference.js';
-import type { TablesShape } from '../../core/native/native-tables.js';
+import type { GroupShape, TablesShape } from '../../core/native/native-tables.js';
 import type { ExecutorResult } from '../../engine/executor/executor.js';
 import { BlockArena } from '../../transfer/block-arena.js';
 import { PendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
@@ -20,7 +20,12 @@ import type { ReferenceStep } from './step.js';
 /** The part of a step's tables on a GPU that is read. */
 export type TablesOnDevice = TablesShape &
   Pick<DeviceTables, 'readTokens'> &
-  Readonly<Record<TableName, Pick<DeviceArray, 'pointer' | 'device'>>>;
+  Readonly<Record<TableName, ArrayOnDevice>> & {
+    /** Of each KV cache group. Read only where the executor has several. */
+    readonly groups?: readonly (GroupShape & Readonly<Record<'slotMapping' | 'blockTable', ArrayOnDevice>>)[];
+  };
+
+type ArrayOnDevice = Pick<DeviceArray, 'pointer' | 'device'>;
 
 /** Turns of the event loop that each check whether a step is done; after so many checks in vain, one check per millisecond. */
 const EAGER_TURNS = 256;
@@ -63,7 +68,7 @@ export class DeviceRunner implements ReferenceRunner {
 
   run(step: ReferenceStep): Promise<ExecutorResult> {
     const addresses = this.#addresses(step.tables as unknown as TablesOnDevice);
-    this.#native.submit(step.io.buffer, addresses, step.known);
+    this.#native.submit(step.io.buffer, addresses, step.known, step.zeroed);
     const pending = new PendingStep(step);
     this.#pending.push(pending);
     this.#fruitless = 0;
@@ -92,15 +97,24 @@ export class DeviceRunner implements ReferenceRunner {
         throw badArgument(`tables.${name}`, show(tables[name]), `${this.#config[name]}`);
       }
     }
-    return BigUint64Array.from(TABLE_NAMES, (name) => {
-      const array: Partial<DeviceArray> | undefined = tables[name];
-      if (array?.device !== this.device) {
-        throw badArgument(`tables.${name}.device`, show(array?.device), `${this.device}, the executor's`);
-      }
-      const { pointer } = array;
-      if (typeof pointer === 'bigint' && pointer > 0n && pointer < 1n << 64n) return pointer;
-      throw badArgument(`tables.${name}.pointer`, show(pointer), 'an address');
-    });
+    const addresses = TABLE_NAMES.map((name) => this.#address(`tables.${name}`, tables[name]));
+    // fillGroups() has seen that the tables have the executor's groups.
+    for (let g = 1; g < (this.#config.groups?.length ?? 1); g++) {
+      const group = tables.groups?.[g];
+      addresses.push(
+        this.#address(`tables.groups[${g}].slotMapping`, group?.slotMapping),
+        this.#address(`tables.groups[${g}].blockTable`, group?.blockTable),
+      );
+    }
+    return BigUint64Array.from(addresses);
+  }
+
+  #address(name: string, array: Partial<ArrayOnDevice> | undefined): bigint {
+    if (array?.device !== this.device)
+      throw badArgument(`${name}.device`, show(array?.device), `${this.device}, the executor's`);
+    const { pointer } = array;
+    if (typeof pointer === 'bigint' && pointer > 0n && pointer < 1n << 64n) return pointer;
+    throw badArgument(`${name}.pointer`, show(pointer), 'an address');
   }
 
   #lookSoon(): void {

@@ -29,20 +29,13 @@ export function asGroupOptions(given: unknown): {
     : { kvGroups: given as KvGroupOptions[] | null };
 }
 
-/**
- * What native code is told of the groups of a checked configuration.
- * @throws ERR_BLOCKSTEP_BAD_ARG where the executor cannot compute with groups
- */
+/** What native code is told of the groups of a checked configuration. */
 export function nativeGroups(
   config: SchedulerConfig,
-  gpu: number | null,
 ): Pick<NativeReferenceConfig, 'groups' | 'blockSize' | 'maxBlocksPerRow'> {
   const { kvGroups, blockSize } = config;
   const core = coreConfig(config);
   if (kvGroups === null) return { blockSize, maxBlocksPerRow: core.maxBlocksPerRow };
-  const named = kvGroups.list.map(({ type }) => type).join(', ');
-  if (gpu !== null)
-    throw badArgument('kvGroups', named, `none on cuda:${gpu}: groups are computed on the host`);
   const shapes = groupShapes(core as Parameters<typeof groupShapes>[0]);
   const groups = kvGroups.list.map((group, g) => ({
     ...shapes[g],

@@ -51,7 +51,7 @@ export interface ReferenceExecutorOptions<Device = string>
     Partial<Record<'pipelineDepth', number>> {
   /**
    * KV cache groups, as the scheduler has them: the option, or that of its `config`. The scheduler's `enablePrefixCaching` is to be
-   * given too, since the groups' defaults depend on it. Refused on a GPU.
+   * given too, since the groups' defaults depend on it.
    */
   kvGroups?: readonly KvGroupOptions[] | KvGroups | null;
   /** Equal seeds give equal texts for equal prompts: 0 to 2^32 - 1. Default 0. */
@@ -147,7 +147,7 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
   for (const [name, value] of Object.entries({ latencyMs, defer, shareKv: isShared })) {
     if (gpu !== null && value !== undefined) throw badArgument(name, show(value), `absent on ${device}`);
   }
-  const layout = nativeGroups(config, gpu);
+  const layout = nativeGroups(config);
   const kvBytes = config.numBlocks * layout.blockSize * KV_ENTRY_BYTES;
   if (isShared) checkHostMemory('numBlocks', numBlocks, kvBytes);
   return {

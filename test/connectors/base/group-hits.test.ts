@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { KvView } from '../../../src/connector.js';
 import { BlockKeys } from '../../../src/connectors/base/block-keys.js';
 import { GroupHits, needsAll } from '../../../src/connectors/base/group-hits.js';
-import type { KvView, Request } from '../../../src/index.js';
+import type { Request } from '../../../src/index.js';
 import type { KvGroupOptions } from '../../../src/scheduler/options/kv-groups.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { Driver, prompt, Random } from '../../support/driver.js';

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { KvView } from '../../../src/connector.js';
 import type { BlockKeys } from '../../../src/connectors/base/block-keys.js';
 import { GroupScan } from '../../../src/connectors/base/group-scan.js';
-import type { KvView, Plan, Request } from '../../../src/index.js';
+import type { Plan, Request } from '../../../src/index.js';
 import { type KvViewGroup, neededPlaces } from '../../../src/scheduler/connector/view-group.js';
 
 const WINDOW = { type: 'sliding', blockSize: 4, window: 6, chunk: 0 } as KvViewGroup;

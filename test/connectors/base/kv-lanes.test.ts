@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { KvLanes } from '../../../src/connectors/base/kv-lanes.js';
 import { checkMemory } from '../../../src/connectors/base/kv-memory.js';
-import { BlockArena, HostLane, ReferenceExecutor, Verdict } from '../../../src/index.js';
+import { ReferenceExecutor } from '../../../src/index.js';
+import { BlockArena, HostLane, Verdict } from '../../../src/transfer.js';
 import { codeOf } from '../../misuse/bench.js';
 
 const SHAPE = { numBlocks: 4, bytesPerBlock: 64 };

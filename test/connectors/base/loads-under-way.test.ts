@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { LoadsUnderWay } from '../../../src/connectors/base/loads-under-way.js';
-import { Anomalies, Verdict } from '../../../src/index.js';
+import { Anomalies } from '../../../src/index.js';
+import { Verdict } from '../../../src/transfer.js';
 
 const [A, B, C] = [1, 2, 3];
 

@@ -3,7 +3,7 @@ import { LeaseConnector, LeaseWorker, MemoryHub, ZmqLink } from '../../../src/co
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';
 import { OffloadConnector, OffloadWorker, offload } from '../../../src/connectors/offload/index.js';
 import { StoreConnector, StoreThread, StoreWorker } from '../../../src/connectors/store/index.js';
-import { BlockArena } from '../../../src/index.js';
+import { BlockArena } from '../../../src/transfer.js';
 
 type Any = never;
 const memory = { kv: BlockArena.allocate({ numBlocks: 2, bytesPerBlock: 64 }) };

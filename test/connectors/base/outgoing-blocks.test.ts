@@ -1,13 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { HandOver, KvView } from '../../../src/connector.js';
 import { NoPlace, OutgoingBlocks, type Reserve } from '../../../src/connectors/base/outgoing-blocks.js';
-import {
-  Anomalies,
-  type HandOver,
-  type KvView,
-  type Plan,
-  type Request,
-  Verdict,
-} from '../../../src/index.js';
+import { Anomalies, type Plan, type Request } from '../../../src/index.js';
+import { Verdict } from '../../../src/transfer.js';
 
 const BLOCK_SIZE = 4;
 const RANKS = [0, 1];

@@ -6,7 +6,7 @@ import {
   type LaneCounts,
   CompletionQueue as Queue,
   Verdict,
-} from '../../../src/index.js';
+} from '../../../src/transfer.js';
 
 interface Job {
   readonly job: number;

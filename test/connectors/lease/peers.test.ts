@@ -6,7 +6,7 @@ import {
   type Parcel,
   ZmqLink,
 } from '../../../src/connectors/lease/index.js';
-import { BlockArena } from '../../../src/index.js';
+import { BlockArena } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { Random } from '../../support/engine-bench.js';
 import { FAR, type Node, type NodeOptions, SEED, World } from './world.js';

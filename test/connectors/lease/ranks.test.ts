@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { LeaseConnector, LeaseWorker, MemoryHub } from '../../../src/connectors/lease/index.js';
-import { BlockArena, Engine, ReferenceExecutor } from '../../../src/index.js';
+import { Engine, ReferenceExecutor } from '../../../src/index.js';
+import { BlockArena } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 
 const OPTIONS = { numBlocks: 32, blockSize: 4, maxNumSeqs: 4, maxNumBatchedTokens: 64, maxModelLen: 64 };

@@ -1,5 +1,6 @@
+import type { WorkerConnector } from '../../../src/connector.js';
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';
-import type { EngineOptions, RequestStream, WorkerConnector } from '../../../src/index.js';
+import type { EngineOptions, RequestStream } from '../../../src/index.js';
 import { type Script, ScriptedConnector } from '../../support/connector/scripted-connector.js';
 import { ScriptedWorker } from '../../support/connector/scripted-worker.js';
 import { EngineBench } from '../../support/engine-bench.js';

@@ -1,5 +1,5 @@
+import type { WorkerConnector } from '../../../src/connector.js';
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';
-import type { WorkerConnector } from '../../../src/index.js';
 import type { ConnectorUnderTest, ConnectorWorld, MakeConnector } from '../../../src/testing/index.js';
 
 /** Makes several connectors work as one, as the suite makes it. */

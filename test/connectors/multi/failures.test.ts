@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { BlockPins, KvView } from '../../../src/connector.js';
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';
-import type { BlockPins, KvView, Plan } from '../../../src/index.js';
+import type { Plan } from '../../../src/index.js';
 import type { ChildrenError } from '../../../src/scheduler/connector/children-error.js';
 import { ScriptedWorker } from '../../support/connector/scripted-worker.js';
 import { codeOf } from '../../support/driver.js';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { Match, WorkerConnector } from '../../../src/connector.js';
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';
-import type { Match, Request, WorkerConnector } from '../../../src/index.js';
+import type { Request } from '../../../src/index.js';
 import { ScriptedWorker } from '../../support/connector/scripted-worker.js';
 import { EngineBench, leftovers } from '../../support/engine-bench.js';
 import { Child, MultiBench } from './children.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { SchedulerConnector, WorkerOutput } from '../../../src/connector.js';
 import type { OffloadConnector, OffloadReport } from '../../../src/connectors/offload/index.js';
-import type { SchedulerConnector, WorkerOutput } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { share } from '../../support/share.js';
 import { type BenchOptions, OffloadBench, SEED } from './support.js';

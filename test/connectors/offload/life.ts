@@ -5,8 +5,8 @@ import {
   type RequestResult,
   type RequestStream,
   type SubmitInput,
-  Verdict,
 } from '../../../src/index.js';
+import { Verdict } from '../../../src/transfer.js';
 import { wordy } from '../../executors/reference/support.js';
 import { Random, settled } from '../../support/engine-bench.js';
 import { Ranks } from '../support/ranks.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type RequestStream, Verdict } from '../../../src/index.js';
+import type { RequestStream } from '../../../src/index.js';
+import { Verdict } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { type BenchOptions, OffloadBench, SEED } from './support.js';
 

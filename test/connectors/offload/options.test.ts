@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { checkHostMemory } from '../../../src/base/host-memory.js';
 import { OffloadConnector, OffloadWorker, offload } from '../../../src/connectors/offload/index.js';
-import { BlockArena, type Request, Verdict } from '../../../src/index.js';
+import type { Request } from '../../../src/index.js';
+import { BlockArena, Verdict } from '../../../src/transfer.js';
 import { wordy } from '../../executors/reference/support.js';
 import { codeOf } from '../../misuse/bench.js';
 import { OffloadBench } from './support.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Verdict } from '../../../src/index.js';
+import { Verdict } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { OffloadBench, SEED } from './support.js';
 

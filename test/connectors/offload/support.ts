@@ -1,3 +1,4 @@
+import type { SchedulerConnector, WorkerConnector } from '../../../src/connector.js';
 import {
   type OffloadConnector,
   type OffloadOptions,
@@ -9,9 +10,7 @@ import {
   type EngineOptions,
   type RequestResult,
   type RequestStream,
-  type SchedulerConnector,
   type SubmitInput,
-  type WorkerConnector,
 } from '../../../src/index.js';
 import { settled } from '../../support/engine-bench.js';
 import { Ranks } from '../support/ranks.js';

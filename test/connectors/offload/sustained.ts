@@ -1,4 +1,5 @@
-import { type RequestStream, Verdict } from '../../../src/index.js';
+import type { RequestStream } from '../../../src/index.js';
+import { Verdict } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { Random, settled } from '../../support/engine-bench.js';
 import type { SteppedLane } from '../support/stepped-lane.js';

@@ -1,8 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { MemoryStore } from '../../../examples/memory-store.js';
-import type { BlockStore } from '../../../src/connectors/store/index.js';
-import { StoreWorker } from '../../../src/connectors/store/index.js';
-import { BlockArena, Verdict } from '../../../src/index.js';
+import { type BlockStore, StoreWorker } from '../../../src/connectors/store/index.js';
+import { BlockArena, Verdict } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { PATIENCE_MS, until } from '../../support/waiting.js';
 import { SteppedLane } from '../support/stepped-lane.js';

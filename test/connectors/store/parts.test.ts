@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { connectionOptions } from '../../../src/base/packages/redis-address.js';
+import type { KvView } from '../../../src/connector.js';
 import { Breaker } from '../../../src/connectors/store/client/breaker.js';
 import { blockKey, checkFormat, spaceOf } from '../../../src/connectors/store/scheduler/block-names.js';
 import { SEAL_BYTES, seal, unseal } from '../../../src/connectors/store/stores/sealed-value.js';
 import { checkStore } from '../../../src/connectors/store/stores/store-options.js';
 import { StoreWorker } from '../../../src/connectors/store/worker/store-worker.js';
-import { BlockArena, type KvView } from '../../../src/index.js';
+import { BlockArena } from '../../../src/transfer.js';
 import { codeOf } from '../../support/driver.js';
 import { Random } from '../../support/engine-bench.js';
 import { temporaryFolder } from '../../support/temp-file.js';

@@ -5,7 +5,7 @@ import {
   type Lane,
   type LaneCounts,
   Verdict,
-} from '../../../src/index.js';
+} from '../../../src/transfer.js';
 
 interface Waiting {
   readonly job: number;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { computedInStep, type ExecutorPlan, type HitInStep, type StepTables } from '../../../src/index.js';
+import type { HitInStep } from '../../../src/engine/executor/computed-in-step.js';
+import { computedInStep, type ExecutorPlan, type StepTables } from '../../../src/index.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 

@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { SchedulerConnector } from '../../../src/connector.js';
 import { PlanViews } from '../../../src/engine/executor/plan-view.js';
-import {
-  Engine,
-  type EngineOptions,
-  ReferenceExecutor,
-  Scheduler,
-  type SchedulerConnector,
-} from '../../../src/index.js';
+import { Engine, type EngineOptions, ReferenceExecutor, Scheduler } from '../../../src/index.js';
 import { codeOf, errorOf } from '../../misuse/bench.js';
 import { FakeExecutor, Random } from '../../support/engine-bench.js';
 import { wordy } from '../../support/unpaged-text.js';

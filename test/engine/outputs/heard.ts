@@ -1,4 +1,5 @@
-import type { EngineOutputs, OutputEnd, OutputRequest, OutputsReader } from '../../../src/index.js';
+import type { OutputEnd, OutputRequest } from '../../../src/engine/outputs/engine-outputs.js';
+import type { EngineOutputs, OutputsReader } from '../../../src/index.js';
 
 /** What a reader of all outputs has heard of one request. */
 export interface Heard {

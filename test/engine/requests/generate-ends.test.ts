@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { BlockstepError, GenerateFailure, RequestResult } from '../../../src/index.js';
+import type { GenerateFailure } from '../../../src/engine/generate-options.js';
+import type { BlockstepError, RequestResult } from '../../../src/index.js';
 import { answerOf, EngineBench, leftovers, prompt, rejection } from '../../support/engine-bench.js';
 import { codeOf, rested, said, textOf, turn } from './generate-support.js';
 

@@ -1,4 +1,5 @@
-import type { BlockstepError, GenerateFailure, GenerateResult } from '../../../src/index.js';
+import type { GenerateFailure } from '../../../src/engine/generate-options.js';
+import type { BlockstepError, GenerateResult } from '../../../src/index.js';
 import type { EngineBench } from '../../support/engine-bench.js';
 
 export const turn = () => new Promise((resolve) => setImmediate(resolve));

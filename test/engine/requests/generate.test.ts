@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { BlockstepError, EngineOptions, GenerateInput, GenerateProgress } from '../../../src/index.js';
+import type { GenerateProgress } from '../../../src/engine/generate-options.js';
+import type { BlockstepError, EngineOptions, GenerateInput } from '../../../src/index.js';
 import { answerOf, EngineBench, leftovers, prompt, Random, rejection } from '../../support/engine-bench.js';
 import { codeOf, rested, said, textOf, turn } from './generate-support.js';
 

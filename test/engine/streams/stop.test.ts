@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import type { BlockstepError, StopReason } from '../../../src/index.js';
+import type { StopReason } from '../../../src/engine/outputs/outputs.js';
+import type { BlockstepError } from '../../../src/index.js';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
 import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../../support/engine-bench.js';
 

@@ -1,24 +1,18 @@
 import { Anomalies } from '../../../src/base/anomalies.js';
-import {
-  BlockArena,
-  type BlockLists,
-  type BlockReuse,
-  CompletionQueue,
-  type ConnectorOutput,
-  type Finished,
-  HostLane,
-  type Match,
-  type Plan,
-  type ReferenceExecutor,
-  type Request,
-  type Scheduler,
-  type SchedulerConnector,
-  type StoreStep,
-  TransferJobs,
-  Verdict,
-  type WorkerConnector,
-  type WorkerStep,
-} from '../../../src/index.js';
+import type {
+  BlockLists,
+  BlockReuse,
+  ConnectorOutput,
+  Finished,
+  Match,
+  SchedulerConnector,
+  StoreStep,
+  WorkerConnector,
+  WorkerStep,
+} from '../../../src/connector.js';
+import type { Plan, ReferenceExecutor, Request, Scheduler } from '../../../src/index.js';
+import { TransferJobs } from '../../../src/transfer/job-table.js';
+import { BlockArena, CompletionQueue, HostLane, Verdict } from '../../../src/transfer.js';
 
 interface Move {
   handle: number;

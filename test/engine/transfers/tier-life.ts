@@ -1,25 +1,24 @@
 import { describe, expect, it } from 'vitest';
+import type {
+  BlockLists,
+  ConnectorOutput,
+  Finished,
+  HandOver,
+  Match,
+  SchedulerConnector,
+  WorkerConnector,
+  WorkerStep,
+} from '../../../src/connector.js';
 import {
   Anomalies,
-  BlockArena,
-  type BlockLists,
-  CompletionQueue,
-  type ConnectorOutput,
   Engine,
-  type Finished,
-  type HandOver,
-  type Lane,
-  type Match,
   ReferenceExecutor,
   type ReferenceExecutorOptions,
   type Request,
-  type SchedulerConnector,
-  TransferJobs,
-  Verdict,
-  type WorkerConnector,
-  type WorkerStep,
 } from '../../../src/index.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
+import { TransferJobs } from '../../../src/transfer/job-table.js';
+import { BlockArena, CompletionQueue, type Lane, Verdict } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { Random } from '../../support/engine-bench.js';
 

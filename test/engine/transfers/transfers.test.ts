@@ -1,4 +1,4 @@
-import { HostLane } from '../../../src/index.js';
+import { HostLane } from '../../../src/transfer.js';
 import { describeFencedLife, describeTierLife, type Tiers } from './tier-life.js';
 
 const tiers: Tiers = {

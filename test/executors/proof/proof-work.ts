@@ -1,4 +1,4 @@
-import type { StopConditions } from 'blockstep';
+import type { StopConditions } from '../../../src/scheduler/request/stop-conditions.js';
 import { type Sample, UnpagedModel, VOCAB } from './model.js';
 import type { RunConfig } from './proof-config.js';
 import type { Random } from './random.js';

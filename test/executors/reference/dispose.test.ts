@@ -1,7 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KV_ENTRY_BYTES } from '../../../src/core/native/native-reference.js';
-import { CompletionQueue, Engine, HostLane, ReferenceExecutor } from '../../../src/index.js';
+import { Engine, ReferenceExecutor } from '../../../src/index.js';
+import { CompletionQueue, HostLane } from '../../../src/transfer.js';
 import { codeOf } from '../../support/driver.js';
 import { rejection } from '../../support/engine-bench.js';
 import { wordy } from './support.js';

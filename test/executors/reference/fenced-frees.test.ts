@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CompletionQueue, HostLane, type Match, type Request } from '../../../src/index.js';
+import type { Match } from '../../../src/connector.js';
+import type { Request } from '../../../src/index.js';
 import type { SchedulerConnector } from '../../../src/scheduler/connector/connector.js';
 import type { BlockLists } from '../../../src/scheduler/connector/kv-view.js';
+import { CompletionQueue, HostLane } from '../../../src/transfer.js';
 import { seeded } from '../../support/core-bench.js';
 import { ReferenceDriver, wordy } from './support.js';
 

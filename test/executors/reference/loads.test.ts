@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ExecutorResult } from '../../../src/engine/executor/executor.js';
-import { BlockArena, CompletionQueue, HostLane } from '../../../src/index.js';
+import { BlockArena, CompletionQueue, HostLane } from '../../../src/transfer.js';
 import { NO_INT32_ARRAYS, NO_INTEGERS } from '../../misuse/bad-values.js';
 import { codeOf } from '../../misuse/bench.js';
 import { ids } from '../../transfer/support.js';

@@ -1,4 +1,5 @@
-import { Engine, type SchedulerConnector, type WorkerConnector } from '../../../src/index.js';
+import type { SchedulerConnector, WorkerConnector } from '../../../src/connector.js';
+import { Engine } from '../../../src/index.js';
 
 /**
  * An engine whose connector and worker have asynchronous functions where none belong, each of which rejects. Prints how its

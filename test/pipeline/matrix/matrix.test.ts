@@ -116,8 +116,8 @@ describe('our own pipeline, which borrows nothing', () => {
   );
 });
 
-describe('docs/pipeline-matrix.md', () => {
-  const text = readFileSync(new URL('../../../docs/pipeline-matrix.md', import.meta.url), 'utf8');
+describe('docs/internals/pipeline-matrix.md', () => {
+  const text = readFileSync(new URL('../../../docs/internals/pipeline-matrix.md', import.meta.url), 'utf8');
 
   it.skipIf(isQuick)('has the tables as they are printed', async () => {
     for (const lines of [reported, ours, await runTable(OWN, OPTIONS)])

@@ -4,11 +4,10 @@ import type {
   Finished,
   HandOver,
   Match,
-  Plan,
-  Request,
   SchedulerConnector,
   WorkerConnector,
-} from '../../../src/index.js';
+} from '../../../src/connector.js';
+import type { Plan, Request } from '../../../src/index.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 
 /** What the scheduler's side tells the workers: the requests to load, by handle. */

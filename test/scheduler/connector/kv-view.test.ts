@@ -1,15 +1,9 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { PartialMetadata } from '../../../src/connector.js';
 import { BLOCK_HASH } from '../../../src/core/native/block-hash.js';
-import {
-  PartialMetadata,
-  type Plan,
-  type Request,
-  replayCommands,
-  replayInputs,
-  Scheduler,
-  type SchedulerOptions,
-} from '../../../src/index.js';
+import { type Plan, type Request, Scheduler, type SchedulerOptions } from '../../../src/index.js';
+import { replayCommands, replayInputs } from '../../../src/replay.js';
 import { hashSeedBytes } from '../../../src/scheduler/options/hash-seed.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { allBlocks, codeOf, Driver, leftovers, prompt } from '../../support/driver.js';

@@ -1,14 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type {
-  Finished,
-  HandOver,
-  KvView,
-  Match,
-  Plan,
-  Request,
-  SchedulerConnector,
-  SchedulerOptions,
-} from '../../../src/index.js';
+import type { Finished, HandOver, KvView, Match, SchedulerConnector } from '../../../src/connector.js';
+import type { Plan, Request, SchedulerOptions } from '../../../src/index.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';
 import { FakeGrammar } from '../../support/fake-grammar.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Plan, SchedulerConnector, SchedulerOptions } from '../../../src/index.js';
-import { Scheduler } from '../../../src/index.js';
+import type { SchedulerConnector } from '../../../src/connector.js';
+import { type Plan, Scheduler, type SchedulerOptions } from '../../../src/index.js';
 import { HASH_BYTES, type KvEvent } from '../../../src/scheduler/events/kv-event.js';
 
 const FULL = { type: 'full' } as const;

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { Random } from '../../../src/base/random.js';
-import { replayCommands, replayInputs, Scheduler, type SchedulerOptions } from '../../../src/index.js';
+import { Scheduler, type SchedulerOptions } from '../../../src/index.js';
+import { replayCommands, replayInputs } from '../../../src/replay.js';
 
 const GROUPS: [name: string, groups: NonNullable<SchedulerOptions['kvGroups']>][] = [
   [

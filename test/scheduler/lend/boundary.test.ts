@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { BorrowingAdapter, SchedulerOptions } from '../../../src/index.js';
+import type { BorrowingAdapter } from '../../../src/borrow.js';
+import type { SchedulerOptions } from '../../../src/index.js';
 import { codeOf, Driver, leftovers, makeScheduler, prompt } from '../../support/driver.js';
 import { EngineBench, leftovers as leftIn } from '../../support/engine-bench.js';
 import { ScriptedBorrower } from './scripted-borrower.js';

@@ -1,11 +1,6 @@
-import type {
-  BorrowingAdapter,
-  BorrowQueue,
-  BorrowQueues,
-  Plan,
-  Request,
-  RequestStatus,
-} from '../../../src/index.js';
+import type { BorrowingAdapter, BorrowQueue, BorrowQueues } from '../../../src/borrow.js';
+import type { Plan, Request } from '../../../src/index.js';
+import type { RequestStatus } from '../../../src/scheduler/request/status.js';
 import { Random } from '../../support/driver.js';
 
 const STATUSES = ['WAITING', 'RUNNING', 'PREEMPTED', 'WAITING_FOR_CHUNK', 'FINISHED'] as const;

@@ -1,4 +1,5 @@
-import type { BorrowingAdapter, BorrowQueue, BorrowQueues, Plan, Request } from '../../../src/index.js';
+import type { BorrowingAdapter, BorrowQueue, BorrowQueues } from '../../../src/borrow.js';
+import type { Plan, Request } from '../../../src/index.js';
 
 /** A borrowing adapter that parks the requests whose ids it was told, and writes down how it is called. */
 export class ScriptedBorrower implements BorrowingAdapter {

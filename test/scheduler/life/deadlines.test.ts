@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_DEADLINES } from '../../../src/index.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import { DEFAULT_DEADLINES } from '../../../src/scheduler/request/wait.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';
 import { FakeGrammar } from '../../support/fake-grammar.js';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { readLog, replayCommands, replayInputs, type SchedulerOptions } from '../../../src/index.js';
+import type { SchedulerOptions } from '../../../src/index.js';
+import { readLog, replayCommands, replayInputs } from '../../../src/replay.js';
 import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 import { MemorySink } from '../../support/recorded-log.js';
 

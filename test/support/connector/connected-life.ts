@@ -1,5 +1,7 @@
 import type { BlockstepError } from '../../../src/base/errors.js';
-import type { ConnectorOutput, LogSink, Plan, SchedulerOptions, TransferReport } from '../../../src/index.js';
+import type { ConnectorOutput, TransferReport } from '../../../src/connector.js';
+import type { Plan, SchedulerOptions } from '../../../src/index.js';
+import type { LogSink } from '../../../src/replay.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { steppable } from '../authority/decided-scheduler.js';
 import { NO_RESULT, prompt, Random } from '../driver.js';

@@ -6,11 +6,10 @@ import type {
   HandOver,
   KvView,
   Match,
-  Plan,
   Protection,
-  Request,
   SchedulerConnector,
-} from '../../../src/index.js';
+} from '../../../src/connector.js';
+import type { Plan, Request } from '../../../src/index.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 
 /** What a scripted connector does for one request, by external id; everything else is 0 or false. */

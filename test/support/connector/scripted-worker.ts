@@ -4,7 +4,7 @@ import type {
   StoreStep,
   WorkerConnector,
   WorkerStep,
-} from '../../../src/index.js';
+} from '../../../src/connector.js';
 
 /** A worker side that reports what a test puts into `next`, and writes down every call. */
 export class ScriptedWorker implements WorkerConnector {

@@ -1,4 +1,5 @@
-import type { BlockLists, Match, Plan, Request } from '../../../src/index.js';
+import type { BlockLists, Match } from '../../../src/connector.js';
+import type { Plan, Request } from '../../../src/index.js';
 import { type Script, ScriptedConnector } from './scripted-connector.js';
 
 /** A scripted connector that does what a test tells it to inside its methods. */

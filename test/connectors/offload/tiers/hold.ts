@@ -1,5 +1,5 @@
+import type { WorkerConnector } from '../../../../src/connector.js';
 import type { DiskEnd, OffloadOrders, OffloadWorker } from '../../../../src/connectors/offload/index.js';
-import type { WorkerConnector } from '../../../../src/index.js';
 
 /** Holds back what a worker says of its disk, while it is on: the disk's thread answers when it likes. */
 export class Hold {

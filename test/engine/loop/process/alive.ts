@@ -4,9 +4,8 @@
  *
  *     node alive.js awaits|leaves
  */
+import type { BorrowingAdapter, BorrowQueues } from '../../../../src/borrow.js';
 import {
-  type BorrowingAdapter,
-  type BorrowQueues,
   Engine,
   type EngineOptions,
   type Request,

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { seeded } from '../../../support/core-bench.js';
 import { share } from '../../../support/share.js';
-import { live } from '../lives.js';
 import { ReferenceDriver, wordy } from '../support.js';
 import { drawChunks, drawDraftStates, drawDrafts, drawGroupOptions } from './draw.js';
+import { groupLife } from './lives.js';
 
 /** `npm test` has one life of so many: no multiple of the depths. */
 const EVERY = share(5, 1);
@@ -15,12 +14,7 @@ const TITLE = 'every text is that of an unpaged computation, and the memory is n
 describe('random lives over chunks that begin inside blocks', () => {
   for (let seed = 1; seed <= 60; seed += EVERY) {
     it(`seed ${seed}: ${TITLE}`, async () => {
-      const next = seeded(seed);
-      const options = drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2, drawChunks);
-      using driver = new ReferenceDriver(options, { seed: next(1000), onMismatch: 'report' });
-      await live(driver, next, 300);
-      expect(driver.executor.faults).toEqual([]);
-      for (const [handle, text] of driver.texts) expect(text).toEqual(driver.expectedText(handle));
+      await groupLife(seed, (next) => drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2, drawChunks));
     });
   }
 });
@@ -30,16 +24,9 @@ describe('random lives with drafts', () => {
   let accepted = 0;
   for (let seed = 1; seed <= 120; seed += EVERY) {
     it(`seed ${seed}: ${TITLE}`, async () => {
-      const next = seeded(seed);
-      const options = drawDrafts(next, (1 + (seed % 3)) as 1 | 2 | 3);
-      const draftErrorRate = [0, 0.3, 1][next(3)];
-      using driver = new ReferenceDriver(options, { seed: next(1000), draftErrorRate, onMismatch: 'report' });
-      await live(driver, next, 300);
-      expect(driver.executor.faults).toEqual([]);
-      for (const [handle, text] of driver.texts) expect(text).toEqual(driver.expectedText(handle));
-      const { specDraftTokens, specAcceptedTokens } = driver.scheduler.stats();
-      verified += specDraftTokens;
-      accepted += specAcceptedTokens;
+      const { stats } = await groupLife(seed, (next) => drawDrafts(next, (1 + (seed % 3)) as 1 | 2 | 3));
+      verified += stats.specDraftTokens;
+      accepted += stats.specAcceptedTokens;
     });
   }
 
@@ -54,19 +41,14 @@ describe('random lives with drafts beside states', () => {
   const accepted: Record<string, number> = {};
   for (let seed = 1; seed <= 120; seed += EVERY) {
     it(`seed ${seed}: ${TITLE}`, async () => {
-      const next = seeded(seed);
-      const options = drawDraftStates(next, (1 + (seed % 2)) as 1 | 2);
-      const draftErrorRate = [0, 0.3, 1][next(3)];
-      using driver = new ReferenceDriver(options, { seed: next(1000), draftErrorRate, onMismatch: 'report' });
-      await live(driver, next, 300);
-      expect(driver.executor.faults).toEqual([]);
-      for (const [handle, text] of driver.texts) expect(text).toEqual(driver.expectedText(handle));
-      const { pipelineDepth, kvGroups } = driver.scheduler.config;
-      const { specAcceptedTokens } = driver.scheduler.stats();
+      const { stats, config } = await groupLife(seed, (next) =>
+        drawDraftStates(next, (1 + (seed % 2)) as 1 | 2),
+      );
+      const { pipelineDepth, kvGroups } = config;
       for (const { mode } of kvGroups?.list ?? [])
         if (mode !== null)
           accepted[`${mode} ${pipelineDepth}`] =
-            (accepted[`${mode} ${pipelineDepth}`] ?? 0) + specAcceptedTokens;
+            (accepted[`${mode} ${pipelineDepth}`] ?? 0) + stats.specAcceptedTokens;
     });
   }
 
@@ -106,19 +88,12 @@ describe('random lives over KV cache groups', () => {
   // From this seed on so few have groups of every type.
   for (let seed = share(4, 1); seed <= 120; seed += EVERY) {
     it(`seed ${seed}: ${TITLE}`, async () => {
-      const next = seeded(seed);
-      const options = drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2);
-      using driver = new ReferenceDriver(options, { seed: next(1000), onMismatch: 'report' });
-      const before = driver.scheduler.core.freeBlocks;
-      await live(driver, next, 300);
-      expect(driver.executor.faults).toEqual([]);
-      for (const [handle, text] of driver.texts) expect(text).toEqual(driver.expectedText(handle));
-      expect(driver.scheduler.core.freeBlocks).toBe(before);
-      const { prefixCacheHits, numPreemptions } = driver.scheduler.stats();
-      seen.hits += prefixCacheHits;
-      seen.preemptions += numPreemptions;
-      for (const { type, mode } of driver.scheduler.config.kvGroups?.list ?? [])
-        seen.types.add(`${type} ${mode}`);
+      const { stats, config } = await groupLife(seed, (next) =>
+        drawGroupOptions(next, (1 + (seed % 2)) as 1 | 2),
+      );
+      seen.hits += stats.prefixCacheHits;
+      seen.preemptions += stats.numPreemptions;
+      for (const { type, mode } of config.kvGroups?.list ?? []) seen.types.add(`${type} ${mode}`);
     });
   }
 

@@ -34,10 +34,6 @@ describe('options', () => {
     expect(refused).toThrow(message);
   });
 
-  it('groups on a GPU are refused by name', () => {
-    expect(make({ kvGroups: GROUPS, device: 'cuda' })).toThrow('kvGroups must be none on cuda:0');
-  });
-
   it('a state takes one entry of the KV memory, and a block those of the largest', () => {
     using states = make({ kvGroups: [{ type: 'mamba' }, { type: 'full', blockSize: 2 }] })();
     expect(states.kv.bytesPerBlock).toBe(2 * 32);
@@ -66,7 +62,7 @@ describe('plans and tables', () => {
 describe('the native part', () => {
   it('refuses bad groups', () => {
     using driver = new ReferenceDriver({ kvGroups: GROUPS });
-    const { groups } = nativeGroups(driver.scheduler.config, null);
+    const { groups } = nativeGroups(driver.scheduler.config);
     const config = {
       ...SIZES,
       maxTokens: 32,

@@ -1,6 +1,7 @@
 import type { MismatchKind } from '../../../../src/core/native/native-reference.js';
 import type { GroupTables, StepTables } from '../../../../src/core/tables.js';
-import type { KvGroup, Plan } from '../../../../src/index.js';
+import type { Plan } from '../../../../src/index.js';
+import type { KvGroup } from '../../../../src/scheduler/options/kv-groups.js';
 import type { ReferenceDriver } from '../support.js';
 
 /** Where an error is planted: an entry of a plan, and a group. */

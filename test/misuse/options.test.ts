@@ -93,6 +93,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   preemptedOutputs: [...NO_STRINGS, '', 'drop', ['deliver']],
   preemptedIds: [...NO_STRINGS, '', 'all', ['step']],
   stateLoads: NO_BOOLEANS,
+  promptTails: NO_BOOLEANS,
   windowBasis: [...NO_STRINGS, '', 'computed', ['processed']],
   retention: [null, true, {}, '', 'none', -1, 0.5, 2 ** 31, ['all']],
   grammarFailures: [...NO_STRINGS, '', 'never', ['schedule']],

@@ -114,7 +114,7 @@ class Driver {
   readonly #readsState: boolean;
   readonly #player: EventPlayer;
   readonly #connector: TraceConnector | null;
-  readonly #kvEvents = new TraceKvEvents();
+  readonly #kvEvents: TraceKvEvents;
   readonly #groups: TraceGroups | undefined;
   readonly #subject: Subject;
   readonly #pipeline: Pipeline<Batch>;
@@ -125,6 +125,7 @@ class Driver {
     this.#comparison = comparison;
     this.#readsState = observe === 'state';
     this.#pipeline = new Pipeline(depthOf(trace.config));
+    this.#kvEvents = new TraceKvEvents(trace.config.kv_groups?.map(({ block_size }) => block_size));
     this.#groups = TraceGroups.of(trace.config, idsOf(trace));
     this.#connector = trace.connector === null ? null : new TraceConnector(this.#groups !== undefined);
     this.#subject = make(optionsOf(trace, this.#connector, () => this.#clock, this.#kvEvents));

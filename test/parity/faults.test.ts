@@ -88,6 +88,26 @@ describe('faults of vLLM in recorded traces are not copied', () => {
     expect(faultIn(falsified, replay(falsified, makeScheduler).differences)).toBe(null);
   });
 
+  it.each([
+    ['x05_padded_chunk_cut', 'paddedChunk'],
+    ['x06_late_failure_states_cut', 'lateFailure'],
+    ['x07_late_failure_window_cut', 'lateFailure'],
+    ['x08_foreign_failure_cut', 'foreignFailure'],
+  ])('%s is told as the fault %s', (name, fault) => {
+    const trace = readFixture(name);
+    const { differences } = replay(trace, makeScheduler);
+    expect(faultIn(trace, differences)).toMatchObject({ fault });
+    const version = trace.vllm_commit.startsWith('017e') ? '28be48fa' : '017e9f444';
+    expect(faultIn({ ...trace, vllm_commit: version }, differences)).toBe(null);
+    expect(faultIn(trace, [{ ...differences[0], path: 'steps[9].upd' }])).toBe(null);
+    expect(faultIn(trace, [{ ...differences[0], expected: 'no error', got: 'TypeError: broken' }])).toBe(
+      null,
+    );
+    const falsified = structuredClone(trace);
+    Object.assign(falsified.steps[0].sched ?? {}, { free: 999 });
+    expect(faultIn(falsified, differences)).toBe(null);
+  });
+
   it('blocks to load into are never taken from the hits of another group, which no list of faults has', () => {
     const recorded = generateGroupTrace(2182, { ...VLLM, G16: true });
     // vLLM takes block 18 for one group, and then holds it as a hit of the next one.

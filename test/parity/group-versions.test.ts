@@ -33,6 +33,7 @@ const BACK: Readonly<Record<string, Partial<SchedulerOptions>>> = {
   fenceOrder: { fenceFrees: false },
   finishProcessed: { windowBasis: 'scheduled' },
   mambaDrop: { windowBasis: 'scheduled' },
+  promptTails: { promptTails: false },
   retention_states: { retention: 'all' },
   retention_window: { retention: 'all' },
   split: mendedBut('wholeStates'),
@@ -47,7 +48,7 @@ const others = augustGroupFixtureNames.filter((name) => !name.startsWith('g_rule
 describe("with KV cache groups, and `like: '017e9f444'`, the scheduler decides what vLLM of August decides", () => {
   it('has its fixtures', () => {
     expect(ofRules.map((name) => name.slice(7))).toEqual(Object.keys(BACK));
-    expect(others).toHaveLength(35);
+    expect(others).toHaveLength(37);
   });
 
   const makers: readonly [string, MakeSubject][] = [

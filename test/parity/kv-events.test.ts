@@ -99,6 +99,19 @@ describe('KV cache events in the words of a trace', () => {
     expect(events.take([whole[0]])[0]?.[3]).toBe(7);
   });
 
+  it('are not expected of the part of a block in which a prompt ends', () => {
+    const tail: TraceKvEvent = ['stored', 1, 1, 4, 4, 1, 'full_attention', null, null, [null]];
+    const of = new TraceKvEvents([4, 8]);
+    expect(of.take([tail])).toEqual([tail]);
+    const others: TraceKvEvent[] = [
+      ['stored', 0, 1, 4, 4, 1, 'full_attention', null, null, [null]],
+      ['stored', 1, 2, 8, 4, 1, 'full_attention', null, null, [null, null]],
+      ['stored', 1, 1, 8, 8, 1, 'full_attention', null, null, [null]],
+      ['stored', 1, 1, 4, 4, 1, 'sliding_window', 5, null, [null]],
+    ];
+    expect(of.take(others)).toEqual([null, null, null, null]);
+  });
+
   const holed: TraceKvEvent = ['stored', 0, 3, 24, 4, 0, 'full_attention', null, null, [null, null, null]];
 
   it('are together one recorded event, of which some places were not stored', () => {

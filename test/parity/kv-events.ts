@@ -18,13 +18,20 @@ const KINDS: Readonly<Record<SubjectKvGroup['type'], string>> = {
 /**
  * Collects the KV cache events that a scheduler tells, and says them in the words of a trace. vLLM tells of a stretch of
  * places in one event even where some of them are not stored, and then nobody knows which. A scheduler tells of each run of places in an
- * event of its own. So one recorded event is compared with as many runs as have its hashes together.
+ * event of its own. So one recorded event is compared with as many runs as have its hashes together. vLLM also tells of the part of a
+ * block in which a prompt ends, which no lookup finds; a scheduler tells nothing of it.
  */
 export class TraceKvEvents {
   #runs: Stored[] = [];
   /** Hashes that were removed, by group. */
   #removed = new Map<number, number>();
   #cleared = 0;
+  readonly #blockSizes: readonly number[];
+
+  /** @param blockSizes of the groups */
+  constructor(blockSizes: readonly number[] = []) {
+    this.#blockSizes = blockSizes;
+  }
 
   onEvents(events: readonly SubjectKvEvent[]): void {
     for (const event of events) {
@@ -41,7 +48,7 @@ export class TraceKvEvents {
   take(recorded: readonly TraceKvEvent[]): (TraceKvEvent | null)[] {
     const seen: (TraceKvEvent | null)[] = recorded.map((row) => {
       // vLLM tells of places none of which is stored.
-      if (row[0] === 'stored' && row[2] === 0) return row;
+      if (row[0] === 'stored' && (row[2] === 0 || this.#isTail(row))) return row;
       if (row[0] === 'stored') return this.#takeRuns(row);
       if (row[0] === 'removed') return this.#takeRemoved(row[1], row[2]);
       return this.#cleared-- > 0 ? ['cleared'] : null;
@@ -53,6 +60,12 @@ export class TraceKvEvents {
     this.#removed.clear();
     this.#cleared = 0;
     return seen;
+  }
+
+  /** Whether a recorded event is of one hash inside a block. */
+  #isTail([, group, hashes, tokens, blockSize, , kind]: StoredRow): boolean {
+    const isFull = kind === KINDS.full || kind === KINDS.mla;
+    return isFull && hashes === 1 && tokens === blockSize && blockSize < this.#blockSizes[group];
   }
 
   #remove(group: number, count: number): void {

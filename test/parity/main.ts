@@ -142,7 +142,7 @@ function main(given: Arguments): number {
     total.comparisons += result.comparisons;
     const fault = given.onReference ? null : faultIn(trace, result.differences);
     if (fault !== null)
-      console.log(`  vLLM's fault ${fault.fault}, from ${fault.begins.slice(0, -1)} on: ${fault.why}`);
+      console.log(`  vLLM's fault ${fault.fault}, from steps[${fault.step}] on: ${fault.why}`);
     if (fault !== null) total.faulty++;
     else total.differences += result.differences.length;
   }

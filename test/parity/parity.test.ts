@@ -13,7 +13,7 @@ const STATES_ALONE = 'h_mla_alone_cut';
 
 describe('the scheduler decides what vLLM decides', () => {
   it('has its fixtures', () => {
-    expect([fixtureNames.length, groupFixtureNames.length, faultFixtureNames.length]).toEqual([45, 34, 4]);
+    expect([fixtureNames.length, groupFixtureNames.length, faultFixtureNames.length]).toEqual([45, 34, 8]);
   });
 
   it.each([...fixtureNames, ...groupFixtureNames])('%s', (name) => {

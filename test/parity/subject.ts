@@ -254,6 +254,7 @@ export interface SubjectRules {
   windowBasis?: 'scheduled' | 'processed';
   retention?: 'all' | 'reachable' | number;
   stateLoads?: boolean;
+  promptTails?: boolean;
   grammarFailures?: 'schedule' | 'update';
 }
 

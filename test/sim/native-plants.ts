@@ -55,9 +55,9 @@ export const NATIVE_PLANTS: readonly Plant[] = [
     name: 'n7',
     why: 'blocks are published before they are full',
     file: ROWS,
-    text: 'const u32 full = std::min(retention_.publishable(g, tokens), part.length);',
+    text: 'const u32 full = std::min(publishable / size, part.length);',
     replacement:
-      'const u32 full = std::min({divide_up(tokens, config_.groups[g].block_size), part.length, slot.num_hashes / (config_.groups[g].block_size / config_.block_size)});',
+      'const u32 full = std::min({divide_up(tokens, size), part.length, slot.num_hashes / (size / config_.block_size)});',
   },
   {
     name: 'n8',

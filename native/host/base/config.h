@@ -33,7 +33,7 @@ struct HostConfig {
   /// Which places of windows and states are published: kRetainAll, kRetainReachable, or a multiple of the least common multiple of all block
   /// sizes: those that hits need which end at such multiples, at the end of a prompt, or where prompts part. 0: at those ends alone.
   u32 retention = kRetainAll;
-  /// Which of vLLM's faults are mended (GroupFix).
+  /// Which of vLLM's faults are mended, and one of its rules (GroupFix).
   u32 group_fixes = 0;
 
   /// The most places of a row of a group.

@@ -35,6 +35,7 @@ enum GroupFix : u32 {
   kChunkHits = 1u << 2,    // a hit of chunks that ends inside a chunk has that chunk's blocks, also where it was shortened into the chunk
   kDropStates = 1u << 3,   // kMambaAlign lets go of every state in front of that which is needed, not only of the last one
   kLoadNeeded = 1u << 4,   // a group that needs none of the loaded tokens takes no block for them, also where they are less than a block
+  kPromptTails = 1u << 5,  // no fault, but a rule: full attention publishes the block in which a prompt's last hash ends, also if it is not full
 };
 
 }  // namespace blockstep

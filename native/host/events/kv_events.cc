@@ -83,6 +83,11 @@ void KvEvents::tell_published(const State& state, const u32* entries, u32 count)
     const Key key = key_at(entry + 2);
     const u32 id = blocks_of(state, entry[0])[entry[1]];
     const Announced& announced = announced_[next_];
+    if (announced.group == kNone) {
+      tell_run(from, next_);
+      from = next_ + 1;
+      continue;
+    }
     if (announced.key != key) throw Error{kInvariant, "a block was published under a key that nobody announced"};
     published_[id] = static_cast<u8>(1 + announced.group);
     const bool is_new = by_block_ || find(state, key, announced.group) == id;

@@ -51,6 +51,8 @@ class KvEvents {
   /// Announces the next publication of the log that is being built. The request may have ended when the log is applied,
   /// so its tokens are copied here. @throws std::bad_alloc
   void announce(const FullBlock& block);
+  /// As announce(), of a publication that is not told, nor its end.
+  void announce_silent() { announced_.push_back({0, kNone, 0, false, {}, {}, 0}); }
   /// Tells that a request found these blocks in the index, if that is told: they follow each other from the first one on, whose
   /// key is the first of `keys`. @throws std::bad_alloc
   void reused(const FullBlock& first, const std::vector<Key>& keys);

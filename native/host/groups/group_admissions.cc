@@ -256,8 +256,8 @@ std::int32_t GroupAdmissions::admit(u32 index, const GroupAdmission& asked) {
     }
   }
   grow(slot, to, opens);
-  rows_.refresh(slot);
   rows_.note_prompt(index, asked.prompt);
+  rows_.refresh(slot);
   if (asked.publishes) {
     rows_.publish(slot, std::min(to.main, slot.num_tokens));
     facts_.commit();

@@ -129,24 +129,54 @@ void GroupRows::publish(Slot& slot, u32 tokens) {
   const LikelyEnds ends = ends_of(index);
   for (u32 g = 0; g < num_groups_; ++g) {
     GroupPart& part = this->part(index, g);
-    const u32 full = std::min(retention_.publishable(g, tokens), part.length);
-    if (full <= part.settled) continue;
-    const u32 hashes = config_.groups[g].block_size / config_.block_size;
+    const u32 size = config_.groups[g].block_size;
+    const u32 publishable = retention_.publishable(g, tokens);
+    const u32 full = std::min(publishable / size, part.length);
+    const u32 hashes = size / config_.block_size;
     const u32* list = list_of(slot, g);
     for (u32 i = part.settled; i < full; ++i) {
       if (list[i] == kNullBlock || !retention_.publishes(g, i, ends)) continue;
       const Key& key = slot.hashes[(i + 1) * hashes];
-      if (!facts_.needs_publication(list[i])) continue;
+      if (part.tail != 0 && part.tail / size == i) {
+        facts_.log().list(Op::kEvict, list[i]);  // the key of its first part
+        part.tail = 0;
+      } else if (!facts_.needs_publication(list[i])) {
+        continue;
+      }
       if (facts_.events().on()) [[unlikely]] {
         const Key* parent = i == 0 ? nullptr : &slot.hashes[i * hashes];
-        const std::size_t first = std::size_t{i} * config_.groups[g].block_size;
+        const std::size_t first = std::size_t{i} * size;
         facts_.events().announce({slots_.table().handle(slot), g, i, parent, &key, slot.tokens + first});
       }
       facts_.log().publish(row_of(slot, g), i, key);
       if (config_.groups[g].mamba()) noted_.push_back({key, g});
     }
-    part.settled = full;
+    part.settled = std::max(part.settled, full);
+    publish_tail(slot, g, part, publishable);
   }
+}
+
+/// Publishes the block in which the prompt ends, under the hash of its last tokens that have one. It is no event: nobody can find it.
+void GroupRows::publish_tail(const Slot& slot, u32 g, GroupPart& part, u32 publishable) {
+  const u32 tail = retention_.tail(g, ends_of(index_of(slot)));
+  if (tail == 0 || tail == part.tail || tail > publishable) return;
+  const u32 place = tail / config_.groups[g].block_size;
+  if (place < part.settled || place >= part.length) return;
+  const u32 id = list_of(slot, g)[place];
+  if (part.tail != 0) facts_.log().list(Op::kEvict, id);  // a session's prompt grew in this block
+  else if (!facts_.needs_publication(id)) return;
+  if (facts_.events().on()) [[unlikely]] facts_.events().announce_silent();
+  facts_.log().publish(row_of(slot, g), place, slot.hashes[tail / config_.block_size]);
+  part.tail = tail;
+}
+
+/// The computed tokens at which the group publishes something next.
+u64 GroupRows::next_publication(u32 g, const GroupPart& part, const LikelyEnds& ends) const {
+  const u64 size = config_.groups[g].block_size;
+  const u64 full = retention_.publishes_at(g, (u64{part.settled} + 1) * size);
+  const u32 tail = retention_.tail(g, ends);
+  const bool pending = tail != part.tail && tail / size >= part.settled && tail != 0;
+  return pending ? std::min(full, retention_.publishes_at(g, tail)) : full;
 }
 
 void GroupRows::refresh(Slot& slot) {
@@ -173,7 +203,7 @@ void GroupRows::refresh(Slot& slot) {
     if (group.type == GroupType::kSliding) computed = std::min(computed, next + group.window - 1 + group.unsettled);
     else if (group.type == GroupType::kChunked) computed = std::min(computed, (next + group.chunk - 1) / group.chunk * group.chunk + group.unsettled);
     else if (group.mamba()) computed = std::min(computed, next + 1 + group.unsettled);
-    publish_at = std::min(publish_at, retention_.publishes_at(g, part.settled + 1));
+    publish_at = std::min(publish_at, next_publication(g, part, ends_of(index)));
   }
   // A step that finds `computed` tokens schedules at least one more, so it needs more slots than `computed`.
   const u64 drops = computed + config_.lookahead < config_.max_model_len ? computed + config_.lookahead : computed;
@@ -200,6 +230,7 @@ void GroupRows::evict(Slot& slot, u32 tokens) {
       if (list[i] != kNullBlock) facts_.log().list(Op::kEvict, list[i]);
     }
     part.settled = std::min(part.settled, from);
+    if (part.tail / config_.groups[g].block_size >= from) part.tail = 0;
   }
   facts_.commit();
   refresh(slot);

@@ -16,6 +16,7 @@ struct GroupPart {
   u32 length = 0;      // places of the row, null ones included
   u32 first = 0;
   u32 settled = 0;     // leading places that are done with publishing
+  u32 tail = 0;        // tokens up to which the block was published in which the prompt ends; 0: it was not, or is full by now
   u32 last = kNone;    // kMambaAlign: the place of the state that the last extension began behind
   bool grown = false;  // kMambaAlign: was extended since it was opened
 };
@@ -135,6 +136,9 @@ class GroupRows {
     Key key;
     u32 group;
   };
+
+  void publish_tail(const Slot& slot, u32 g, GroupPart& part, u32 publishable);
+  u64 next_publication(u32 g, const GroupPart& part, const LikelyEnds& ends) const;
 
   LikelyEnds& ends_of(u32 slot) {
     if (ends_.size() <= slot) ends_.resize(slot + std::size_t{1});

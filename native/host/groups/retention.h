@@ -28,18 +28,25 @@ class Retention {
     return config_.retention == kRetainAll ? !is_masked(g, place) : is_kept(g, place, ends);
   }
 
-  /// Places of a group that `tokens` computed tokens fill for good: those of hits that end where blocks of all groups end.
+  /// Of `tokens` computed tokens of a group those that may be published: hits end where blocks of all groups end.
   u32 publishable(u32 g, u32 tokens) const {
-    const u32 size = config_.groups[g].block_size;
     const u32 whole = config_.groups.size() > 1 ? tokens / alignment_ * alignment_ : tokens;
     // A drafter's lookup matches one block behind the hit.
     const bool behind = config_.retention != kRetainAll && config_.groups[g].eagle && whole > 0;
-    return (behind ? std::min(tokens, whole + size) : whole) / size;
+    return behind ? std::min(tokens, whole + config_.groups[g].block_size) : whole;
   }
 
-  /// The tokens at which so many places are publishable().
-  u64 publishes_at(u32 g, u32 places) const {
-    const u64 tokens = u64{places} * config_.groups[g].block_size;
+  /// Where the last hash of a prompt ends, in tokens, if that is inside a block that is published nevertheless; else 0. No lookup finds that block
+  /// so, but while it has a key it is queued behind those that have none (vLLM cache_partial_block).
+  u32 tail(u32 g, const LikelyEnds& ends) const {
+    const GroupConfig& group = config_.groups[g];
+    if (!(config_.group_fixes & kPromptTails) || !group.full() || config_.groups.size() == 1) return 0;
+    const u32 end = ends.prompt / config_.block_size * config_.block_size;
+    return end % group.block_size == 0 ? 0 : end;
+  }
+
+  /// The computed tokens at which so many tokens are publishable().
+  u64 publishes_at(u32 g, u64 tokens) const {
     if (config_.groups.size() == 1) return tokens;
     const auto aligned = [&](u64 count) { return (count + alignment_ - 1) / alignment_ * alignment_; };
     if (config_.retention == kRetainAll || !config_.groups[g].eagle) return aligned(tokens);

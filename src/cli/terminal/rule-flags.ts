@@ -21,6 +21,7 @@ const HELP: Readonly<Record<keyof VersionRules, string>> = {
   retention:
     'which windows and states the prefix cache gets: all, reachable, or those at multiples of so many tokens',
   stateLoads: 'whether a connector may load states in mode align',
+  promptTails: 'publish the block in which a prompt ends, where blocks are larger than hashes',
 };
 
 const CHOICES: Readonly<Partial<Record<keyof VersionRules, readonly string[]>>> = {

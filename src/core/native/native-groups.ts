@@ -21,7 +21,7 @@ export interface NativeGroupConfig {
   retention?: 'all' | 'reachable' | number;
   /** Blocks that are taken out of the pool for good, from id 1 on. Default 0. */
   keptBlocks?: number;
-  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in, 8 = all states in front of the needed one are let go, 16 = no block is loaded into that no token needs. Default 0. */
+  /** Bits: 1 = all groups of full attention are cut to the hit, 2 = with drafters the matchable places are published, 4 = hits have the chunk that they end in, 8 = all states in front of the needed one are let go, 16 = no block is loaded into that no token needs, 32 = the block in which a prompt's last hash ends is published. Default 0. */
   groupFixes?: number;
 }
 

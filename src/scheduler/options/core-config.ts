@@ -59,6 +59,7 @@ const SHIFT_MASKS = 2;
 const CHUNK_HITS = 4;
 const DROP_STATES = 8;
 const LOAD_NEEDED = 16;
+const PROMPT_TAILS = 32;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
   const { cutAllHits, publishMatchable, chunkHits, dropStates, loadNeeded } = config.deviations;
@@ -90,7 +91,8 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       (publishMatchable ? SHIFT_MASKS : 0) |
       (chunkHits ? CHUNK_HITS : 0) |
       (dropStates && !scheduled ? DROP_STATES : 0) |
-      (loadNeeded ? LOAD_NEEDED : 0),
+      (loadNeeded ? LOAD_NEEDED : 0) |
+      (config.promptTails ? PROMPT_TAILS : 0),
   };
 }
 

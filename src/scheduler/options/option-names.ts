@@ -35,6 +35,7 @@ export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
   preemptedIds: true,
   windowBasis: true,
   stateLoads: true,
+  promptTails: true,
   retention: true,
   grammarFailures: true,
   deviations: true,

@@ -78,6 +78,11 @@ export interface VersionRules {
    * counted. vLLM of May fails an assertion; of August it loads, but counts a block too few, and dies where just that one is missing. Default false.
    */
   stateLoads: boolean;
+  /**
+   * Whether full attention, where its blocks are larger than `hashBlockSize`, publishes the block in which a prompt's last hash ends, too (vLLM #46384).
+   * No lookup finds it. But with `freeOrder: 'unhashedFirst'` such a block is kept longer than others that nobody finds. Default false.
+   */
+  promptTails: boolean;
 }
 
 /** A commit of vLLM whose rules can be chosen: of May 2026 (about 0.22), and of August 2026 (about 0.27). */
@@ -122,6 +127,7 @@ const MAY: VersionRules = {
   windowBasis: 'scheduled',
   retention: 'all',
   stateLoads: false,
+  promptTails: false,
 };
 
 /** The names of the rules. */
@@ -155,6 +161,7 @@ export function rulesOf(like: VllmVersion | null, context: RuleContext): Version
     windowBasis: 'processed',
     retention: 0,
     stateLoads: true,
+    promptTails: true,
   };
 }
 
@@ -184,6 +191,7 @@ export function takeRules(given: Partial<VersionRules>, defaults: VersionRules):
     windowBasis: checkOneOf('windowBasis', o.windowBasis, ['scheduled', 'processed'] as const),
     retention: checkRetention(o.retention),
     stateLoads: checkBoolean('stateLoads', o.stateLoads),
+    promptTails: checkBoolean('promptTails', o.promptTails),
   };
 }
 

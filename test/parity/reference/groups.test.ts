@@ -20,7 +20,7 @@ const replayWith = (trace: Trace, faults: Partial<Faults>) =>
 describe('the reference scheduler with KV cache groups', () => {
   it('has its fixtures', () => {
     expect(groupFixtureNames.length).toBe(34);
-    expect(faultFixtureNames.length).toBe(4);
+    expect(faultFixtureNames.length).toBe(8);
   });
 
   it.each(groupFixtureNames)('decides what vLLM decides in %s, with and without its faults', (name) => {

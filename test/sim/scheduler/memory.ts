@@ -95,11 +95,10 @@ export class Memory extends KvPlaces {
     );
   }
 
-  /** What identifies the text up to the end of a full block, from what stands in it; null if something there is of no text. */
-  lastPrint(block: number, g: number): number | null {
-    const { size } = this.groups[g];
+  /** What identifies the text up to so many tokens of a block, from what stands in it; null if something there is of no text. */
+  lastPrint(block: number, g: number, tokens = this.groups[g].size): number | null {
     const from = block * this.span;
-    const count = keepsTokens(this.groups[g]) ? size : 1;
+    const count = keepsTokens(this.groups[g]) ? tokens : 1;
     const all = this.#content.subarray(from, from + count);
     const whole = all.every((print, i) => print !== GARBAGE && this.#ranks[from + i] === this.#allRanks);
     return whole ? all[count - 1] : null;

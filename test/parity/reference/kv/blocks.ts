@@ -167,7 +167,10 @@ export class ReferenceBlocks {
       const whole = isBehind ? Math.min(tokens, aligned + group.blockSize) : aligned;
       const end = Math.floor(whole / group.blockSize);
       const begin = row.settled ?? 0;
-      if (begin >= end) continue;
+      if (begin >= end) {
+        this.#publishTail(request, group, whole);
+        continue;
+      }
       const nameOf = (place: number) =>
         request.names[((place + 1) * group.blockSize) / this.#hashBlockSize - 1];
       const places = Array.from({ length: end - begin }, (_, i) => begin + i).filter(
@@ -175,12 +178,29 @@ export class ReferenceBlocks {
       );
       for (const place of places) {
         const key = { name: nameOf(place), group: group.index };
+        if (this.pool.keyOf(row.blocks[place])?.isTail) this.pool.unpublish([row.blocks[place]]);
         this.pool.publish(row.blocks[place], key);
         group.noted(key);
       }
       row.settled = end;
       this.#log.stored(request, group.facts, places, nameOf);
+      this.#publishTail(request, group, whole);
     }
+  }
+
+  /** The block in which the last hash of the prompt ends, though it is not full (vLLM _cache_partial_tail_block of full attention). */
+  #publishTail(request: ReferenceRequest, group: ReferenceGroup, whole: number): void {
+    const size = this.#hashBlockSize;
+    const hashes = Math.floor(request.numPromptTokens / size);
+    if (!this.#rules.promptTails || !group.isFull || this.groups.length === 1) return;
+    if ((hashes * size) % group.blockSize === 0 || hashes * size > whole) return;
+    const block = request.rows[group.index].blocks[Math.floor((hashes * size) / group.blockSize)];
+    const key = { name: request.names[hashes - 1], group: group.index, isTail: true } as const;
+    const held = block === undefined ? null : this.pool.keyOf(block);
+    // Of a full block vLLM notes it beside the key that it has.
+    if (block === undefined || (held && (!held.isTail || held.name === key.name))) return;
+    this.pool.unpublish([block]);
+    this.pool.publish(block, key);
   }
 
   /** Whether a place is published: where a hit can use it, and the request's own end, or others, make it likely. */

@@ -5,6 +5,8 @@ export type ContentName = number;
 export interface Key {
   readonly name: ContentName;
   readonly group: number;
+  /** The block is not full: its prompt ends in it. No lookup asks for it, and no event tells of it. */
+  readonly isTail?: true;
 }
 
 /** Hands out content names without hashing, so that no two contents can ever collide. */

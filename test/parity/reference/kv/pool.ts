@@ -83,7 +83,7 @@ export class ReferencePool {
     if (key === null) return;
     this.#keys[block] = null;
     this.#published.splice(this.#published.indexOf(block), 1);
-    this.log.removed(key);
+    if (!key.isTail) this.log.removed(key);
   }
 
   /** Gives blocks back, the last one first. With `unhashedFirst` those without a key are put before all others, as one piece. */

@@ -75,7 +75,7 @@ function roleRules({ config, connector }: Recipe, random: Random): SubjectRules 
 
 /** One to three rules, each as likely to be that of May as that of August. */
 function singles({ config }: Recipe, random: Random): SubjectRules {
-  const any: Required<Omit<SubjectRules, 'stateLoads'>> = {
+  const any: Required<Omit<SubjectRules, 'stateLoads' | 'promptTails'>> = {
     freeOrder: random.pick(['tail', 'unhashedFirst']),
     admissionLookahead: random.chance(0.5),
     watermark: random.pick([0, 0.05, 0.1, 0.25]),
@@ -94,5 +94,6 @@ function singles({ config }: Recipe, random: Random): SubjectRules {
   const chosen = Array.from({ length: random.integer(1, 3) }, () => random.pick(names));
   // Drawn apart, so that the other rules of a seed stay what they were.
   const stateLoads = random.aside().chance(0.3) ? { stateLoads: random.aside().chance(0.5) } : {};
-  return { ...Object.fromEntries(chosen.map((name) => [name, any[name]])), ...stateLoads };
+  const promptTails = random.aside().chance(0.3) ? { promptTails: random.aside().chance(0.5) } : {};
+  return { ...Object.fromEntries(chosen.map((name) => [name, any[name]])), ...stateLoads, ...promptTails };
 }

@@ -106,6 +106,7 @@ const SHOWN: Readonly<
   zeroUnloaded: [GROUPS, 5013, { deviations: { ...MENDED, zeroUnloaded: false } }],
   loadNeeded: [GROUPS, 5011, { deviations: { ...MENDED, loadNeeded: false } }],
   wholeStates: [GROUPS, 5007, { deviations: { ...MENDED, wholeStates: false } }],
+  promptTails: [GROUPS, 5032, { promptTails: false }],
   stateLoads: [GROUPS, 5013, { stateLoads: false }],
 };
 

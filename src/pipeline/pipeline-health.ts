@@ -6,18 +6,21 @@ export interface PipelineHealth {
   /** Whether there are no `reasons`. */
   readonly healthy: boolean;
   /**
-   * `draining` once a shutdown has begun; `broken` once the engine of a stage of this process refuses all further work, since every
-   * request goes through it; `disposed` once the shutdown has ended.
+   * `draining`: a shutdown has begun. `broken`: the engine of a stage of this process refuses all
+   * further work, and every request passes through that stage. `disposed`: the shutdown has ended.
    */
   readonly state: 'open' | 'draining' | 'broken' | 'disposed';
   /** Why the pipeline is not healthy, in words that name the stage; empty if it is. */
   readonly reasons: readonly string[];
 }
 
-/** How far a pipeline's own end has come. */
+/** The progress of a pipeline's shutdown. */
 export type Phase = Exclude<PipelineHealth['state'], 'broken'>;
 
-/** Reads the health of the stages. @param stages null: it is elsewhere, and is what it said last, as long as it answers */
+/**
+ * Reads the health of the stages. @param stages null: the stage is in another process; its last
+ * report counts while it answers
+ */
 export function readHealth(
   phase: Phase,
   names: readonly string[],
@@ -34,7 +37,7 @@ export function readHealth(
   return { healthy: reasons.length === 0, state, reasons };
 }
 
-/** What is wrong with a stage elsewhere, as far as is known. */
+/** Lists the known troubles of a stage in another process. */
 function troublesOf(orchestrator: Orchestrator, stage: number): readonly string[] {
   const silentMs = orchestrator.goneFor(stage);
   if (silentMs !== null) return [`it has not answered for ${Math.round(silentMs)} ms`];

@@ -22,11 +22,17 @@ export interface RemoteStage {
 export interface PipelineOptions {
   /** The stages, first to last: at least one, with different names. */
   stages: readonly (StageOptions | RemoteStage)[];
-  /** Carries chunks and messages. The pipeline does not close it. Default: a `MemoryTransport`, for stages of this process alone. */
+  /**
+   * Carries chunks and messages. The pipeline does not close it. Default: a `MemoryTransport`,
+   * which connects only stages of this process.
+   */
   transport?: Transport;
-  /** Most unfinished requests; more are refused with ERR_BLOCKSTEP_OVERLOADED. Default Infinity. */
+  /**
+   * Maximum number of unfinished requests; more are refused with ERR_BLOCKSTEP_OVERLOADED. Default
+   * Infinity.
+   */
   maxRequests?: number;
-  /** Milliseconds between two questions to stages elsewhere whether they are there. Default 1,000. */
+  /** Milliseconds between two pings to stages in other processes. Default 1,000. */
   pingMs?: number;
   /** Milliseconds without an answer after which a stage counts as gone, and its requests fail. Default 10,000. */
   deadMs?: number;

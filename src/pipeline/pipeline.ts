@@ -11,36 +11,41 @@ import { Stage, type StageStats } from './stage/stage.js';
 import { Ticker } from './time/ticker.js';
 import type { StageFigures } from './transport/messages.js';
 
-/** How `Pipeline.shutdown` ends. */
+/** Options of `Pipeline.shutdown`. */
 export interface PipelineShutdownOptions {
   /** Milliseconds in which unfinished requests may still end. Default 30,000. */
   drainMs?: number;
 }
 
-/** What a pipeline has done. Plain data. */
+/** Statistics of a pipeline. Plain data. */
 export interface PipelineStats {
   /** Unfinished requests. */
   readonly requests: number;
   readonly completed: number;
   readonly aborted: number;
   readonly failed: number;
-  /** What stages said of requests that had ended: an abort races with them. */
+  /** Messages of stages about ended requests, for instance because an abort raced with them. */
   readonly lateOutputs: number;
   readonly anomalies: Record<string, number>;
-  /** Each stage under its name: of this process, all of it; elsewhere, what it said of itself last, and for how long it has been silent. */
+  /**
+   * Each stage by name. For a stage of this process: its statistics. For a stage in another
+   * process: its last figures, and the milliseconds since its last answer.
+   */
   readonly stages: Record<string, StageStats | (Partial<StageFigures> & { readonly silentMs: number })>;
 }
 
 /**
- * Several engines in a row, each a stage of its own, which hand their outputs on in chunks while they are still producing. A request is
- * submitted to all stages at once; in a later stage it is parked until its next chunk comes.
+ * Several engines in a row, each in its own stage. They pass their outputs on in chunks while they
+ * are still producing. A request is submitted to all stages at once; in a later stage it is parked
+ * until its next chunk arrives.
  *
- * The stages are in this process, or in others (`StageServer`), which the transport reaches. Each request ends once, in all stages: when
- * the last one has ended, with an error when a stage fails, does not answer or waits too long, or by an abort.
+ * The stages are in this process, or in other processes (`StageServer`), which the transport
+ * reaches. Each request ends once, in all stages. It ends when the last stage has ended, with an
+ * error when a stage fails, does not answer or waits too long, or by an abort.
  */
 export class Pipeline implements AsyncDisposable {
   readonly #config: PipelineConfig;
-  /** Stages of this process; null: it is elsewhere. */
+  /** Stages of this process; null: the stage is in another process. */
   readonly #stages: readonly (Stage | null)[];
   readonly #orchestrator: Orchestrator;
   readonly #ticker = new Ticker(
@@ -49,10 +54,13 @@ export class Pipeline implements AsyncDisposable {
   );
   #closing: Promise<void> | null = null;
   #phase: Phase = 'open';
-  /** Until when a shutdown lets requests go on, in milliseconds of the clock. */
+  /** The end of a shutdown's grace period, in milliseconds of the clock. */
   #drainUntil = Number.POSITIVE_INFINITY;
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG, and what the constructor of `Engine` throws for a stage; then nothing is left behind */
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG, and the errors of the constructor of `Engine` for a stage. All
+   * stages made before are then removed
+   */
   constructor(options: PipelineOptions) {
     const config = takePipelineOptions(options);
     const { transport, now, pingMs, deadMs, maxRequests, names } = config;
@@ -84,10 +92,11 @@ export class Pipeline implements AsyncDisposable {
   }
 
   /**
-   * Submits a request to all stages. Never waits. What a stage refuses, for instance a prompt that is too long, fails the request.
+   * Submits a request to all stages. Never waits. If a stage refuses it, for instance because the
+   * prompt is too long, the request fails.
    * @returns the request's stream, to be iterated or awaited
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID; ERR_BLOCKSTEP_OVERLOADED with `maxRequests` unfinished requests;
-   * ERR_BLOCKSTEP_SHUTDOWN; nothing was changed
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID; ERR_BLOCKSTEP_OVERLOADED with
+   * `maxRequests` unfinished requests; ERR_BLOCKSTEP_SHUTDOWN. Nothing was changed
    */
   submit(request: PipelineInput, options: PipelineSubmitOptions = {}): PipelineStream {
     if (this.#closing !== null)
@@ -113,7 +122,10 @@ export class Pipeline implements AsyncDisposable {
     this.#orchestrator.abortAll(reason);
   }
 
-  /** Lets the stages of this process drive themselves, until `stop` or the end. Keeps the process alive while a request is unfinished. */
+  /**
+   * Starts the loops of this process's stages, until `stop` or the end. Keeps the process alive
+   * while a request is unfinished.
+   */
   run(): void {
     if (this.#closing !== null)
       throw new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the pipeline was shut down');
@@ -127,10 +139,11 @@ export class Pipeline implements AsyncDisposable {
   }
 
   /**
-   * For a caller that drives the pipeline himself: one round of every stage of this process, then one turn of the event loop, in which
-   * chunks and outputs move on.
+   * Drives the pipeline in place of `run`. One call is one round of every stage of this process,
+   * then one turn of the event loop, which moves chunks and outputs.
    * @returns whether a stage has made progress
-   * @throws by rejection what the first engine throws whose step fails, after the round: its requests have failed too
+   * @throws by rejection, after the round, the error of the first engine whose step fails. That
+   * engine's requests have failed too
    */
   async step(): Promise<boolean> {
     this.#tick();
@@ -154,15 +167,19 @@ export class Pipeline implements AsyncDisposable {
   }
 
   /**
-   * When `step` must be called again at the latest, in milliseconds of the pipeline's clock; Infinity: no wait is limited. A wait may end
-   * then. A stage that is not called in time counts as asleep, and blames nobody for the time that it slept.
+   * Latest time for the next `step`, in milliseconds of the pipeline's clock; Infinity: no wait is
+   * limited. A wait may end at this time. A stage that is called too late counts as asleep, and its
+   * sleep counts in no wait.
    */
   get nextDeadline(): number {
     const stages = this.#stages.map((stage) => stage?.nextDeadline ?? Number.POSITIVE_INFINITY);
     return Math.min(this.#orchestrator.nextDeadline, ...stages);
   }
 
-  /** What a request waits for in each stage and since when, in words for people. Stages elsewhere are asked, for at most a second. */
+  /**
+   * Describes what a request waits for in each stage and since when, for people. Stages in other
+   * processes are asked, for at most a second.
+   */
   explain(id: string): Promise<string> {
     return this.#orchestrator.explain(id, (at, key) => {
       const stage = this.#stages[at];
@@ -170,7 +187,10 @@ export class Pipeline implements AsyncDisposable {
     });
   }
 
-  /** Whether the pipeline is healthy, and if not why. Works in every state. A stage elsewhere is as it said last, as long as it answers. */
+  /**
+   * Whether the pipeline is healthy, and if not why. Works in every state. For a stage in another
+   * process, its last report counts while it answers.
+   */
   health(): PipelineHealth {
     return readHealth(this.#phase, this.names, this.#stages, this.#orchestrator);
   }
@@ -191,9 +211,10 @@ export class Pipeline implements AsyncDisposable {
   }
 
   /**
-   * Ends the pipeline: new requests are refused, present ones go on for at most `drainMs`, then they are aborted, and the stages of this
-   * process end. Stages elsewhere go on.
-   * @returns one promise for all calls; rejects only if the executor of a stage fails to dispose. A later call can shorten the drain.
+   * Shuts the pipeline down. New requests are refused. Present ones continue for at most `drainMs`,
+   * and are then aborted. The stages of this process end; stages in other processes continue.
+   * @returns one promise for all calls; rejects only if the executor of a stage fails to dispose. A
+   * later call can shorten the drain
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   shutdown(options: PipelineShutdownOptions = {}): Promise<void> {

@@ -11,11 +11,11 @@ import type { Transport } from './transport/transport.js';
 export interface StageServerOptions {
   /** The stage. */
   stage: StageOptions;
-  /** What it is reached by. The server does not close it. */
+  /** The transport through which the stage is reached. The server does not close it. */
   transport: Transport;
   /**
-   * Milliseconds without a ping after which a client counts as gone, and its requests are aborted; 0 = never. Default 10,000, ten times
-   * what a `Pipeline` pings by default.
+   * Milliseconds without a ping after which a client counts as gone, and its requests are aborted;
+   * 0 = never. Default 10,000, ten times the default ping interval of a `Pipeline`.
    */
   deadMs?: number;
   /** The clock, in milliseconds. Default `performance.now`. */
@@ -31,15 +31,15 @@ const OPTIONS = knownNames<StageServerOptions>('the options of a StageServer', {
 const MAX_MS = 2 ** 31 - 1;
 
 /**
- * One stage of a pipeline in a process of its own. It serves every `Pipeline` that has the same transport and names the stage as
- * `{ name, remote: true }`.
+ * One stage of a pipeline in a process of its own. It serves every `Pipeline` on the same transport
+ * that names the stage as `{ name, remote: true }`.
  */
 export class StageServer implements AsyncDisposable {
   readonly #stage: Stage;
   readonly #ticker: Ticker;
   #isClosed: Promise<void> | null = null;
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG, and what the constructor of `Engine` throws */
+  /** @throws ERR_BLOCKSTEP_BAD_ARG, and the errors of the constructor of `Engine` */
   constructor(options: StageServerOptions) {
     if (!isObject(options)) throw badArg('options', options, 'an object');
     checkNames(options, OPTIONS);
@@ -53,13 +53,13 @@ export class StageServer implements AsyncDisposable {
     );
   }
 
-  /** Serves until `shutdown`. Like every server it keeps the process alive meanwhile. */
+  /** Serves until `shutdown`. Like every server, it keeps the process alive meanwhile. */
   run(): void {
     this.#stage.run();
     this.#ticker.start();
   }
 
-  /** What the stage does. Plain data. */
+  /** Returns the statistics of the stage. Plain data. */
   stats(): StageStats {
     return this.#stage.stats();
   }

@@ -3,10 +3,10 @@ import type { KvViewGroup } from '../../scheduler/connector/view-group.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { BlockKeys } from './block-keys.js';
 
-/** Whether content can be loaded; null = ask again later. */
+/** Says whether content can be loaded. Null: ask again later. */
 export type HasKey = (key: bigint) => boolean | null;
 
-/** What is to be loaded for a request. Entry i of both is about the same block. */
+/** The blocks to load for a request. Entry i of both lists describes the same block. */
 export interface GroupLoad {
   readonly keys: readonly bigint[];
   /** Ids of the blocks to fill. */
@@ -18,35 +18,39 @@ export function needsAll({ type }: KvViewGroup): boolean {
   return type === 'full' || type === 'mla' || type === 'sink';
 }
 
-/** A block that a request needs: its place, and what it is of. */
+/** A block that a request needs: its group and its place. */
 interface Needed {
   readonly group: number;
   readonly place: number;
   readonly key: bigint;
 }
 
-/** How far the groups that need all tokens were found, for a request that is asked about in every step. */
+/**
+ * How many tokens are available in every group that needs all tokens. It is kept for a request that
+ * is asked about in every step.
+ */
 interface Found {
   readonly handle: number;
   readonly numTokens: number;
   readonly local: number;
   readonly version: number;
-  /** Every such group has everything between the local prefix and this token. */
+  /** Every such group has all blocks from the local prefix up to this token. */
   readonly end: number;
 }
 
 const NOTHING_FOUND: Found = { handle: -1, numTokens: 0, local: 0, version: 0, end: 0 };
 
 /**
- * Matches and loads of blocks by their keys, for a model with KV cache groups. A match ends where every group has whole blocks and all that
- * the request needs there. So a group with a window needs its last blocks alone, and a group of states one block.
+ * Finds and loads blocks by their keys, for a model with KV cache groups. A match ends where every
+ * group has whole blocks and all blocks that the request needs there. A group with a window
+ * therefore needs only its last blocks, and a group of states needs one block.
  *
- * Invariant: `#offered` has the requests that were offered something and were not admitted since.
+ * Invariant: `#offered` has the requests that got an offer and have not been admitted since.
  */
 export class GroupHits {
   readonly #view: KvView;
   readonly #keys: BlockKeys;
-  /** By handle: tokens of the local prefix when the request was asked about last. */
+  /** By handle: tokens of the local prefix when the request was last asked about. */
   readonly #offered = new Map<number, number>();
   #found = NOTHING_FOUND;
 
@@ -55,15 +59,16 @@ export class GroupHits {
     this.#keys = keys;
   }
 
-  /** Requests that were offered something. */
+  /** Number of requests that got an offer. */
   get size(): number {
     return this.#offered.size;
   }
 
   /**
-   * The tokens behind the local prefix that can be loaded, and notes them as offered.
-   * @param version another number when something that `has` had is gone, or is being loaded. While it stays, what was found is not looked up again
-   * @returns null: something that the request wants must be asked for again
+   * Returns the number of tokens behind the local prefix that can be loaded, and notes the offer.
+   * @param version changes whenever content that `has` reported is gone or is being loaded. While
+   * it stays the same, earlier findings are reused
+   * @returns null if some wanted content is not known yet: ask again later
    */
   match(request: Request, local: number, has: HasKey, version: number): number | null {
     this.#offered.delete(request.handle);
@@ -73,7 +78,7 @@ export class GroupHits {
     return end - local;
   }
 
-  /** The blocks that an offered match fills. @param rows borrowed */
+  /** Returns the blocks that an offered match fills. @param rows borrowed */
   toLoad(request: Request, rows: BlockLists, numExternal: number): GroupLoad {
     const local = this.#offered.get(request.handle) ?? 0;
     this.#offered.delete(request.handle);
@@ -84,7 +89,10 @@ export class GroupHits {
     };
   }
 
-  /** What a request that resumes behind `end` tokens needs besides its local prefix, group after group. */
+  /**
+   * Returns the blocks that a request needs to resume behind `end` tokens, besides its local
+   * prefix. They are ordered by group.
+   */
   needed(request: Request, local: number, end: number): Needed[] {
     const needed: Needed[] = [];
     for (const [group, { blockSize }] of this.#view.groups.entries()) {
@@ -96,8 +104,9 @@ export class GroupHits {
   }
 
   /**
-   * What a match longer than `beyond` tokens may need behind `local` tokens, segment by segment.
-   * @param most no match may be longer
+   * Yields, segment by segment, the keys that a match longer than `beyond` tokens may need behind
+   * `local` tokens.
+   * @param most maximum length of a match
    */
   *wanted(
     request: Request,
@@ -120,15 +129,17 @@ export class GroupHits {
     }
   }
 
-  /** A request has ended, or is not offered anything after all. */
+  /** A request has ended, or its offer was withdrawn. */
   forget(handle: number): void {
     this.#offered.delete(handle);
   }
 
   /**
-   * The tokens up to which a request can resume, at least `local`; null as `match` has it.
-   * @param most tokens that it may resume behind: the last token is always computed, to sample from
-   * @param version as `match` has it; absent = everything is looked up
+   * Returns the number of tokens after which a request can resume, at least `local`; null as in
+   * `match`.
+   * @param most maximum number of tokens to resume behind. The last token is always computed,
+   * because sampling needs it
+   * @param version as in `match`; absent = everything is looked up
    */
   longest(request: Request, local: number, has: HasKey, most: number, version?: number): number | null {
     const { alignment } = this.#view;
@@ -138,13 +149,13 @@ export class GroupHits {
       const lacking = this.#lacking(request, local, end, has);
       if (lacking === null) return null;
       if (lacking < 0) return end;
-      // Every end behind the missing block that is not longer needs that block too.
+      // Every shorter end behind the missing block needs that block too.
       end = down(lacking, alignment);
     }
     return end === null ? null : local;
   }
 
-  /** The tokens up to which the groups that need all tokens have everything. */
+  /** Returns the number of tokens for which the groups that need all tokens have every block. */
   #ofAll(
     request: Request,
     local: number,
@@ -171,7 +182,10 @@ export class GroupHits {
     return end;
   }
 
-  /** The first token of a block that is missing for a match up to `end`; -1 = none is. */
+  /**
+   * Returns the first token of a block that is missing for a match up to `end`; -1 = no block is
+   * missing.
+   */
   #lacking(request: Request, local: number, end: number, has: HasKey): number | null {
     for (const [g, group] of this.#view.groups.entries()) {
       if (needsAll(group)) continue;
@@ -187,14 +201,17 @@ export class GroupHits {
   }
 }
 
-/** What one group of full attention loads: it stands at the end of the request's blocks, behind what was found locally. The lists are borrowed. */
+/**
+ * Returns the blocks that a single group of full attention loads. They are the last blocks of the
+ * request, behind the local prefix. The lists are borrowed.
+ */
 export function lastBlocks(view: KvView, request: Request, [row]: BlockLists, numTokens: number): GroupLoad {
   const first = row.length - numTokens / view.blockSize;
   const blocks = row.slice(first);
   return { keys: Array.from(blocks, (_, i) => view.blockHash(request, first + i)), blocks };
 }
 
-/** Whether some match needs a place: matches end where every group has whole blocks. */
+/** Whether some match can need a place. Matches end only where every group has whole blocks. */
 export function isUseful(view: KvView, group: number, place: number): boolean {
   const end = (place + 1) * view.groups[group].blockSize;
   return view.neededPlaces(group, Math.ceil(end / view.alignment) * view.alignment).first <= place;

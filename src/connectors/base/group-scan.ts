@@ -6,49 +6,50 @@ import type { Request } from '../../scheduler/request/request.js';
 import type { BlockKeys } from './block-keys.js';
 import { isUseful, needsAll } from './group-hits.js';
 
-/** A block that will have been let go before its KV is settled. It is pinned until then. */
+/** A block that the request releases before its KV is settled. It is pinned until then. */
 interface Ahead {
   readonly group: number;
   readonly place: number;
   readonly block: number;
 }
 
-/** Such blocks of one request. */
+/** The blocks of this kind of one request. */
 interface AheadOf {
   readonly slot: number;
   blocks: Ahead[];
 }
 
-/** What `GroupScan` is made of. */
+/** Options of a `GroupScan`. */
 export interface GroupScanOptions {
   readonly view: KvView;
   readonly keys: BlockKeys;
   readonly pins: BlockPins;
-  /** Offers a settled block to be stored. @returns false: there is no room now, so ask again later */
+  /** Offers a settled block for storing. @returns false if there is no room now: ask again later */
   readonly offer: (key: bigint, block: number) => boolean;
-  /** Most blocks that may be pinned besides those that were offered. */
+  /** Returns how many more blocks may be pinned, besides the offered ones. */
   readonly room: () => number;
 }
 
 /**
- * Which settled blocks of requests with KV cache groups were looked at. What a request holds is offered, and of that only what some later
- * match can need.
+ * Tracks which settled blocks of requests with KV cache groups were examined. It offers the blocks
+ * of a request that a later match can need.
  *
- * A window may leave a block in the step behind the one that fills it, before anybody knows that its KV is there. Blocks of that kind are pinned
- * when they are planned, as far as the longest match up to there needs them.
+ * A group with a window may release a block in the step after the step that fills it. At that time
+ * the block's KV is not settled yet. Such blocks are pinned when they are planned, if the longest
+ * match up to there needs them.
  *
- * Invariant: each block in `#ahead` has one pin; its request has not given its blocks back since.
+ * Invariant: each block in `#ahead` has one pin, and its request has not released its blocks since.
  */
 export class GroupScan {
   readonly #options: GroupScanOptions;
-  /** By slot and group: the first place that was not looked at. */
+  /** By slot and group: the first place that was not examined. */
   #next: Int32Array = new Int32Array(64);
-  /** By slot: tokens from which on there is something to look at. */
+  /** By slot: the number of tokens from which on the request has a new place to examine. */
   #nextAt: Int32Array = new Int32Array(8);
   /** By handle. */
   readonly #ahead = new Map<number, AheadOf>();
   #numAhead = 0;
-  /** Groups whose blocks are let go while a request runs. */
+  /** Groups that release blocks while a request runs. */
   readonly #leaving: readonly number[];
 
   constructor(options: GroupScanOptions) {
@@ -57,7 +58,7 @@ export class GroupScan {
     this.#leaving = [...groups.keys()].filter((g) => !needsAll(groups[g]));
   }
 
-  /** Blocks that are pinned because they will be let go. */
+  /** Number of blocks that are pinned because their request will release them. */
   get numAhead(): number {
     return this.#numAhead;
   }
@@ -70,12 +71,12 @@ export class GroupScan {
     this.#nextAt[slot] = Math.min(...groups.map(({ blockSize }) => blockSize));
   }
 
-  /** These requests have given their blocks back: what they have in flight counts no more. */
+  /** These requests have released their blocks. Their blocks in flight count no more. */
   release(handles: readonly number[]): void {
     for (const handle of handles) this.#letGo(handle);
   }
 
-  /** Looks at the requests of a plan. */
+  /** Examines the requests of a plan. */
   observe(plan: Plan): void {
     const { view } = this.#options;
     for (let i = 0; i < plan.numRequests; i++) {
@@ -86,7 +87,7 @@ export class GroupScan {
     }
   }
 
-  /** Offers the settled blocks of a request. @param own its rows; null = those that it has now */
+  /** Offers the settled blocks of a request. @param own its rows; null = its current rows */
   collect(request: Request, numSettledTokens: number, own: BlockLists | null): void {
     const { view, keys, offer } = this.#options;
     const { groups } = view;
@@ -107,7 +108,10 @@ export class GroupScan {
     this.#nextAt[request.slot] = nextAt;
   }
 
-  /** A request has ended: what was not offered until now is not stored. @returns its blocks that were never looked at */
+  /**
+   * A request has ended. Blocks that were not offered until now are never stored. @returns number
+   * of its blocks that were never examined
+   */
   finish({ handle, slot }: Request, numSettledTokens: number): number {
     this.#letGo(handle);
     const { view } = this.#options;
@@ -120,24 +124,28 @@ export class GroupScan {
     return numLeft;
   }
 
-  /** The KV of these blocks is gone: what is in flight in them is never offered. */
+  /** The KV of these blocks is gone. Their content in flight is never offered. */
   lose(blocks: readonly number[]): void {
     for (const [handle, ahead] of this.#ahead)
       this.#unpin(handle, ahead, ({ block }) => blocks.includes(block));
   }
 
-  /** Takes the pins of blocks back whose KV was settled. Call it when what was offered is pinned. */
+  /** Unpins blocks whose KV was settled. Call it after the offered blocks were pinned. */
   settle(): void {
     const numGroups = this.#options.view.groups.length;
     for (const [handle, ahead] of this.#ahead)
       this.#unpin(handle, ahead, ({ group, place }) => this.#next[ahead.slot * numGroups + group] > place);
   }
 
-  /** Pins what a step up to `numTokens` will let go before it is settled, as far as the longest matches up to there need it. */
+  /**
+   * Pins the blocks that a step up to `numTokens` releases before they are settled, if the longest
+   * matches up to there need them.
+   */
   #pinAhead(request: Request, numTokens: number): void {
     const { alignment } = this.#options.view;
     const end = numTokens - (numTokens % alignment);
-    // Who repeats exactly this text computes its last token, and so resumes a block earlier.
+    // A request that repeats exactly this text computes the last token itself, so it resumes one
+    // block earlier.
     const repeated = end === numTokens ? Math.max(end - alignment, 0) : end;
     for (const g of this.#leaving) {
       const left = this.#firstKept(g, numTokens);
@@ -147,13 +155,13 @@ export class GroupScan {
     }
   }
 
-  /** The first place that a token behind `numTokens` others needs. */
+  /** Returns the first place that the token after `numTokens` tokens needs. */
   #firstKept(group: number, numTokens: number): number {
     const { groups } = this.#options.view;
     return Math.floor(skippedTokens(groups[group], numTokens) / groups[group].blockSize);
   }
 
-  /** Pins the places before `left` that are needed behind `end` tokens. */
+  /** Pins the places before `left` that a request resuming behind `end` tokens needs. */
   #pinFor(request: Request, group: number, end: number, left: number): void {
     const { view, pins, room } = this.#options;
     const { handle, slot } = request;

@@ -10,34 +10,38 @@ import type { KvMemory } from './kv-memory.js';
 /** Makes a lane that copies from one arena to another. */
 export type LaneFactory = (queue: CompletionQueue, source: BlockArena, target: BlockArena) => Lane;
 
-/** The lane for two arenas: the GPU copies if one of them is on a GPU, threads otherwise. */
+/**
+ * Makes the lane for two arenas. The GPU copies if one of the arenas is on a GPU; otherwise host
+ * threads copy.
+ */
 export const laneBetween: LaneFactory = (queue, source, target) =>
   source.place === 'device' || target.place === 'device'
     ? new CudaLane(queue, source, target)
     : new HostLane(queue, source, target);
 
-/** Told once how a job ended. Nothing of the job touches memory any more. */
+/** Called once with the verdict of a job. From then on, no copy of the job touches memory. */
 export type JobEnd = (verdict: Verdict) => void;
 
 /**
- * The two lanes between the KV memory of a rank and another arena. Each job has a callback, which `drain` calls. A job
- * that cannot be submitted because too many are under way ends as `failed` in the next `drain`: no caller has to expect
- * an error.
+ * The two lanes between the KV memory of a rank and another arena. Each job has a callback, which
+ * `drain` calls. If too many jobs are under way, a new job is not submitted and ends as `failed` in
+ * the next `drain`. Callers therefore need not expect an error.
  */
 export class KvLanes {
-  /** Where the jobs of both lanes complete. */
+  /** The jobs of both lanes complete in this queue. */
   readonly queue = new CompletionQueue();
   readonly #memory: KvMemory;
   readonly #loads: Lane;
   readonly #stores: Lane;
   readonly #ends = new Map<number, JobEnd>();
-  /** Of jobs that no lane took, since the completion queue was full. */
+  /** Callbacks of jobs that no lane took because the completion queue was full. */
   #refused: JobEnd[] = [];
   /** The last step that was settled; -1 = none. */
   #settled = -1;
 
   /**
-   * @param other the arena that is loaded from and stored to; its blocks are as large as those of the KV memory
+   * @param other the arena to load from and store to; its blocks have the size of the KV memory's
+   * blocks
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA
    */
   constructor(memory: KvMemory, other: BlockArena, makeLane: LaneFactory = laneBetween) {
@@ -46,14 +50,14 @@ export class KvLanes {
     this.#stores = makeLane(this.queue, memory.kv, other);
   }
 
-  /** Jobs whose ends `drain` has not told yet. */
+  /** Number of jobs whose ends `drain` has not reported yet. */
   get numPending(): number {
     return this.#ends.size + this.#refused.length;
   }
 
   /**
-   * Copies `places` of the other arena to `blocks` of the KV memory, once step `notBefore` was settled. If that goes
-   * well, the KV memory is told before `end` is called.
+   * Copies `places` of the other arena to `blocks` of the KV memory, after step `notBefore` was
+   * settled. After a successful copy, `KvMemory.adopt` is called before `end`.
    * @param handle the request that the blocks are loaded for
    * @returns the job; 0 if no lane took it
    */
@@ -69,22 +73,23 @@ export class KvLanes {
     return this.#submit(this.#stores, blocks, places, -1, end);
   }
 
-  /** Cancels a job, if it has not ended; its callback is called as ever. */
+  /** Cancels a job that has not ended. Its callback is called as usual. */
   cancel(job: number): void {
     if (!this.#ends.has(job)) return;
     if (!this.#loads.cancel(job)) this.#stores.cancel(job);
   }
 
-  /** Every step up to this one was executed. */
+  /** All steps up to this one were executed. */
   settle(step: number): void {
     this.#settled = step;
-    // A lane without jobs hears of it with its next one: an idle lane costs a step nothing.
+    // A lane without jobs learns of the step with its next job, so an idle lane costs a step
+    // nothing.
     if (this.#ends.size > 0) this.#loads.settle(step);
   }
 
   /**
-   * Calls back for every job that has ended since the last call. An error of a callback goes to the caller; the
-   * remaining jobs come with the next call.
+   * Calls the callback of every job that has ended since the last call. If a callback throws, the
+   * caller gets the error, and the next call handles the remaining jobs.
    */
   drain(): void {
     while (this.#refused.length > 0) this.#refused.shift()?.(Verdict.failed);
@@ -97,8 +102,8 @@ export class KvLanes {
   }
 
   /**
-   * Cancels what has not begun, waits for what has, and tells the ends: then no job touches memory any more. What is told later would be
-   * told of blocks that are somebody else's by then.
+   * Cancels jobs that have not begun, waits for the others, and calls all callbacks. Afterwards no
+   * job touches memory. A later callback would report blocks that other requests use by then.
    */
   fence(): void {
     this.#loads.fence();
@@ -106,14 +111,17 @@ export class KvLanes {
     this.drain();
   }
 
-  /** Ends every job and both lanes; no callback is called any more. Idempotent. */
+  /** Ends every job and both lanes. No callback is called any more. Idempotent. */
   dispose(): void {
     for (const part of [this.#loads, this.#stores, this.queue]) part.dispose();
     this.#ends.clear();
     this.#refused = [];
   }
 
-  /** Tells the KV memory of a load. A memory that does not take it has not loaded it: whoever waits must hear of an end. */
+  /**
+   * Tells the KV memory of a load. If `adopt` throws, the load counts as failed, because its
+   * waiters must be told of an end.
+   */
   #adopt(handle: number, blocks: Int32Array): Verdict {
     try {
       this.#memory.adopt?.(handle, blocks);

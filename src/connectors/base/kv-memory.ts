@@ -1,12 +1,16 @@
 import { badArg, isRecord } from '../../base/checks.js';
 import { BlockArena } from '../../transfer/block-arena.js';
 
-/** The KV memory of one rank, as a worker is given it. A `ReferenceExecutor` is one. */
+/** The KV memory of one rank, for its worker. A `ReferenceExecutor` is one. */
 export interface KvMemory {
-  /** The KV blocks, under the block ids of the scheduler. On the host, in pinned memory or on a GPU. */
+  /**
+   * The KV blocks, indexed by the block ids of the scheduler. The arena is on the host, in pinned
+   * memory or on a GPU.
+   */
   readonly kv: BlockArena;
   /**
-   * Called with the blocks that a load has filled, before the load is reported; for executors that want to know.
+   * Called with the blocks that a load has filled, before the load is reported. It is optional:
+   * some executors need to know.
    * @param handle the request's handle
    * @param blocks ids of the loaded blocks
    */
@@ -14,7 +18,7 @@ export interface KvMemory {
 }
 
 /**
- * Takes the KV memory from a caller.
+ * Checks the KV memory that a caller gave.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function checkMemory(memory: unknown): KvMemory {
@@ -25,9 +29,9 @@ export function checkMemory(memory: unknown): KvMemory {
 }
 
 /**
- * Allocates an arena on the host that lanes can copy to and from a KV memory. It is pinned unless the KV memory itself is
- * ordinary host memory: a GPU copies from and to pinned memory alone.
- * @returns an arena whose blocks are as large as those of the KV memory
+ * Allocates a host arena for copies to and from a KV memory. The arena is pinned unless the KV
+ * memory is ordinary host memory, because a GPU copies only to and from pinned memory.
+ * @returns an arena whose blocks have the size of the KV memory's blocks
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA
  */
 export function hostArenaFor({ bytesPerBlock, place, device }: BlockArena, numBlocks: number): BlockArena {

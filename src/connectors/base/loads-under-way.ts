@@ -2,7 +2,7 @@ import type { Anomalies } from '../../base/anomalies.js';
 import { RankedJobs } from '../../transfer/ranked-jobs.js';
 import type { Verdict } from '../../transfer/verdict.js';
 
-/** What the workers of every rank are told of a load, besides what the connector adds. */
+/** The fields of a load order that every connector sends to the workers of all ranks. */
 export interface LoadJob {
   readonly job: number;
   /** The request that the blocks are loaded for. */
@@ -13,46 +13,47 @@ interface Load<Details> {
   readonly handle: number;
   readonly keys: readonly bigint[];
   readonly details: Details;
-  /** Leading keys whose blocks came, on every rank that has reported. */
+  /** Number of leading keys whose blocks arrived on every rank that has reported. */
   numGood: number;
-  /** Requests that want some of the same blocks, and wait for the end of this load. */
+  /** Requests that want some of the same blocks and wait for the end of this load. */
   readonly waiters: Set<number>;
 }
 
-/** A load of which every rank has said that its part is over. */
+/** A load that every rank has finished. */
 export interface EndedLoad<Details> {
   readonly keys: readonly bigint[];
   readonly details: Details;
-  /** Whether its request has not ended. One that has may have cut the load short. */
+  /** Whether the load's request is still live. The end of a request can cut its load short. */
   readonly isAwaited: boolean;
-  /** The worst of all ranks. */
+  /** The worst verdict of all ranks. */
   readonly verdict: Verdict;
-  /** Leading keys whose blocks came, on every rank. */
+  /** Number of leading keys whose blocks arrived on every rank. */
   readonly numGood: number;
 }
 
-/** What `LoadsUnderWay` is made of. */
+/** Options of a `LoadsUnderWay`. */
 export interface LoadsOptions {
-  /** The ranks that load their part of every block. */
+  /** The ranks that each load their part of every block. */
   readonly ranks: readonly number[];
   readonly anomalies: Anomalies;
-  /** Has the scheduler ask again about a request (`KvView.wake`). */
+  /** Makes the scheduler ask again about a request (`KvView.wake`). */
   readonly wake: (handle: number) => void;
 }
 
 /**
- * The loads that are under way, and who waits for them. A block is loaded for one request at a time: whoever wants it
- * meanwhile waits for the end of that load, however it ends, and is asked again then. It finds the block in the local prefix
- * cache, or else loads it itself. When the request of a load ends, nobody waits for that load any more: its blocks will not
- * get into the prefix cache.
+ * The loads under way and the requests that wait for them. A block is loaded for one request at a
+ * time. Other requests that want the block wait for the end of that load, and are then asked about
+ * again. They find the block in the local prefix cache, or load it themselves. If the request of a
+ * load ends, no request waits for that load any more: its blocks will not enter the prefix cache.
  *
- * Invariants: `#awaited` has the loads that are not over and whose requests have not ended; `#coming` has keys of these alone.
+ * Invariants: `#awaited` has the loads that are not over and whose requests have not ended;
+ * `#coming` has only keys of these loads.
  */
 export class LoadsUnderWay<Details extends object> {
   readonly #options: LoadsOptions;
   readonly #jobs: RankedJobs<Load<Details>>;
   readonly #awaited = new Set<Load<Details>>();
-  /** By key: the load that brings it. */
+  /** By key: the load that brings the key's block. */
   readonly #coming = new Map<bigint, Load<Details>>();
   #orders: (Details & LoadJob)[] = [];
 
@@ -61,24 +62,27 @@ export class LoadsUnderWay<Details extends object> {
     this.#jobs = new RankedJobs(options.anomalies);
   }
 
-  /** Loads that the ranks have not all reported. */
+  /** Number of loads that some rank has not reported. */
   get numJobs(): number {
     return this.#jobs.size;
   }
 
-  /** Those of them whose requests have not ended. */
+  /** Number of these loads whose requests have not ended. */
   get numAwaited(): number {
     return this.#awaited.size;
   }
 
-  /** Requests that wait for a load of others. */
+  /** Number of requests that wait for the load of another request. */
   get numWaiting(): number {
     let count = 0;
     for (const { waiters } of this.#awaited) count += waiters.size;
     return count;
   }
 
-  /** Whether a key is being loaded for some request. Then a request that wants it waits for that load. */
+  /**
+   * Whether a key is being loaded for some request. If so, a request that wants the key waits for
+   * that load.
+   */
   awaits(handle: number, key: bigint): boolean {
     const load = this.#coming.get(key);
     load?.waiters.add(handle);
@@ -87,7 +91,7 @@ export class LoadsUnderWay<Details extends object> {
 
   /**
    * Begins the load of a request.
-   * @param details what else the workers are told; kept
+   * @param details further fields for the workers; kept
    */
   begin(handle: number, keys: readonly bigint[], details: Details): void {
     const load: Load<Details> = { handle, keys, details, numGood: keys.length, waiters: new Set() };
@@ -97,7 +101,10 @@ export class LoadsUnderWay<Details extends object> {
     this.#orders.push({ job, handle, ...details });
   }
 
-  /** The loads that were begun since the last call, for the workers of every rank. */
+  /**
+   * Takes the orders of the loads that were begun since the last call, for the workers of every
+   * rank.
+   */
   take(): readonly (Details & LoadJob)[] {
     const orders = this.#orders;
     if (orders.length > 0) this.#orders = [];
@@ -106,7 +113,7 @@ export class LoadsUnderWay<Details extends object> {
 
   /**
    * Takes a rank's report of a load.
-   * @param numGood leading keys whose blocks came; default all
+   * @param numGood number of leading keys whose blocks arrived; default all
    * @returns the load if this was the last rank; else null
    */
   report(job: number, rank: number, verdict: Verdict, numGood?: number): EndedLoad<Details> | null {
@@ -120,7 +127,10 @@ export class LoadsUnderWay<Details extends object> {
     return { keys, details, isAwaited, verdict: over.verdict, numGood: good };
   }
 
-  /** A request has ended: it waits no more, and nobody waits for its loads any more. These go on. */
+  /**
+   * A request has ended. It waits no more, and no request waits for its loads any more. These loads
+   * continue.
+   */
   finish(handle: number): void {
     for (const load of this.#awaited) {
       load.waiters.delete(handle);

@@ -8,23 +8,23 @@ import { Verdict } from '../../transfer/verdict.js';
 import type { BlockKeys } from './block-keys.js';
 import { GroupScan } from './group-scan.js';
 
-/** Blocks that the workers are to store. Entry i of each list is about the same block. */
+/** Blocks that the workers must store. Entry i of each list describes the same block. */
 export interface Outgoing {
-  /** The hash of each block's content, and of all tokens before it. */
+  /** The hash of each block's content and of all tokens before it. */
   readonly keys: readonly bigint[];
   /** Ids of the blocks. */
   readonly blocks: Int32Array;
-  /** Where each block goes, as `Reserve` said. */
+  /** The place of each block, as `Reserve` returned it. */
   readonly places: Int32Array;
 }
 
 /** A job that was given to the workers of every rank. */
 export interface OutgoingJob extends Outgoing {
-  /** Number of the job, from 1; no number comes twice. */
+  /** Number of the job, from 1. Numbers are never reused. */
   readonly job: number;
 }
 
-/** What `Reserve` answers in place of a place. */
+/** The answers of `Reserve` that are no place. */
 export const NoPlace = {
   /** The content need not be stored. */
   unwanted: -1,
@@ -39,67 +39,79 @@ export const NoPlace = {
  */
 export type Reserve = (key: bigint) => number;
 
-/** A plan's prompts are settled so many plans later at most: those that can be in flight, and itself. */
+/**
+ * Maximum number of plans after which the prompts of a plan are settled: the plans that can be in
+ * flight, and the plan itself.
+ */
 const BUSY_PLANS = 4;
 
-/** What `OutgoingBlocks` is made of. */
+/** Options of an `OutgoingBlocks`. */
 export interface OutgoingOptions {
   readonly view: KvView;
   readonly pins: BlockPins;
-  /** Names the blocks of a model with KV cache groups. Without it there may be one group of full attention alone. */
+  /**
+   * Names the blocks of a model with KV cache groups. Without it, only one group of full attention
+   * is allowed.
+   */
   readonly keys?: BlockKeys;
-  /** The ranks that store their part of every block. */
+  /** The ranks that each store their part of every block. */
   readonly ranks: readonly number[];
-  /** Most blocks that may be pinned at once. */
+  /** Maximum number of blocks that may be pinned at once. */
   readonly maxPinned: number;
   readonly anomalies: Anomalies;
   readonly reserve: Reserve;
   /**
-   * Looks at requests that decode, and begins a job for them, only in every plan of so many. Every plan is looked at that
-   * computes prompts, stands shortly behind one that does, or is empty. Looking less often costs a decode step less, and
-   * begins a store some steps later. Default 1.
+   * Decoding requests are examined, and a job for their blocks is begun, only in every n-th plan.
+   * Plans that compute prompts, plans shortly after them, and empty plans are always examined. A
+   * larger value makes a decode step cheaper and begins a store some steps later. Default 1.
    */
   readonly everyPlans?: number;
 }
 
 /**
- * Decides which blocks of an engine are stored outside, while their requests still run. A block is stored once it is
- * full and settled: every step that wrote it was updated, and none of them failed. From then on until every rank has
- * stored it the block is pinned. Keys and block ids are taken from one list, so a key never stands for another block.
+ * Decides which blocks of an engine are stored outside while their requests still run. A block is
+ * stored when it is full and settled: all steps that wrote it were updated, and none failed. From
+ * then on, the block is pinned until every rank has stored it. Keys and block ids come from one
+ * list, so a key never names another block.
  *
- * All blocks that became settled since the last plan make one job. Contents that are on their way are not stored again.
+ * All blocks that became settled since the last plan make one job. Content that is already being
+ * stored is not stored again.
  *
- * Invariants: a block is pinned once for each job that it is in, and for the job that is being collected; `numPinned` is
- * the number of these pins; `#coming` has the keys of exactly these blocks.
+ * Invariants: a block is pinned once for each job that contains it, including the job that is being
+ * collected. `numPinned` is the number of these pins. `#coming` has the keys of exactly these
+ * blocks.
  */
 export class OutgoingBlocks {
   readonly #options: OutgoingOptions;
   readonly #jobs: RankedJobs<Outgoing>;
   /** Keys that are being collected or stored. */
   readonly #coming = new Set<bigint>();
-  /** By slot: computed tokens from which on the request has another full block to look at. */
+  /** By slot: the number of computed tokens from which on the request has a new full block. */
   #nextAt = new Int32Array(64);
   #keys: bigint[] = [];
   #blocks: number[] = [];
   #places: number[] = [];
   #numPinned = 0;
-  /** Collected blocks that are pinned already: all, but while more are being collected. */
+  /**
+   * Number of collected blocks that are already pinned. Only during a collection is it less than
+   * all.
+   */
   #numUnsent = 0;
-  /** Block ids of one request, while they are looked at. */
+  /** Block ids of one request, while that request is examined. */
   #row = new Int32Array(16);
   readonly #everyPlans: number;
-  /** Plans that were not looked at since one was. */
+  /** Number of plans since the last examined plan. */
   #numPassed = 0;
-  /** Plans that are looked at, whatever they compute. */
+  /** Number of coming plans that are always examined. */
   #numBusy = 0;
   #isDue = true;
   #numSkipped = 0;
   #lastJob = 0;
-  /** Blocks that were lost: the first job that may store what is in the block now. */
+  /** By lost block: the first job that may store the block's new content. */
   readonly #lost = new Map<number, number>();
-  /** With KV cache groups: it looks at requests in place of `#collect`. */
+  /** With KV cache groups, it examines requests in place of `#collect`. */
   readonly #scan: GroupScan | null;
-  /** Where nothing can be loaded, nothing need be stored. */
+  /** If nothing can be loaded, nothing need be stored. */
   readonly #isIdle: boolean;
 
   constructor(options: OutgoingOptions) {
@@ -118,17 +130,19 @@ export class OutgoingBlocks {
     this.#jobs = new RankedJobs(options.anomalies);
   }
 
-  /** Blocks that are pinned now. */
+  /** Number of blocks that are pinned now. */
   get numPinned(): number {
     return this.#numPinned + (this.#scan?.numAhead ?? 0);
   }
 
-  /** Blocks that were never stored, since there was no room for them before their requests ended. */
+  /**
+   * Number of blocks that were never stored, because there was no room before their requests ended.
+   */
   get numSkipped(): number {
     return this.#numSkipped;
   }
 
-  /** Jobs that the ranks have not all reported. */
+  /** Number of jobs that some rank has not reported. */
   get numJobs(): number {
     return this.#jobs.size;
   }
@@ -148,7 +162,7 @@ export class OutgoingBlocks {
     this.#nextAt[slot] = this.#options.view.blockSize;
   }
 
-  /** Collects the blocks of a plan's requests that have become settled. Call it from `buildMetadata`. */
+  /** Collects the blocks of a plan's requests that became settled. Call it from `buildMetadata`. */
   observe(plan: Plan): void {
     const { view } = this.#options;
     const { numRequests, numComputedTokens, slots, totalTokens } = plan;
@@ -167,7 +181,8 @@ export class OutgoingBlocks {
       return;
     }
     for (let i = 0; i < numRequests; i++) {
-      // These tokens are computed when every step before this one is over, so no more of them can be settled now.
+      // These tokens count as computed when all earlier steps are over, so no more of them can be
+      // settled now.
       if (numComputedTokens[i] < nextAt[slots[i]]) continue;
       const request = plan.requests[i];
       this.#collect(request, view.extent(request).numSettledTokens, null);
@@ -191,7 +206,10 @@ export class OutgoingBlocks {
     this.#numSkipped += Math.max(0, Math.floor(numSettledTokens / blockSize) - looked);
   }
 
-  /** What was collected since the last call, as a job for the workers of every rank; null = nothing. */
+  /**
+   * Takes the blocks collected since the last call, as a job for the workers of every rank; null =
+   * there are none.
+   */
   take(): OutgoingJob | null {
     if (this.#keys.length === 0 || !this.#isDue) return null;
     const blocks = Int32Array.from(this.#blocks);
@@ -205,8 +223,8 @@ export class OutgoingBlocks {
   }
 
   /**
-   * Takes that the KV of blocks is gone (`ConnectorOutput.lostBlocks`). Whatever was collected or begun of them counts as
-   * failed.
+   * The KV of these blocks is gone (`ConnectorOutput.lostBlocks`). Collected and begun stores of
+   * them count as failed.
    */
   lose(blocks: readonly number[]): void {
     this.#scan?.lose(blocks);
@@ -218,7 +236,8 @@ export class OutgoingBlocks {
   }
 
   /**
-   * Takes a rank's report of a job. @returns what was stored, and how it went, if this was the last rank; else null
+   * Takes a rank's report of a job. @returns the stored blocks and the verdict, if this was the
+   * last rank; else null
    */
   report(job: number, rank: number, verdict: Verdict): (Outgoing & { readonly verdict: Verdict }) | null {
     const over = this.#jobs.report(job, rank, verdict);
@@ -228,7 +247,7 @@ export class OutgoingBlocks {
     return { ...over.payload, verdict: isLost ? Verdict.failed : over.verdict };
   }
 
-  /** @param own the request's blocks; null = those that it has now */
+  /** @param own the request's blocks; null = its current blocks */
   #collect(request: Request, numSettledTokens: number, own: Int32Array | null): void {
     const { view, reserve, maxPinned } = this.#options;
     const { slot } = request;
@@ -236,7 +255,8 @@ export class OutgoingBlocks {
     const end = Math.floor(numSettledTokens / blockSize);
     const first = this.#nextAt[slot] / blockSize - 1;
     let index = first;
-    // `own` has all blocks of the request, what is read only those to be looked at. Most often all are known already.
+    // `own` has all blocks of the request; a fresh read returns only the blocks to examine. Most of
+    // the time, all of them are known already.
     let blocks = own;
     const offset = own === null ? first : 0;
     const unpinned = this.#numPinned - this.#numUnsent;
@@ -255,7 +275,7 @@ export class OutgoingBlocks {
     this.#nextAt[slot] = (index + 1) * blockSize;
   }
 
-  /** Collects a settled block, if its content is wanted. @returns false if there is no room now */
+  /** Collects a settled block if its content is wanted. @returns false if there is no room now */
   #offer(key: bigint, block: number): boolean {
     const { reserve, maxPinned } = this.#options;
     if (this.#coming.has(key)) return true;
@@ -276,7 +296,7 @@ export class OutgoingBlocks {
     return this.#row;
   }
 
-  /** Pins what was collected since the last call. */
+  /** Pins the blocks collected since the last call. */
   #pin(): void {
     const count = this.#blocks.length - this.#numUnsent;
     if (count === 0) return;

@@ -26,26 +26,37 @@ import type { LeaseOrders, LeaseSaid } from './wire/orders.js';
 
 /** Options of a `LeaseConnector`. */
 export interface LeaseConnectorOptions {
-  /** Where the workers of this engine are reached, by rank: the `address` of each worker's link. */
+  /** The addresses of this engine's workers, by rank: the `address` of each worker's link. */
   addresses: readonly string[];
-  /** Name of the engine, for people. Default: made up. */
+  /** Name of the engine, for people. Default: generated. */
   engineId?: string;
   /**
-   * How long blocks stay without a sign of life of the engine that is to read them, in milliseconds. Default 30,000. The
-   * reader gives a sign every sixth of it. It must be less than `deadlines.reclaim`.
+   * How long blocks are kept without a sign of life of the reading engine, in milliseconds. Default
+   * 30,000. The reader gives a sign of life six times in this period. The value must be less than
+   * `deadlines.reclaim`.
    */
   leaseMs?: number;
   /**
-   * How long the signs of life of a request that only queues keep its blocks, in milliseconds from the grant on. Behind
-   * it the request computes its prompt itself. Without a bound two engines that hand over to each other could wait for
-   * each other's blocks for ever. Default 10 x `leaseMs`.
+   * How long a request that is only queued can keep its blocks leased, in milliseconds from the
+   * grant on. After that, the request computes its prompt itself. Without this limit, two engines
+   * that hand over to each other could wait for each other's blocks forever. Default 10 x
+   * `leaseMs`.
    */
   maxQueueMs?: number;
-  /** Name of the model and its revision. Engines with different names refuse each other's KV. Default empty. */
+  /**
+   * Name and revision of the model. Engines with different names refuse each other's KV. Default
+   * empty.
+   */
   model?: string;
-  /** Type of the KV entries, for instance `bfloat16`; compared as `model` is. Default empty. */
+  /**
+   * Type of the KV entries, for instance `bfloat16`. Compared in the same way as `model`. Default
+   * empty.
+   */
   dtype?: string;
-  /** How KV lies in a block, for instance `NHD`; compared as `model` is. Default empty. */
+  /**
+   * Layout of the KV in a block, for instance `NHD`. Compared in the same way as `model`. Default
+   * empty.
+   */
   layout?: string;
 }
 
@@ -60,25 +71,29 @@ const OPTIONS = knownNames<LeaseConnectorOptions>('the options of a LeaseConnect
 });
 const NO_MATCH: Match = { numTokens: 0, async: false };
 
-/** What a lease connector has done so far. Plain data. */
+/** Statistics of a lease connector. Plain data. */
 export interface LeaseConnectorStats {
   /** Requests that ended here and whose KV was offered to another engine. */
   readonly offered: number;
   /** Requests that named a prefill of another engine. */
   readonly asked: number;
-  /** Of these, requests whose transfer params were unreadable. */
+  /** Requests among `asked` whose transfer params were unreadable. */
   readonly badParams: number;
-  /** Of these, requests of an engine with other settings. */
+  /** Requests among `asked` that came from an engine with other settings. */
   readonly otherSettings: number;
-  /** Of these, requests whose tokens, adapter or salt are others than those whose KV is offered. */
+  /** Requests among `asked` whose tokens, adapter or salt differ from the offered KV. */
   readonly otherTokens: number;
-  /** Of these, requests that began to load. */
+  /** Requests among `asked` that began to load. */
   readonly loads: number;
-  /** Of these, requests whose lease was lost before a byte of it was read: computed here. */
+  /**
+   * Requests among `asked` whose lease was lost before any byte was read. They were computed here.
+   */
   readonly lost: number;
-  /** Leases of requests that were refused, or of params that were given back. */
+  /**
+   * Leases that were given back because their request was refused or their params were returned.
+   */
   readonly givenBack: number;
-  /** Of these, requests that found everything in the local cache. */
+  /** Requests among `asked` that found all tokens in the local cache. */
   readonly localHits: number;
   /** Requests that the connector knows now. */
   readonly requests: number;
@@ -87,17 +102,18 @@ export interface LeaseConnectorStats {
 }
 
 /**
- * Hands the KV of finished requests to another engine: the scheduler side, for the engine that computes prompts and for the
- * one that goes on with them. One engine may do both.
+ * Hands the KV of finished requests to another engine. This is the scheduler side, both for the
+ * engine that computes prompts and for the engine that continues them. One engine may do both.
  *
- * A request with `transferParams: { doRemoteDecode: true }` keeps its blocks under a lease when it ends by stop or length.
- * Its last output carries transfer params for the other engine. A request with these params loads the KV from there.
+ * A request with `transferParams: { doRemoteDecode: true }` keeps its blocks under a lease when it
+ * ends by stop or length. Its last output carries transfer params for the other engine. A request
+ * with these params loads the KV from the first engine.
  */
 export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid> {
   readonly protection = 'own';
   /** Name of the engine, for people. */
   readonly engineId: string;
-  /** Names this life of the engine: the keys of its leases begin with it. */
+  /** Name of this life of the engine. The keys of its leases begin with it. */
   readonly #life = randomBytes(9).toString('base64url');
   readonly #addresses: readonly string[];
   readonly #leaseMs: number;
@@ -134,7 +150,7 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     this.#pulls = new Pulls(this.#addresses.length, this.#log);
   }
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG for a lease that `deadlines.reclaim` would cut short */
+  /** @throws ERR_BLOCKSTEP_BAD_ARG for a `leaseMs` that `deadlines.reclaim` would cut short */
   bind(view: KvView): void {
     const { blockSize, numGroups, layout: groups, reclaimMs } = view;
     if (reclaimMs > 0 && this.#leaseMs >= reclaimMs)
@@ -151,7 +167,9 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     if (namesRemotePrefill(request.transferParams)) this.#pulls.begin(request);
   }
 
-  /** Gives the lease back that these params name: of a peer, or of this engine. */
+  /**
+   * Gives back the lease that these params name, whether it belongs to a peer or to this engine.
+   */
   requestRefused(transferParams: Readonly<Record<string, unknown>>): void {
     if (namesRemotePrefill(transferParams)) this.#pulls.giveBack(transferParams);
   }
@@ -173,7 +191,7 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     const { workerMetadata, lostBlocks, finishedSending, failedReceiving } = output;
     for (const { rank, metadata } of workerMetadata ?? []) {
       this.#log.acknowledge(rank, metadata.taken);
-      // In one round a lease can be doubted, and found again or lost.
+      // In one round, a lease can be in doubt and then be found again or lost.
       for (const handle of metadata.doubted) this.#pulls.doubted(handle, rank);
       for (const handle of metadata.alive) this.#pulls.found(handle, rank);
       for (const handle of metadata.lost) this.#pulls.lost(handle);
@@ -184,7 +202,7 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     if (lostBlocks !== undefined && lostBlocks.length > 0) this.#offers.lose(lostBlocks);
   }
 
-  /** A request whose KV is to be handed over must have blocks when it ends. */
+  /** A request whose KV is handed over must have blocks when it ends. */
   requiresKvDelivery({ transferParams }: Request): boolean {
     return wantsRemoteDecode(transferParams);
   }
@@ -215,7 +233,7 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     return this.#log.size > 0;
   }
 
-  /** What the connector has done so far. A request that is loaded twice, after two lives, counts twice. */
+  /** Returns the connector's statistics. A request that is loaded twice counts twice. */
   stats(): LeaseConnectorStats {
     const { numOffered, numOpen } = this.#offers;
     const { counts, size } = this.#pulls;

@@ -24,26 +24,34 @@ export interface LeaseWorkerOptions {
   memory: KvMemory;
   /** Carries messages to the workers of other engines. The worker closes it when the engine is disposed. */
   link: Link;
-  /** The rank: it is read from, and reads from, the same rank of other engines. Default 0. */
+  /** The rank. The worker exchanges KV only with the same rank of other engines. Default 0. */
   rank?: number;
   /**
-   * Whether bytes may go over shared memory: of this process, or of a peer whose KV memory is `shared`. Default true. Without it all
-   * bytes go by messages.
+   * Whether bytes may go over shared memory: the memory of this process, or of a peer whose KV
+   * memory is `shared`. Default true. With false, all bytes go in messages.
    */
   sharedMemory?: boolean;
-  /** How long a peer may leave a question unanswered before it counts as dead, in milliseconds. Default 5,000. */
+  /**
+   * How long a peer may leave a question unanswered before it counts as dead, in milliseconds.
+   * Default 5,000.
+   */
   peerTimeoutMs?: number;
-  /** How long a question waits before it is asked again, in milliseconds. Default 100. */
+  /** How long a question waits before it is repeated, in milliseconds. Default 100. */
   retryMs?: number;
-  /** After how long a silent peer that nothing is wanted of is forgotten, in milliseconds. Default 600,000. */
+  /**
+   * How long a silent peer without open business is remembered, in milliseconds. Default 600,000.
+   */
   reapMs?: number;
-  /** Memory for bytes that go by messages, in each direction; taken when the first come. Default 64 MiB. */
+  /**
+   * Bytes of staging memory for messages, in each direction. The memory is allocated when the first
+   * bytes arrive. Default 64 MiB.
+   */
   stagingBytes?: number;
-  /** Bytes of KV in one message at most, but one block at least. Default 1 MiB. */
+  /** Maximum number of KV bytes in one message. The minimum is one block. Default 1 MiB. */
   pieceBytes?: number;
-  /** Milliseconds of a clock that never goes back. Default `performance.now`. */
+  /** Returns the milliseconds of a monotonic clock. Default `performance.now`. */
   now?: () => number;
-  /** Makes the lanes. Default: threads on the host, the GPU where KV memory lies on one. */
+  /** Makes the lanes. Default: host threads, or the GPU if a KV memory is on a GPU. */
   makeLane?: LaneFactory;
 }
 
@@ -65,10 +73,11 @@ const DAY_MS = 24 * 3600 * 1000;
 const MAX_BYTES = 2 ** 36;
 
 /**
- * The worker side of a `LeaseConnector`, for one rank: grants leases to the workers of other engines, and reads theirs.
+ * The worker side of a `LeaseConnector`, for one rank. It grants leases to the workers of other
+ * engines, and reads their leases.
  *
- * It is driven by its engine, and by the messages that come: it has no timer. Messages are taken whenever they come, so an
- * engine that computes nothing answers all the same.
+ * The engine and incoming messages drive the worker; it has no timer. Messages are handled whenever
+ * they arrive, so an engine that computes nothing answers too.
  */
 export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
   readonly #link: Link;
@@ -79,9 +88,9 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
   readonly #producer: Producer;
   readonly #consumer: Consumer;
   readonly #reapMs: number;
-  /** Orders taken: all below this number. */
+  /** The worker has taken all orders below this number. */
   #taken = 0;
-  /** Orders that the scheduler side was told are taken. */
+  /** The scheduler side was told that all orders below this number are taken. */
   #told = 0;
   #closed = false;
 
@@ -156,7 +165,8 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
     const renewed = consumer.takeRenewed();
     const sent = grants.takeSent().map((handle) => ({ handle }));
     const kept = grants.takeRenewed().map((handle) => ({ handle }));
-    // The scheduler side keeps the engine stepping until its orders are acknowledged: here, until they are carried out.
+    // The scheduler side keeps the engine stepping until its orders are acknowledged. The worker
+    // acknowledges them when they are carried out.
     const isDone = this.#told < this.#taken && !consumer.watches.isLeaving;
     const hasNews = news.alive.length + news.doubted.length + news.lost.length > 0 || isDone;
     if (received.length + renewed.length + sent.length + kept.length === 0 && !hasNews) return null;
@@ -172,8 +182,9 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
   }
 
   /**
-   * Ends every lease and every read at once: no read of a peer counts any more, and from then on nothing that was begun touches the KV
-   * memory. Waits for copies that have begun. Call it before `Engine.fenceTransfers`.
+   * Ends every lease and every read at once. No read of a peer counts any more, and no earlier
+   * operation touches the KV memory afterwards. The call waits for copies that have begun. Call it
+   * before `Engine.fenceTransfers`.
    */
   fence(): void {
     this.#producer.grants.endAll('the engine was fenced');
@@ -181,7 +192,7 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
     this.#consumer.fence();
   }
 
-  /** What the worker has done so far, and what it knows of peers. */
+  /** Returns the statistics of the worker and of its peers. */
   stats(): LeaseWorkerStats {
     return statsOf(this.#producer, this.#consumer, this.#post, this.#link, this.#now());
   }
@@ -214,7 +225,7 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
   }
 }
 
-/** What a peer needs to map the KV memory; null = it cannot be mapped. */
+/** Describes the KV memory for a peer that may map it; null = it cannot be mapped. */
 function describe({ kv }: KvMemory, maps: boolean): unknown {
   if (!maps) return null;
   try {

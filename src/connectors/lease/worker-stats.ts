@@ -3,55 +3,55 @@ import type { Link, LinkStats } from './link/link.js';
 import type { Producer } from './producer/producer.js';
 import type { Post } from './wire/post.js';
 
-/** What is known of a peer whose leases are read. */
+/** Statistics of a peer whose leases are read. */
 export interface PeerStats {
   readonly address: string;
   readonly state: 'calling' | 'ready' | 'refused' | 'dead';
-  /** Why it is refused, or what was wrong last; empty = nothing. */
+  /** Why the peer is refused, or its last failure; empty = none. */
   readonly reason: string;
-  /** How its bytes come. */
+  /** The path that the peer's bytes take. */
   readonly way: 'memory' | 'messages';
-  /** Milliseconds since something came from it. */
+  /** Milliseconds since the last message from the peer. */
   readonly silentMs: number;
-  /** Requests that want something of it now. */
+  /** Requests that need the peer now. */
   readonly requests: number;
 }
 
-/** What a `LeaseWorker` has done so far. Plain data. */
+/** Statistics of a `LeaseWorker`. Plain data. */
 export interface LeaseWorkerStats {
   /** Leases that this side granted. */
   readonly leases: {
-    /** That are not over now, those that wait for a step included. */
+    /** Leases that are not over now, including those that wait for a step. */
     readonly open: number;
-    /** Granted so far. */
+    /** Leases granted so far. */
     readonly granted: number;
-    /** Ended by a read. */
+    /** Leases ended by a read. */
     readonly read: number;
-    /** Given back by the peer, unread. */
+    /** Leases given back by the peer, unread. */
     readonly released: number;
-    /** Ended by time. */
+    /** Leases ended by time. */
     readonly expired: number;
-    /** Ended since the request's client had gone. */
+    /** Leases ended because the request's client had gone. */
     readonly cancelled: number;
-    /** Never granted, or ended, since the KV was not there. */
+    /** Leases never granted, or ended, because the KV was not there. */
     readonly failed: number;
-    /** Leases that peers spoke of before they were granted, now. */
+    /** Leases with early messages of peers, now. */
     readonly early: number;
     /** Reads of peers that are open now. */
     readonly readings: number;
   };
-  /** Reads of this side. */
+  /** Reads that this side makes. */
   readonly reads: {
     readonly open: number;
     readonly ok: number;
-    /** Refused by the peer: the lease was over. */
+    /** Reads that the peer refused because the lease was over. */
     readonly refused: number;
-    /** Ended otherwise: the peer died, the request was aborted, or a copy failed. */
+    /** Reads that ended otherwise: the peer died, the request was aborted, or a copy failed. */
     readonly failed: number;
     /** Leases that are kept alive, or were not given back yet, now. */
     readonly watched: number;
   };
-  /** Reads by the way their bytes took, and bytes. */
+  /** Reads by the path of their bytes, and byte counts. */
   readonly ways: {
     readonly memory: number;
     readonly messages: number;
@@ -65,7 +65,7 @@ export interface LeaseWorkerStats {
   /** Sessions of peers that read this side's leases. */
   readonly sessions: { readonly open: number; readonly begun: number; readonly refused: number };
   readonly peers: readonly PeerStats[];
-  /** How often a peer was given up, was back, was refused, or was forgotten. */
+  /** How often peers were given up, came back, were refused, or were forgotten. */
   readonly peerEvents: {
     readonly deaths: number;
     readonly returns: number;
@@ -74,15 +74,15 @@ export interface LeaseWorkerStats {
   };
   /** Foreign messages that changed nothing. */
   readonly ignored: {
-    /** That made no sense. */
+    /** Unreadable messages. */
     readonly malformed: number;
-    /** Of a peer that has no session, or of another life of it. */
+    /** Messages of a peer without a session, or of another life of the peer. */
     readonly strangers: number;
-    /** About a read that is over, or that does not wait for it. */
+    /** Messages about a read that is over, or that does not wait for them. */
     readonly late: number;
     /** Pieces that could not be sent. */
     readonly dropped: number;
-    /** That were good, and could not be carried out. */
+    /** Valid messages that could not be carried out. */
     readonly failed: number;
   };
   readonly link: LinkStats;

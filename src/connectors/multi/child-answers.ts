@@ -2,13 +2,13 @@ import type { Finished, Match } from '../../scheduler/connector/connector.js';
 import { isGoodAnswer, type TakenMatch } from '../../scheduler/connector/connector-answers.js';
 import type { Child } from './child.js';
 
-/** What a child that has nothing to load is taken to have answered. */
+/** The assumed answer of a child that has nothing to load. */
 const NOTHING: TakenMatch = { numTokens: 0, async: false, child: 0, wakes: false };
 
 /**
- * Checks what one child offers, as the scheduler checks the answer of a connector.
- * @param most tokens that can be offered at most
- * @throws Error for an answer that makes no sense
+ * Checks one child's offer, as the scheduler checks the answer of a connector.
+ * @param most maximum number of tokens that can be offered
+ * @throws Error for an invalid answer
  */
 export function takeMatch({ count }: Child, answer: unknown, most: number): TakenMatch {
   const { numTokens, async: isAsync, child = 0, wakes = false } = answer as Match;
@@ -20,8 +20,8 @@ export function takeMatch({ count }: Child, answer: unknown, most: number): Take
 }
 
 /**
- * Checks what one child answers at the end of a request.
- * @throws Error for an answer that makes no sense
+ * Checks one child's answer to the end of a request.
+ * @throws Error for an invalid answer
  */
 export function takeFinished({ count, methods }: Child, answer: unknown): Finished {
   const { delayFree, children = [0], transferParams } = answer as Finished;

@@ -4,8 +4,8 @@ import type { Child } from './child.js';
 import type { MultiSaid } from './multi-metadata.js';
 
 /**
- * What one child is told of the reports of all: its own reports, under the child indexes that it knows itself by, and what
- * its own workers said. Lost blocks concern every child.
+ * Selects one child's part of all reports: its own reports, under its own child indexes, and the
+ * messages of its own workers. Lost blocks concern every child.
  */
 export function outputOf(child: Child, output: ConnectorOutput<MultiSaid>): ConnectorOutput {
   const { lostBlocks, workerMetadata = [] } = output;

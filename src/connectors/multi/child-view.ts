@@ -5,13 +5,14 @@ import type { TierMedium } from '../../scheduler/events/kv-event.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 
-/** The request behind each stand-in. */
+/** By stand-in: the real request. */
 const BEHIND = new WeakMap<Request, Request>();
 
 /**
- * A stand-in for a request that is equal to it but for `transferParams`, which are null. A child that does not own the
- * load of a request is given it: what the client gave as parameters is for the child that loads. (vLLM #42831: NIXL
- * took its own parameters for an order, although another connector loaded.)
+ * Makes a stand-in that equals a request except for `transferParams`, which are null. Children that
+ * do not own the load of a request get the stand-in. The client's transfer parameters are for the
+ * child that loads. (vLLM #42831: NIXL took its own parameters for an order, although another
+ * connector loaded.)
  */
 export function withoutParams(request: Request): Request {
   const standIn = Object.create(request, {
@@ -26,8 +27,8 @@ function behind(request: Request): Request {
 }
 
 /**
- * What one child may know and do. The names of the uses that it holds begin with the child's name, so that two children
- * may choose the same name.
+ * The `KvView` of one child. It prefixes the names of the child's uses with the child's name, so
+ * two children may choose the same name.
  */
 export class ChildView implements KvView {
   readonly blockSize: number;
@@ -111,7 +112,7 @@ export class ChildView implements KvView {
     return this.#view.wake(handle);
   }
 
-  /** What is no name is left as it is, to be refused. */
+  /** Invalid names stay as they are, so that the scheduler refuses them. */
   #own(owner: string): string {
     return typeof owner === 'string' && owner !== '' ? `${this.#name}: ${owner}` : owner;
   }

@@ -3,31 +3,31 @@ import { BlockstepError, badArgument, show } from '../../base/errors.js';
 import type { BlockPins, SchedulerConnector } from '../../scheduler/connector/connector.js';
 import { type ConnectorMethods, takeConnector } from '../../scheduler/connector/connector-methods.js';
 
-/** One connector among several, as `MultiConnector` keeps it. */
+/** One of the connectors of a `MultiConnector`. */
 export interface Child {
   /** Place among the connectors, from 0. */
   readonly index: number;
-  /** What people call it: unique among the children. */
+  /** Name for people, unique among the children. */
   readonly name: string;
   readonly methods: ConnectorMethods;
   /**
-   * Its first child index in the whole. A connector that itself is made of several has as many indexes as it has
-   * children, one after the other.
+   * The child's first index in the whole. A connector that combines several connectors has as many
+   * consecutive indexes as children.
    */
   readonly first: number;
-  /** How many child indexes it has. */
+  /** Number of child indexes. */
   readonly count: number;
 }
 
-/** A connector, and what people call it. */
+/** A connector and its name for people. */
 export interface NamedConnector {
   readonly name: string;
   readonly connector: SchedulerConnector;
 }
 
 /**
- * Checks the connectors that are to work together.
- * @param numRanks how many ranks report, for connectors that do not declare their reporters
+ * Checks the connectors that a `MultiConnector` combines.
+ * @param numRanks number of ranks that report, for connectors that do not declare their reporters
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeChildren(children: unknown, numRanks: number): readonly Child[] {
@@ -61,7 +61,7 @@ function takeNamed(child: unknown, index: number): NamedConnector {
 }
 
 /**
- * The pins of one child: it can take away only pins that it has set.
+ * Wraps the pins for one child. The child can remove only pins that it has set.
  * @param name of the child, for the message
  */
 export function pinsOf(name: string, pins: BlockPins): BlockPins {

@@ -2,7 +2,7 @@ import { type ChildFailure, ChildrenError } from '../../scheduler/connector/chil
 import type { Finished } from '../../scheduler/connector/connector.js';
 import type { Child } from './child.js';
 
-/** What one child answered when a request ended. */
+/** One child's answer to the end of a request. */
 export interface ChildFinished {
   readonly child: Child;
   readonly answer: Finished;
@@ -11,9 +11,10 @@ export interface ChildFinished {
 type Params = NonNullable<Finished['transferParams']>;
 
 /**
- * Puts the transfer params of several children together. If two give the same key, the first one's value stays, and the
- * second counts as failed: a value that is lost in silence would look like a peer that never answers.
- * @param failures takes the clashes
+ * Merges the transfer params of several children. If two children give the same key, the first
+ * value stays, and the second child counts as failed. A silently lost value would look like a peer
+ * that never answers.
+ * @param failures receives the clashes
  * @returns undefined if no child gave any
  */
 export function mergeParams(answers: readonly ChildFinished[], failures: ChildFailure[]): Params | undefined {
@@ -37,9 +38,9 @@ export function mergeParams(answers: readonly ChildFinished[], failures: ChildFa
 }
 
 /**
- * Puts the answers of all children together.
- * @param failures of children that threw, each an owner of the blocks from now on
- * @throws ChildrenError, with the answer in it, if there are failures or clashes
+ * Merges the answers of all children.
+ * @param failures of children that threw. Each of them owns the blocks from now on
+ * @throws ChildrenError, which carries the answer, if there are failures or clashes
  */
 export function mergeFinished(
   answers: readonly ChildFinished[],

@@ -26,11 +26,14 @@ import type { MultiMetadata, MultiSaid } from './multi-metadata.js';
 /** Options of a `MultiConnector`. */
 export interface MultiConnectorOptions {
   /**
-   * The connectors, each once, in the order in which they are asked: the first one that has something loads it. Give
-   * them names, which stand in messages; else they are called by their class and place.
+   * The connectors, each once, in the order in which they are asked. The first one that has content
+   * loads it. Names appear in messages; the default is the class name and the place.
    */
   children: readonly (SchedulerConnector | NamedConnector)[];
-  /** The ranks on which they run: as many as the engine has workers. Children that declare `reporters` keep these. */
+  /**
+   * Number of ranks, equal to the engine's number of workers. Children that declare `reporters`
+   * keep these.
+   */
   numRanks: number;
 }
 
@@ -39,33 +42,37 @@ const OPTIONS = knownNames<MultiConnectorOptions>('the options of a MultiConnect
   numRanks: true,
 });
 
-/** Stands for the answer of a child that threw, or whose answer makes no sense. */
+/** Stands for the answer of a child that threw or gave an invalid answer. */
 const FAILED = Symbol('the child failed');
 
-/** Who loads for a request, and what the other children are shown of the request. */
+/** The child that loads for a request, and the stand-in that the other children see. */
 interface Ownership {
   readonly owner: Child;
   readonly standIn: Request;
 }
 
 /**
- * Several connectors as one (vLLM MultiConnector). Every child stores and hands over as it likes. For each load there is
- * one owner: the first child, in their order, that has something. Only the owner is told to load, only its reports end
- * the load, and the other children do not see the request's transfer params while there is an owner.
+ * Combines several connectors into one (vLLM MultiConnector). Every child stores and hands over on
+ * its own. Each load has one owner: the first child, in order, that has content. Only the owner
+ * gets the load, and only its reports end the load. While a load has an owner, the other children
+ * do not see the request's transfer params.
  *
- * A child that fails in a method costs what it would cost alone. The others are called all the same, and the failure is
- * counted with the child's name.
+ * A child that throws costs as much as it would cost alone. The other children are called all the
+ * same, and the failure is counted with the child's name.
  */
 export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSaid> {
   readonly protection: readonly Protection[];
   readonly reporters: readonly (readonly number[])[];
-  /** That of the first child that has one. */
+  /** The hash seed of the first child that has one. */
   readonly hashSeed: Uint8Array | null;
   readonly #children: readonly Child[];
   readonly #firsts: readonly number[];
-  /** By handle: the owner of the request's load, from the answer that offered the load to the next answer, or the end. */
+  /**
+   * By handle: the owner of the request's load. An entry lasts from the offer until the next answer
+   * or the request's end.
+   */
   readonly #owners = new Map<number, Ownership>();
-  /** Of requests whose blocks somebody still sends: who. */
+  /** By request whose blocks are still being sent: the children that send them. */
   readonly #senders = new WeakMap<Request, readonly Child[]>();
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
@@ -79,7 +86,10 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     this.#firsts = [...this.#children.map(({ first }) => first), this.reporters.length];
   }
 
-  /** The children's names, in their order; a name's place is its `child` in reports, unless a child is itself several. */
+  /**
+   * The children's names, in order. The place of a name is its `child` in reports, unless a child
+   * itself combines several.
+   */
   get names(): string[] {
     return this.#children.map(({ name }) => name);
   }
@@ -126,7 +136,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     }
     this.#owners.delete(request.handle);
     let match: Match = { numTokens: 0, async: false };
-    // Whoever cannot say yet may have more than the first one that can.
+    // A child that cannot answer yet may have more tokens than the first child that can.
     if (isLater) match = { numTokens: null, async: false, wakes };
     else if (owner !== null && offer !== null) {
       this.#owners.set(request.handle, { owner, standIn: withoutParams(request) });
@@ -148,7 +158,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
       );
       if (isOwner && told === FAILED) hasLoad = false;
     }
-    // The owner's load does not begin, so the request would wait for nothing.
+    // The owner's load does not begin. Without the error, the request would wait forever.
     if (!hasLoad) throw new Error(new ChildrenError(failures).message);
     if (failures.length > 0) throw new ChildrenError(failures);
   }
@@ -214,7 +224,10 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     });
   }
 
-  /** Every tier is reset, also if one of them cannot be. Undefined: no child has anything to reset. */
+  /**
+   * Resets every child, even if one of them cannot be reset. Undefined: no child has a cache to
+   * reset.
+   */
   resetCache(): boolean | undefined {
     const answers: unknown[] = [];
     this.#all(({ methods }) => answers.push(methods.resetCache?.()));
@@ -235,18 +248,18 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     this.#all(({ methods }) => methods.shutdown?.());
   }
 
-  /** Calls every child. @throws ChildrenError when all were called, if some threw */
+  /** Calls every child. @throws ChildrenError after all calls, if some child threw */
   #all(call: (child: Child) => unknown): void {
     const failures: ChildFailure[] = [];
     for (const child of this.#children) this.#try(failures, child, () => call(child));
     if (failures.length === 0) return;
-    // There is no answer to be taken in place of this one, so it is an error like any other.
+    // No answer can replace this one, so the error is an ordinary error.
     throw new Error(new ChildrenError(failures).message);
   }
 
   /**
-   * Calls one child. Its error is noted, also what some of its own children threw, if it has any.
-   * @param take checks its answer, and throws if that makes no sense
+   * Calls one child. Notes its error, and also the errors of the child's own children.
+   * @param take checks the answer, and throws if the answer is invalid
    */
   #try<T = unknown>(
     failures: ChildFailure[],

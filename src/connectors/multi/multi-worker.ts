@@ -21,24 +21,28 @@ export interface MultiWorkerOptions {
 
 const OPTIONS = knownNames<MultiWorkerOptions>('the options of a MultiWorker', { children: true });
 
-/** What the worker side of one child is, and what it must still be told. */
+/** The worker of one child, and its state. */
 interface Part {
   readonly index: number;
   readonly name: string;
   readonly worker: WorkerConnector;
-  /** Its `handlePreemptions` failed, so nothing of this plan is begun. */
+  /** Its `handlePreemptions` failed, so it begins nothing of this plan. */
   isBlocked: boolean;
 }
 
 const NONE: readonly number[] = [];
 
 /**
- * Worker side of a `MultiConnector`, one for each rank. Each child's worker is given its own metadata, and its reports
- * get its child index. A child that fails costs its own loads, as it would alone, and is named in the error.
+ * Worker side of a `MultiConnector`, one for each rank. Each child's worker gets its own metadata,
+ * and its reports get its child index. A child that throws costs its own loads, as it would alone,
+ * and the error names it.
  */
 export class MultiWorker implements WorkerConnector<MultiMetadata, MultiSaid> {
   readonly #parts: readonly Part[];
-  /** As in `MultiMetadata`; known from the first plan on, before which there is nothing to report. */
+  /**
+   * As in `MultiMetadata`. It is known from the first plan on; before that there is nothing to
+   * report.
+   */
   #firsts: readonly number[] = NONE;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
@@ -54,7 +58,7 @@ export class MultiWorker implements WorkerConnector<MultiMetadata, MultiSaid> {
   }
 
   handlePreemptions(metadata: MultiMetadata | undefined, reuse: BlockReuse): void {
-    // Thrown here, an error would keep the other children's loads from beginning: `startLoads` throws it.
+    // An error thrown here would prevent the other children's loads, so `startLoads` throws it.
     this.#blocked = [];
     for (const part of this.#parts) {
       const before = this.#blocked.length;
@@ -111,7 +115,7 @@ export class MultiWorker implements WorkerConnector<MultiMetadata, MultiSaid> {
     for (const part of this.#parts) {
       const output = this.#try(failures, part, () => {
         const answer = part.worker.getFinished(finished);
-        // `#try` refuses a promise, and hears what it is rejected with.
+        // `#try` refuses a promise and handles its rejection.
         return isThenable(answer) ? answer : reportsOf(answer, this.#first(part));
       });
       if (output) outputs.push({ part, output });
@@ -136,7 +140,10 @@ export class MultiWorker implements WorkerConnector<MultiMetadata, MultiSaid> {
     if (failures.length > 0) throw new ChildrenError(failures);
   }
 
-  /** A child that is itself several fails with all of its child indexes, or with those that it names. */
+  /**
+   * A child that itself combines several fails with all of its child indexes, or with the indexes
+   * that its error names.
+   */
   #try<T>(failures: ChildFailure[], part: Part, call: () => T): T | undefined {
     try {
       const answer = call();

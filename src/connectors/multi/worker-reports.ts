@@ -3,9 +3,9 @@ import { REPORT_LISTS, takeWorkerOutput } from '../../scheduler/connector/connec
 import type { MultiSaid } from './multi-metadata.js';
 
 /**
- * Checks what the worker of one child reports, and gives each report its child index.
+ * Checks the reports of one child's worker, and gives each report its child index.
  * @param first the child's first index
- * @throws ERR_BLOCKSTEP_BAD_ARG for an answer that cannot be read; then nothing of it counts
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an unreadable answer, of which nothing counts
  */
 export function reportsOf(answer: unknown, first: number): WorkerOutput | null {
   const output = takeWorkerOutput(answer);
@@ -19,7 +19,7 @@ export function reportsOf(answer: unknown, first: number): WorkerOutput | null {
   return own as WorkerOutput;
 }
 
-/** Puts the reports of several children together. @param outputs each with the place of its child */
+/** Merges the reports of several children. @param outputs each with the place of its child */
 export function merged(
   outputs: readonly (readonly [index: number, output: WorkerOutput])[],
 ): WorkerOutput<MultiSaid> {

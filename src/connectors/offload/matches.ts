@@ -7,7 +7,7 @@ import type { IncomingBlocks } from './tiers/incoming-blocks.js';
 import type { Wish } from './tiers/promotions.js';
 import { ABSENT, type TierIndex } from './tiers/tier-index.js';
 
-/** What `Matches` is made of. */
+/** Options of a `Matches`. */
 export interface MatchesOptions {
   readonly view: KvView;
   readonly keys: BlockKeys;
@@ -18,14 +18,15 @@ export interface MatchesOptions {
 }
 
 /**
- * What the tiers have of a request. Behind the local prefix the host tier has some tokens; where it lacks more the disk is asked, and
- * the request waits until what is there has come into the host tier.
+ * Finds the blocks of a request in the tiers. The host tier has some tokens behind the local
+ * prefix. If it lacks more, the disk is asked, and the request waits until the disk's blocks are in
+ * the host tier.
  */
 export class Matches {
   readonly #options: MatchesOptions;
-  /** With KV cache groups: what matches and loads are made of. */
+  /** With KV cache groups: finds the matches and the blocks to load. */
   readonly #groups: GroupHits | null;
-  /** The last lookup: requests that wait for room are asked about in every step. */
+  /** The last lookup. Requests that wait for room are asked about in every step. */
   readonly #last = { handle: -1, numTokens: 0, first: 0, next: 0, changes: -1 };
   /** Number of times that a load began or ended, or that the tier was emptied. */
   #changes = 0;
@@ -36,19 +37,22 @@ export class Matches {
     this.#groups = view.layout === '' ? null : new GroupHits(view, keys);
   }
 
-  /** A load has begun or ended, or the tier is empty: what was looked up is looked up again. */
+  /** A load has begun or ended, or the tier was emptied. Earlier lookups are no longer valid. */
   changed(): void {
     this.#changes++;
   }
 
-  /** The tokens behind the local prefix that the host tier has; null: the request has to wait, and is woken. */
+  /**
+   * Returns the number of tokens behind the local prefix that the host tier has. Null: the request
+   * must wait, and will be woken.
+   */
   find(request: Request, numLocalTokens: number): number | null {
     if (this.#groups !== null) return this.#findGroups(this.#groups, request, numLocalTokens);
     const { view, index, incoming } = this.#options;
     const { blockSize } = view;
     const { handle, numTokens } = request;
     const first = numLocalTokens / blockSize;
-    // The last token is always computed, to sample from.
+    // The last token is always computed, because sampling needs it.
     const end = Math.floor((numTokens - 1) / blockSize);
     let next = this.#known(request, first);
     for (; next < end; next++) {
@@ -61,7 +65,10 @@ export class Matches {
     return (next - first) * blockSize;
   }
 
-  /** The keys of all blocks that the longest match of a request may need, those that it has included. */
+  /**
+   * Yields the keys of all blocks that the longest match of a request may need, including blocks it
+   * already has.
+   */
   *wanted(request: Request): Generator<bigint> {
     const { view } = this.#options;
     const most = request.numTokens - 1;
@@ -76,7 +83,7 @@ export class Matches {
       : this.#groups.toLoad(request, rows, numExternalTokens);
   }
 
-  /** Requests of which something is kept, until they are admitted or end. */
+  /** Number of requests with kept state, until they are admitted or end. */
   get tracked(): number {
     return this.#groups?.size ?? 0;
   }
@@ -86,7 +93,10 @@ export class Matches {
     this.#groups?.forget(handle);
   }
 
-  /** Another number whenever a lookup may find less than before. Whoever takes a place may drop what others were offered. */
+  /**
+   * Changes whenever a lookup may find less than before. A taken place may drop content that
+   * another request was offered.
+   */
   get #version(): number {
     return this.#changes + this.#options.index.numEvictions;
   }
@@ -98,24 +108,25 @@ export class Matches {
       incoming.awaits(handle, key) ? null : index.get(key) !== ABSENT;
     const count = groups.match(request, local, has, this.#version);
     if (count === null || !this.#asksDiskOfGroups(groups, request, local, local + count)) return count;
-    // It is offered nothing after all.
+    // The request gets no offer after all.
     groups.forget(handle);
     return null;
   }
 
-  /** Whether a request has to wait for blocks from the disk, behind those that the host tier has. */
+  /** Whether a request must wait for blocks from the disk, behind the blocks of the host tier. */
   #asksDisk(request: Request, first: number, next: number, end: number): boolean {
     const { view, index, disk } = this.#options;
     if (disk === null) return false;
     const waits = disk.awaits(request.handle);
     if (waits === false) return false;
-    // What comes from the disk is of no use without what stands before it: so that goes last, also for the places of the reading.
+    // Blocks from the disk are useless without the blocks before them. These are touched so that
+    // they are evicted last, also by the places of the read.
     for (let i = next - 1; i >= first; i--) index.touch(view.blockHash(request, i));
     if (waits === null && !disk.ask(request.handle, this.#wish(request, next, end, disk))) return false;
     return true;
   }
 
-  /** @returns null if the disk has nothing that would follow */
+  /** @returns null if the disk has no block that would follow */
   #wish(request: Request, next: number, end: number, disk: DiskBlocks): Wish | null {
     const { view } = this.#options;
     const most = Math.min(end - next, disk.mostBlocks);
@@ -133,14 +144,16 @@ export class Matches {
   }
 
   /**
-   * As `#asksDisk`, with KV cache groups. What windows and states need depends on where the match ends. So the disk is asked for all that a
-   * match longer than that of the host tier may need, and of what it has is read what the longest match needs.
+   * Like `#asksDisk`, with KV cache groups. The blocks that windows and states need depend on the
+   * end of the match. The disk is therefore asked for all blocks that a match longer than the host
+   * tier's may need. Of its blocks, only those of the longest match are read.
    * @param end tokens of the match that the host tier has
    */
   #asksDiskOfGroups(groups: GroupHits, request: Request, local: number, end: number): boolean {
     const { view, index, disk } = this.#options;
     const { alignment, acceptsLoads } = view;
-    // A segment needs a block of some group, so no match may be longer for which there is to be room.
+    // Each segment needs a block of some group. This limits the length of a match to the room for
+    // its blocks.
     const most = Math.min(request.numTokens - 1, end + alignment * (disk?.mostBlocks ?? 0));
     if (disk === null || !acceptsLoads || end + alignment > most) return false;
     const waits = disk.awaits(request.handle);
@@ -154,7 +167,7 @@ export class Matches {
     });
   }
 
-  /** What is to be read for the longest match of both tiers that there is room for. */
+  /** Chooses the blocks to read for the longest match of both tiers that there is room for. */
   #choose(
     groups: GroupHits,
     request: Request,
@@ -171,7 +184,7 @@ export class Matches {
       const keys = groups.needed(request, local, longest).map(({ key }) => key);
       const lacking = keys.filter((key) => !isThere(key));
       if (lacking.length <= room) {
-        // What comes from the disk is of no use without what it goes on from.
+        // Blocks from the disk are useless without the blocks before them.
         for (const key of keys.reverse()) index.touch(key);
         return lacking;
       }
@@ -181,7 +194,10 @@ export class Matches {
     return [];
   }
 
-  /** How far the last lookup came, if it still holds: it was of the same request and prefix, and nothing was dropped. */
+  /**
+   * How far the last lookup came, if it is still valid: it was of the same request and prefix, and
+   * no content was dropped.
+   */
   #known({ handle, numTokens }: Request, first: number): number {
     const last = this.#last;
     const isSame = handle === last.handle && numTokens === last.numTokens && first === last.first;

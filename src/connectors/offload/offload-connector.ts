@@ -28,9 +28,9 @@ import type { OffloadStats } from './tiers/stats.js';
 import { ABSENT, TierIndex } from './tiers/tier-index.js';
 
 const MAX_RANKS = 65_536;
-/** Share of the pool that stores may pin, unless the options say otherwise. */
+/** Stores may pin 1/4 of the pool, unless the options say otherwise. */
 const PINNED_SHARE = 4;
-/** A lane's thread has to be woken for each store, which costs more than a block. */
+/** Each store wakes a lane's thread, which costs more than copying a block. */
 const STORE_EVERY = 8;
 const MAX_STORE_EVERY = 1024;
 const NOT_NOW: Match = { numTokens: null, async: false, wakes: true };
@@ -38,20 +38,24 @@ const NOTHING: Match = { numTokens: 0, async: false };
 const FREE_NOW: Finished = { delayFree: false };
 
 /**
- * The scheduler side of an offload: a second tier of KV blocks behind the pool, in host memory, and a third one on disk behind that. It alone
- * knows what lies where in the tier; the workers copy.
+ * The scheduler side of an offload: a second tier of KV blocks behind the pool, in host memory, and
+ * a third tier on disk. Only this side knows the contents of the tiers' places; the workers copy.
  *
- * Blocks go to the tier while their requests still run, as soon as they are full and settled. They are pinned until every
- * rank has stored them; so a request that ends gives everything else back at once, and nobody waits for a store. A request
- * that begins alike loads the longest run of blocks that the tier has behind its local prefix, asynchronously.
+ * Blocks go to the tier while their requests still run, as soon as they are full and settled. They
+ * are pinned until every rank has stored them. A request that ends therefore releases all other
+ * blocks at once, and no request waits for a store. A later request loads the longest run of blocks
+ * that the tier has behind its local prefix, asynchronously.
  *
- * Nothing is kept about a request that it could miss later: an end that comes twice, early, or in the step in which its
- * last store ends, finds nothing to break.
+ * The connector keeps no state of a request that a wrong end could corrupt. An end that comes
+ * twice, early, or in the step in which the request's last store ends does no harm.
  */
 export class OffloadConnector implements SchedulerConnector<OffloadOrders | null, OffloadReport> {
   readonly protection = 'pin';
   readonly reporters: readonly (readonly number[])[];
-  /** The hash seed that the disk tier keeps for schedulers that were given none; null without one. */
+  /**
+   * The hash seed that the disk tier keeps for schedulers without a configured seed; null without a
+   * disk tier.
+   */
   readonly hashSeed: Uint8Array | null;
   readonly #index: TierIndex;
   readonly #incoming: IncomingBlocks;
@@ -64,9 +68,9 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
   #view!: KvView;
   #keys!: BlockKeys;
   #matches!: Matches;
-  /** Names the KV cache groups in keys on disk; empty for one group of full attention. */
+  /** Name of the KV cache groups in keys on disk; empty for one group of full attention. */
   #groups = '';
-  /** Handles of requests that were admitted with a load, until they are admitted behind it. */
+  /** Handles of requests that were admitted with a load, until the second call after the load. */
   readonly #admitted = new Set<number>();
   readonly #counts = { lookups: 0, hits: 0, hitTokens: 0, stores: 0, storedBlocks: 0, failedStores: 0 };
 
@@ -173,7 +177,10 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     this.#anomalies.throwFirst();
   }
 
-  /** Nobody has to wait for anything: what is being stored is pinned, and what is being loaded the scheduler keeps. */
+  /**
+   * No request must wait: blocks being stored are pinned, and the scheduler keeps blocks being
+   * loaded.
+   */
   requestFinished(request: Request, _reason: FinishReason, handOver: HandOver): Finished {
     this.#outgoing.finish(request, handOver);
     this.#incoming.finish(request.handle);
@@ -184,8 +191,10 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
   }
 
   /**
-   * Empties the tiers. What is on its way between host and disk changes nothing any more; its places come back when it is over.
-   * @returns false, and the tiers keep their content, while blocks are copied between the host tier and the pool
+   * Empties the tiers. Transfers between host and disk change nothing any more; their places come
+   * back when the transfers are over.
+   * @returns false if blocks are being copied between the host tier and the pool; the tiers then
+   * keep their content
    */
   resetCache(): boolean {
     if (this.#isCopying) return false;
@@ -195,12 +204,17 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     return true;
   }
 
-  /** Stores that end when no request is left give their pins back in an update, so there must be one; and the disk has to hear of a reset. */
+  /**
+   * Stores that end when no request is left return their pins in an update, so one more update is
+   * needed. The disk must also be told of a reset.
+   */
   hasPendingWork(): boolean {
     return this.#isCopying || this.#disk?.hasOrders === true;
   }
 
-  /** What lies in the tiers, what was found there, and what is under way. Plain data. */
+  /**
+   * Returns the contents of the tiers, the hits so far, and the transfers under way. Plain data.
+   */
   stats(): OffloadStats {
     const { lookups, hits, hitTokens, stores, storedBlocks, failedStores } = this.#counts;
     const { numBegun, numBlocks, numFailed, numJobs, numWaiting } = this.#incoming;
@@ -252,10 +266,12 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
       for (const place of places) this.#index.giveBack(place);
       return;
     }
-    // The last block first: then the beginnings of texts, which more requests share, stay longest.
+    // The last block goes first, so that the beginnings of texts, which more requests share, are
+    // evicted last.
     for (let i = keys.length - 1; i >= 0; i--) this.#index.put(keys[i], places[i]);
     if (this.#disk === null) return;
-    // The first block first: if not all can be written, what is written can be used. A place may have been given back.
+    // The first block goes first: if not all blocks can be written, the written ones are usable. A
+    // place may have been given back meanwhile.
     for (let i = 0; i < keys.length; i++) {
       if (this.#index.get(keys[i]) === places[i]) this.#disk.filled(keys[i], places[i]);
     }

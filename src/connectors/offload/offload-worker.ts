@@ -19,24 +19,25 @@ import type { DiskEnd, DiskOrders, LoadOrder, OffloadOrders, OffloadReport } fro
 
 const MAX_RANK = 65_535;
 
-/** What an `OffloadWorker` has done so far. */
+/** Statistics of an `OffloadWorker`. */
 export interface OffloadWorkerStats {
   /** Bytes of the host tier on this rank. */
   readonly hostBytes: number;
-  /** Copies that the lanes have not ended. */
+  /** Copies that the lanes have not finished. */
   readonly pending: number;
-  /** The store of the disk tier; null without one. */
+  /** Statistics of the disk tier's store; null without a disk tier. */
   readonly disk: StoreStats | null;
-  /** Loads and stores that did not end well. */
+  /** Loads and stores that failed or were cancelled. */
   readonly failed: number;
-  /** The last error, in words; null while there was none. */
+  /** The message of the last error; null if there was none. */
   readonly lastError: string | null;
 }
 
 /**
- * The worker side of an offload, on one rank: holds the rank's part of the host tier, and copies between it and the KV
- * memory. It knows jobs, blocks and places, and nothing of requests but the handle that a report needs. So no end of a
- * request can take something away that it looks for later. Every order ends in one report, also one that could not begin.
+ * The worker side of an offload, on one rank. It holds the rank's part of the host tier, and copies
+ * between that part and the KV memory. The worker knows jobs, blocks and places; of requests it
+ * knows only the handle for the report. The end of a request can therefore remove nothing that the
+ * worker needs later. Every order ends in one report, even if it could not begin.
  */
 export class OffloadWorker implements WorkerConnector<OffloadOrders | null, OffloadReport> {
   readonly #tier: BlockArena;
@@ -46,18 +47,18 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
   #saidSize = false;
   #stores: number[] = [];
   #loads: number[] = [];
-  /** By request: the copies of its load that have not ended. */
+  /** By request: number of copies of its load that have not ended. */
   readonly #copying = new Map<number, number>();
   #received: TransferReport[] = [];
   #failedLoads: TransferReport[] = [];
-  /** Orders for a disk that this worker has not. */
+  /** Ends of disk orders that this worker refused because it has no disk tier. */
   #diskless: DiskEnd[] = [];
   #numFailed = 0;
   #lastError: string | null = null;
 
   /**
-   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY if the machine has not as much memory as the tier needs;
-   * ERR_BLOCKSTEP_CUDA
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY if the machine has too little memory for
+   * the tier; ERR_BLOCKSTEP_CUDA
    */
   constructor(options: OffloadWorkerOptions) {
     checkOptions(options, WORKER_OPTIONS);
@@ -78,7 +79,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     const mine = this.#tier.numBlocks;
     const wrong =
       hostBlocks === mine ? null : `the connector has ${hostBlocks} hostBlocks, this worker ${mine}`;
-    // What is to be stored is settled and pinned: it can be read at once.
+    // Blocks to store are settled and pinned, so they can be read at once.
     for (const { job, blocks, places } of stores) {
       const end: JobEnd = (verdict) => this.#stored(job, verdict);
       this.#begin(wrong, end, () => this.#lanes.store(blocks, places, end));
@@ -113,7 +114,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
   }
 
   getFinished(finished: readonly number[]): WorkerOutput<OffloadReport> | null {
-    // Nobody waits for the load of a request that has ended, and its blocks are free when it ends.
+    // No request waits for the load of an ended request, whose blocks are free when the load ends.
     if (this.#copying.size > 0) for (const handle of finished) this.#cancel(handle);
     this.#lanes.drain();
     const ended = this.#disk?.drain() ?? this.#takeDiskless();
@@ -141,26 +142,35 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
   }
 
   /**
-   * Ends every copy at once: from then on nothing that was begun touches the KV memory. Waits for copies that have begun. Call it before
-   * `Engine.fenceTransfers`.
+   * Ends every copy at once. Afterwards no earlier operation touches the KV memory. The call waits
+   * for copies that have begun. Call it before `Engine.fenceTransfers`.
    */
   fence(): void {
     this.#lanes.fence();
   }
 
-  /** Ends every copy, and gives the tier's memory back as soon as the disk tier does not use it; see `closed`. */
+  /**
+   * Ends every copy, and frees the tier's memory when the disk tier no longer uses it; see
+   * `closed`.
+   */
   shutdown(): void {
     this.#lanes.dispose();
     if (this.#disk === null) this.#tier.dispose();
     else this.#closed = this.#disk.close().then(() => this.#tier.dispose());
   }
 
-  /** The hash seed that the disk tier keeps for schedulers that were given none, 16 bytes; null without a disk tier. */
+  /**
+   * The hash seed that the disk tier keeps for schedulers without a configured seed, 16 bytes; null
+   * without a disk tier.
+   */
   get hashSeed(): Uint8Array | null {
     return this.#disk?.hashSeed ?? null;
   }
 
-  /** Resolves when the disk tier was closed after `shutdown`: then another engine may use its directory. */
+  /**
+   * Resolves when the disk tier was closed after `shutdown`. Another engine may then use its
+   * directory.
+   */
   get closed(): Promise<void> {
     return this.#closed;
   }
@@ -176,8 +186,8 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
   }
 
   /**
-   * Begins a copy. An error here must not be thrown: the engine would take every load of the plan for over, while lanes
-   * copy some of them.
+   * Begins a copy. An error must not be thrown here: the engine would treat every load of the plan
+   * as over while lanes still copy some of them.
    */
   #begin(wrong: string | null, end: JobEnd, submit: () => unknown): void {
     try {

@@ -14,7 +14,7 @@ import { checkDisk, type DiskOptions } from './tiers/disk-options.js';
 export interface OffloadOptions {
   /** The KV memory of the rank, or of each rank. */
   memory: KvMemory | readonly KvMemory[];
-  /** Bytes of host memory that the tier may take, on all ranks together. Give either this or `hostBlocks`. */
+  /** Bytes of host memory for the tier, over all ranks. Give either this or `hostBlocks`. */
   hostBytes?: number;
   /** Blocks of the tier on each rank, 1 to 2^24. */
   hostBlocks?: number;
@@ -26,13 +26,16 @@ export interface OffloadOptions {
   strict?: boolean;
   /** See `OffloadWorkerOptions`. */
   makeLane?: LaneFactory;
-  /** A third tier, on disk. `budgetMs`: most milliseconds that a request waits for blocks from there; default 200. */
+  /**
+   * A third tier, on disk. `budgetMs`: maximum milliseconds that a request waits for blocks from
+   * the disk; default 200.
+   */
   disk?: DiskOptions & { budgetMs?: number };
   /** See `OffloadConnectorOptions`. */
   now?: () => number;
 }
 
-/** Far longer than a fast disk takes, and shorter than computing a long prompt. */
+/** A fast disk takes far less, and computing a long prompt takes more. */
 const DISK_BUDGET_MS = 200;
 
 const OPTIONS = knownNames<OffloadOptions>('the options of offload', {
@@ -48,10 +51,10 @@ const OPTIONS = knownNames<OffloadOptions>('the options of offload', {
 });
 
 /**
- * Both sides of an offload for an engine whose ranks are all in this process:
+ * Makes both sides of an offload, for an engine whose ranks are all in this process:
  * `new Engine({ ...options, executor, ...offload({ memory: executor, hostBytes: 8 * 2 ** 30 }) })`.
- * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY if the machine has not as much memory as the tier needs;
- * ERR_BLOCKSTEP_CUDA
+ * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY if the machine has too little memory for
+ * the tier; ERR_BLOCKSTEP_CUDA
  */
 export function offload(options: OffloadOptions): { connector: OffloadConnector; workers: OffloadWorker[] } {
   checkOptions(options, OPTIONS);
@@ -61,7 +64,7 @@ export function offload(options: OffloadOptions): { connector: OffloadConnector;
   const bytesEach = memories.reduce((sum, { kv }) => sum + kv.bytesPerBlock, 0);
   const [disk, budgetMs] = takeDisk(options.disk);
   const hostBlocks = numBlocks(options, bytesEach);
-  // All ranks together: a worker knows its own part alone.
+  // The check covers all ranks together, because a worker knows only its own part.
   checkHostMemory('hostBlocks', hostBlocks, hostBlocks * bytesEach);
   const own = { ...(makeLane !== undefined && { makeLane }), ...(disk !== null && { disk }) };
   const workers: OffloadWorker[] = [];

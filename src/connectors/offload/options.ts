@@ -6,29 +6,40 @@ import type { DiskOptions } from './tiers/disk-options.js';
 
 /** Options of an `OffloadConnector`. */
 export interface OffloadConnectorOptions {
-  /** Blocks of the host tier on each rank: the number that every `OffloadWorker` has. 1 to 2^24. */
+  /**
+   * Blocks of the host tier on each rank, equal to the option of every `OffloadWorker`. 1 to 2^24.
+   */
   hostBlocks: number;
   /** Number of workers. Default 1. */
   numRanks?: number;
   /**
-   * Most blocks of the pool that stores may keep from others at once. Blocks that become settled meanwhile are stored
-   * later, or not at all if their requests end before. Default: a quarter of the pool.
+   * Maximum number of blocks of the pool that stores may pin at once. Blocks that become settled
+   * meanwhile are stored later, or not at all if their requests end first. Default: a quarter of
+   * the pool.
    */
   maxPinnedBlocks?: number;
   /**
-   * Blocks of requests that decode are stored in one step of so many, 1 to 1,024. More cost a step less, and store later:
-   * what is settled is lost to the tier if its request is preempted before. Prompts are stored at once. Default 8.
+   * Blocks of decoding requests are stored in every n-th step, 1 to 1,024. A larger value makes a
+   * step cheaper and stores later. Settled blocks are lost to the tier if their request is
+   * preempted first. Prompts are stored at once. Default 8.
    */
   storeEvery?: number;
   /**
-   * There is a disk tier behind the host tier: most milliseconds that a request waits for blocks from there. Default: none.
+   * Enables a disk tier behind the host tier: the maximum milliseconds that a request waits for
+   * blocks from the disk. Default: no disk tier.
    */
   diskBudgetMs?: number;
-  /** The hash seed of a scheduler that is given none, 16 bytes: that of a worker's disk tier (`OffloadWorker.hashSeed`). */
+  /**
+   * The hash seed for a scheduler without a configured seed, 16 bytes, from a worker's disk tier
+   * (`OffloadWorker.hashSeed`).
+   */
   hashSeed?: Uint8Array;
   /** The clock, in milliseconds. Default `performance.now`. */
   now?: () => number;
-  /** Whether reports that no worker of this connector would send are thrown, and not only counted. Default false. */
+  /**
+   * Whether reports that no worker of this connector would send are thrown in addition to being
+   * counted. Default false.
+   */
   strict?: boolean;
 }
 
@@ -36,13 +47,17 @@ export interface OffloadConnectorOptions {
 export interface OffloadWorkerOptions {
   /** The KV memory of this rank. A `ReferenceExecutor` is one. */
   memory: KvMemory;
-  /** Blocks of the host tier on this rank: the number that the `OffloadConnector` has. 1 to 2^24. */
+  /**
+   * Blocks of the host tier on this rank, equal to the option of the `OffloadConnector`. 1 to 2^24.
+   */
   hostBlocks: number;
-  /** Makes the lanes that copy. Default: a `HostLane`, or a `CudaLane` where the KV memory is on a GPU. */
+  /**
+   * Makes the lanes that copy. Default: a `HostLane`, or a `CudaLane` if the KV memory is on a GPU.
+   */
   makeLane?: LaneFactory;
-  /** A tier on disk behind the host tier; with it the connector has `diskBudgetMs`. */
+  /** A tier on disk behind the host tier. The connector then needs `diskBudgetMs`. */
   disk?: DiskOptions;
-  /** The rank, which names the part of the disk tier. Default 0. */
+  /** The rank, which names its part of the disk tier. Default 0. */
   rank?: number;
 }
 

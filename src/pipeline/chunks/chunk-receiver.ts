@@ -1,19 +1,24 @@
 import { type Chunk, MOST_AHEAD } from '../transport/chunk.js';
 
-/** What became of a chunk that came. `ready`: it is next. `early`: an earlier one is missing. The others are anomalies. */
+/**
+ * The result of an arriving chunk. `ready`: it is the next one. `early`: an earlier chunk is
+ * missing. The other results are anomalies.
+ */
 export type ChunkFate = 'ready' | 'early' | 'duplicate' | 'beyond-window' | 'after-end';
 
 /**
- * The incoming chunks of one request: gives them out in order, each once, whatever the transport does.
+ * The incoming chunks of one request. It gives them out in order, each once, whatever the transport
+ * does.
  *
- * Invariants: chunks before `#next` were given out; `#early` has only chunks from `#next` on, at most `MOST_AHEAD`.
+ * Invariants: chunks before `#next` were given out; `#early` has only chunks from `#next` on, at
+ * most `MOST_AHEAD`.
  */
 export class ChunkReceiver {
   readonly #early = new Map<number, Chunk>();
   #next = 1;
   #isComplete = false;
 
-  /** The chunk that is waited for. */
+  /** Number of the next expected chunk. */
   get next(): number {
     return this.#next;
   }
@@ -25,13 +30,15 @@ export class ChunkReceiver {
 
   /**
    * Takes a chunk.
-   * @param give called for this chunk and those that have waited for it, in order, if it is the next one
+   * @param give called for this chunk and for waiting later chunks, in order, if this chunk is the
+   * next one
    */
   take(chunk: Chunk, give: (chunk: Chunk) => void): ChunkFate {
     const { number } = chunk;
     if (number < this.#next || this.#early.has(number)) return 'duplicate';
     if (this.#isComplete) return 'after-end';
-    // One more than the window: a last chunk without tokens does not wait for its place.
+    // The limit is one more than the window, because a last chunk without tokens needs no place in
+    // it.
     if (number > this.#next + MOST_AHEAD) return 'beyond-window';
     this.#early.set(number, chunk);
     if (number > this.#next) return 'early';

@@ -3,14 +3,15 @@ import type { Chunk } from '../transport/chunk.js';
 const FIRST_CAPACITY = 16;
 
 /**
- * The outgoing chunks of one request: collects tokens, cuts them into chunks, and sends no more chunks ahead than the
- * receiver takes. What is not sent stays here as tokens, at most as many as the request generates.
+ * The outgoing chunks of one request. It collects tokens, cuts them into chunks, and sends only as
+ * many chunks ahead as the receiver allows. Unsent tokens stay here, at most as many as the request
+ * generates.
  *
- * Where a chunk ends depends on the tokens alone and not on the time: a chunk is full, or an answer ends with it. So the texts of the
- * stages behind are the same however slow anybody is.
+ * The end of a chunk depends only on the tokens, not on time: a chunk is full, or an answer ends
+ * with it. The texts of later stages are therefore the same at any speed.
  *
- * Invariants: `#sent <= #total`; `#ends` are ascending and beyond `#sent`; at most `window` chunks with tokens are on their way, or
- * with the receiver and not taken; after a last chunk none follows.
+ * Invariants: `#sent <= #total`; `#ends` are ascending and beyond `#sent`. At most `window` chunks
+ * with tokens are on their way, or with the receiver and not taken. No chunk follows the last one.
  */
 export class ChunkSender {
   readonly #size: number;
@@ -22,18 +23,18 @@ export class ChunkSender {
   #from = 0;
   #total = 0;
   #sent = 0;
-  /** Where answers end, in tokens from the first one on: no chunk goes beyond. */
+  /** Ends of answers, as token counts from the first token on. No chunk crosses them. */
   readonly #ends: number[] = [];
   #ended = false;
   #isOver = false;
   #number = 0;
   #taken = 0;
-  /** Since when chunks wait to be taken, in milliseconds; -1: none does. */
+  /** Since when chunks wait to be taken, in milliseconds; -1: none waits. */
   #waitsSince = -1;
 
   /**
-   * @param size tokens of a chunk; a chunk has fewer where the stage's answer ends
-   * @param window most chunks that are sent and not taken
+   * @param size tokens of a chunk; a chunk has fewer if the stage's answer ends
+   * @param window maximum number of chunks that are sent and not taken
    */
   constructor(size: number, window: number, send: (chunk: Chunk) => void) {
     this.#size = size;
@@ -46,29 +47,29 @@ export class ChunkSender {
     return this.#isOver;
   }
 
-  /** Chunks that were sent. */
+  /** Number of chunks sent. */
   get numSent(): number {
     return this.#number;
   }
 
-  /** The first chunk that was sent and not taken; 0: none. */
+  /** Number of the first chunk that was sent and not taken; 0: none. */
   get numWaiting(): number {
     return this.#number > this.#taken ? this.#taken + 1 : 0;
   }
 
-  /** Since when the first of them waits, in milliseconds; -1: none does. */
+  /** Since when the first of them waits, in milliseconds; -1: none waits. */
   get waitsSince(): number {
     return this.#waitsSince;
   }
 
-  /** Tokens that wait until they may be sent. */
+  /** Number of tokens that wait to be sent. */
   get numUnsent(): number {
     return this.#total - this.#sent;
   }
 
   /**
-   * Adds tokens behind those before.
-   * @param flush true: an answer ends with them, so they go out even if they fill no chunk
+   * Adds tokens after the previous ones.
+   * @param flush true: an answer ends with them, so they are sent even if they fill no chunk
    * @param now milliseconds
    */
   add(tokens: Int32Array, extras: readonly unknown[] | null, flush: boolean, now: number): void {
@@ -84,7 +85,10 @@ export class ChunkSender {
     this.#pump(now);
   }
 
-  /** The receiver has computed all chunks up to this one. @returns false: it says nothing new, or what cannot be */
+  /**
+   * The receiver has computed all chunks up to this one. @returns false if the number is old or
+   * impossible
+   */
   taken(number: number, now: number): boolean {
     if (number <= this.#taken || number > this.#number) return false;
     this.#taken = number;
@@ -115,7 +119,8 @@ export class ChunkSender {
     const extras = this.#extras?.slice(from, from + count) ?? null;
     this.#from += count;
     this.#sent += count;
-    // The end comes by itself, so that what a chunk is does not depend on when the end was known.
+    // The end is sent as a chunk of its own, so that other chunks do not depend on when the end was
+    // known.
     const isLast = count === 0;
     this.#isOver = isLast;
     if (this.#waitsSince < 0) this.#waitsSince = now;

@@ -8,25 +8,28 @@ import { ChunkSender } from './chunk-sender.js';
 export interface ChunkLimits {
   /** Tokens of a chunk. */
   readonly chunkTokens: number;
-  /** Most chunks of a request that are sent to the next stage and not computed there. */
+  /** Maximum number of chunks of a request that the next stage has received but not computed. */
   readonly maxChunksAhead: number;
-  /** Milliseconds that a request may wait for its next chunk, or for its own chunks to be taken; 0: for ever. */
+  /**
+   * Maximum time in milliseconds that a request may wait for its next chunk, or for its own chunks
+   * to be taken; 0: no limit.
+   */
   readonly stallMs: number;
 }
 
-/** Where a request's chunks come from, and what is done with them. */
+/** The source of a request's chunks, and the handlers of the chunks. */
 export interface Source {
-  /** The party that sends them, for messages. */
+  /** The party that sends the chunks, for messages. */
   readonly from: string;
-  /** Called for each chunk, in order, when it has come and all before it have. */
+  /** Called for each chunk, in order, when it and all earlier chunks have arrived. */
   readonly give: (chunk: Chunk) => void;
-  /** Called when chunks up to this one are computed: there is room for more. */
+  /** Called when all chunks up to this one are computed, so there is room for more. */
   readonly taken: (number: number) => void;
 }
 
-/** Where a request's chunks go to. */
+/** The target of a request's chunks. */
 export interface Sink {
-  /** The party that takes them, for messages. */
+  /** The party that takes the chunks, for messages. */
   readonly to: string;
   readonly send: (chunk: Chunk) => void;
 }
@@ -34,14 +37,14 @@ export interface Sink {
 /** A request that has waited too long. */
 export interface Stall {
   readonly key: RequestKey;
-  /** What it waited for, in words. */
+  /** Text that says what the request waited for. */
   readonly why: string;
 }
 
 interface Receiving {
   readonly source: Source;
   readonly receiver: ChunkReceiver;
-  /** Chunks that were given out and not computed yet. */
+  /** Number of chunks that were given out and not computed yet. */
   numReady: number;
 }
 
@@ -57,15 +60,18 @@ const ANOMALIES = {
 } as const satisfies Record<Exclude<ChunkFate, 'ready' | 'early'>, string>;
 
 /**
- * Moves the chunks of one stage's requests: in from the stage before, out to the stage behind (`OmniChunkTransferAdapter`
- * of vllm-omni, without its loan of requests from the scheduler's queues).
+ * Moves the chunks of one stage's requests: in from the previous stage, and out to the next stage.
+ * It corresponds to `OmniChunkTransferAdapter` of vllm-omni, but does not borrow requests from the
+ * scheduler's queues.
  *
- * A request whose next chunk has not come is **parked**: it stands here, in `#parked`, and in no queue of the scheduler, from the
- * moment in which its last chunk was computed to the moment in which the next one is given out. Everything is found by key and
- * not by id, so a chunk of an old request never reaches a new one with the same id. A chunk that nobody expects is counted.
+ * A request whose next chunk has not arrived is **parked**. It is in `#parked`, and in no queue of
+ * the scheduler. Parking lasts from the end of its last chunk's computation until the next chunk is
+ * given out. Requests are found by key, not by id, so a chunk of an old request never reaches a new
+ * one with the same id. Unexpected chunks are counted.
  *
- * Invariants: a key in `#parked` is in `#receiving`, has no chunk ready, and is not complete; `#parked` and `#waiting` are in the
- * order of their times, since all waits of a stage may last equally long.
+ * Invariants: a key in `#parked` is in `#receiving`, has no chunk ready, and is not complete.
+ * `#parked` and `#waiting` are in the order of their times, because all waits of a stage have the
+ * same limit.
  */
 export class ChunkTransferAdapter {
   readonly #limits: ChunkLimits;
@@ -80,31 +86,32 @@ export class ChunkTransferAdapter {
   #numIn = 0;
   #numOut = 0;
 
-  /** @param now the clock that waits are measured by, in milliseconds */
+  /** @param now the clock for measuring waits, in milliseconds */
   constructor(limits: ChunkLimits, anomalies: Anomalies, now: () => number) {
     this.#limits = limits;
     this.#anomalies = anomalies;
     this.#now = now;
   }
 
-  /** Requests that wait for their next chunk. */
+  /** Number of requests that wait for their next chunk. */
   get numParked(): number {
     return this.#parked.size;
   }
 
-  /** Requests of which chunks come or go. */
+  /** Number of requests with incoming or outgoing chunks. */
   get numOpen(): number {
     return new Set([...this.#receiving.keys(), ...this.#sending.keys()]).size;
   }
 
-  /** Chunks that came and were given out, and chunks that were sent. */
+  /** Number of chunks that arrived and were given out, and of chunks that were sent. */
   get counts(): { readonly in: number; readonly out: number } {
     return { in: this.#numIn, out: this.#numOut };
   }
 
   /**
    * Begins to expect chunks of a request.
-   * @param hasPrompt true: it has something to compute already; false: it is parked until its first chunk comes
+   * @param hasPrompt true: the request already has tokens to compute; false: it is parked until its
+   * first chunk arrives
    */
   receive(key: RequestKey, source: Source, hasPrompt: boolean): void {
     const receiver = new ChunkReceiver();
@@ -122,7 +129,7 @@ export class ChunkTransferAdapter {
     this.#sending.set(key, { sink, sender });
   }
 
-  /** A chunk has come, from wherever it may be. Never throws because of it. */
+  /** Handles an arriving chunk from any sender. Never throws because of it. */
   take(key: RequestKey, chunk: Chunk): void {
     const receiving = this.#receiving.get(key);
     if (receiving === undefined) {
@@ -141,7 +148,7 @@ export class ChunkTransferAdapter {
     this.#anomalies.report(ANOMALIES[fate], detail);
   }
 
-  /** The oldest chunk that was given out is computed, or brought nothing to compute. */
+  /** The oldest chunk that was given out is computed, or had nothing to compute. */
   computed(key: RequestKey): void {
     const receiving = this.#receiving.get(key);
     if (receiving === undefined || receiving.numReady === 0) return;
@@ -153,7 +160,10 @@ export class ChunkTransferAdapter {
     if (receiving.numReady === 0 && !receiver.isComplete) this.#parked.set(key, this.#now());
   }
 
-  /** Sends tokens on, as soon as they fill a chunk and the receiver has room. @param flush see `ChunkSender.add` */
+  /**
+   * Sends tokens when they fill a chunk and the receiver has room. @param flush see
+   * `ChunkSender.add`
+   */
   save(key: RequestKey, tokens: Int32Array, extras: readonly unknown[] | null, flush: boolean): void {
     const sending = this.#sending.get(key);
     if (sending === undefined) return;
@@ -161,7 +171,7 @@ export class ChunkTransferAdapter {
     this.#watch(key, sending);
   }
 
-  /** No more tokens of the request come. */
+  /** The request has no more tokens. */
   saveEnd(key: RequestKey): void {
     const sending = this.#sending.get(key);
     if (sending === undefined) return;
@@ -172,7 +182,7 @@ export class ChunkTransferAdapter {
   /** The receiver has computed chunks up to this one. */
   taken(key: RequestKey, number: number): void {
     const sending = this.#sending.get(key);
-    // The request has ended here: a race with its receiver, and no anomaly.
+    // The request has ended here. This is a race with its receiver, not an anomaly.
     if (sending === undefined) return;
     if (sending.sender.taken(number, this.#now())) this.#watch(key, sending);
     else
@@ -184,20 +194,23 @@ export class ChunkTransferAdapter {
     return this.#sending.get(key)?.sender.isOver ?? true;
   }
 
-  /** Forgets a request, whatever of it is under way. Idempotent. */
+  /** Forgets a request and all its chunks. Idempotent. */
   cancel(key: RequestKey): void {
     this.cleanupReceiver(key);
     this.#sending.delete(key);
     this.#waiting.delete(key);
   }
 
-  /** Forgets the incoming side of a request: chunks of it that come later are unknown. Idempotent. */
+  /** Forgets the incoming side of a request. Later chunks of it count as unknown. Idempotent. */
   cleanupReceiver(key: RequestKey): void {
     this.#receiving.delete(key);
     this.#parked.delete(key);
   }
 
-  /** Requests whose wait has lasted too long; each is told again until it is cancelled. */
+  /**
+   * Returns the requests whose wait exceeds the limit. Each is returned again until it is
+   * cancelled.
+   */
   stalled(): Stall[] {
     const { stallMs } = this.#limits;
     if (stallMs === 0) return [];
@@ -214,7 +227,7 @@ export class ChunkTransferAdapter {
     return stalls;
   }
 
-  /** When the next wait will have lasted too long, in milliseconds of the clock; Infinity: never. */
+  /** When the next wait exceeds the limit, in milliseconds of the clock; Infinity: never. */
   get nextDeadline(): number {
     const { stallMs } = this.#limits;
     if (stallMs === 0) return Number.POSITIVE_INFINITY;
@@ -223,7 +236,7 @@ export class ChunkTransferAdapter {
     return Math.min(parked, waiting) + stallMs;
   }
 
-  /** What a request waits for here, in words; null if for nothing. */
+  /** Describes what a request waits for here; null if it waits for nothing. */
   explain(key: RequestKey): string | null {
     const now = this.#now();
     const parked = this.#parked.get(key);

@@ -1,9 +1,9 @@
 import type { Chunk } from '../transport/chunk.js';
 import type { RequestKey } from '../transport/messages.js';
 
-/** Most chunks that are kept. */
+/** Maximum number of chunks that are kept. */
 const MOST_KEPT = 1024;
-/** Milliseconds for which they are kept. */
+/** Milliseconds for which a chunk is kept. */
 const PATIENCE_MS = 10_000;
 
 interface Kept {
@@ -12,8 +12,9 @@ interface Kept {
 }
 
 /**
- * Chunks of requests whose submission has not come: it is sent before them, but by another party, so it may come after them. They are
- * kept for ten seconds, and no more than 1,024 of them; what goes is told as unknown.
+ * Chunks that arrive before their request's submission. The submission is sent first, but by
+ * another party, so it may arrive later. At most 1,024 chunks are kept, for ten seconds. Dropped
+ * chunks are reported as unknown.
  *
  * Invariant: `#kept` is in the order of its times; `#count` is the number of chunks in it.
  */
@@ -22,17 +23,17 @@ export class EarlyChunks {
   readonly #kept = new Map<RequestKey, Kept>();
   #count = 0;
 
-  /** @param unknown is told of each chunk whose request has not come */
+  /** @param unknown called with each chunk whose request has not arrived */
   constructor(unknown: (key: RequestKey, chunk: Chunk) => void) {
     this.#unknown = unknown;
   }
 
-  /** Chunks that are kept. */
+  /** Number of kept chunks. */
   get count(): number {
     return this.#count;
   }
 
-  /** When the first of them goes, in milliseconds; Infinity: none is kept. */
+  /** When the first kept chunk is dropped, in milliseconds; Infinity: none is kept. */
   get nextDeadline(): number {
     const [first] = this.#kept.values();
     return first === undefined ? Number.POSITIVE_INFINITY : first.since + PATIENCE_MS;
@@ -46,7 +47,7 @@ export class EarlyChunks {
     if (this.#count > MOST_KEPT) this.#dropOldest();
   }
 
-  /** Gives out the chunks of a request that has come now, or has ended. */
+  /** Takes the chunks of a request that has arrived or ended. */
   take(key: RequestKey): readonly Chunk[] {
     const chunks = this.#kept.get(key)?.chunks ?? [];
     this.#kept.delete(key);
@@ -54,7 +55,7 @@ export class EarlyChunks {
     return chunks;
   }
 
-  /** Lets go what was kept for too long. */
+  /** Drops chunks that were kept for too long. */
   expire(now: number): void {
     while (this.nextDeadline <= now) this.#dropOldest();
   }

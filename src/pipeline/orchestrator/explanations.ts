@@ -2,7 +2,7 @@ import { show } from '../../base/errors.js';
 import type { RequestKey } from '../transport/messages.js';
 import type { PipelineRequest } from './pipeline-request.js';
 
-/** Milliseconds within which a stage has to say what a request waits for. */
+/** Maximum milliseconds for a stage to explain what a request waits for. */
 const PATIENCE_MS = 1000;
 
 interface Question {
@@ -10,19 +10,28 @@ interface Question {
   readonly resolve: (text: string | null) => void;
 }
 
-/** What a stage of this process says of a request; null: it does not know it; undefined: the stage is elsewhere. */
+/**
+ * Asks a stage of this process about a request. Null: the stage does not know the request;
+ * undefined: the stage is in another process.
+ */
 export type AskHere = (stage: number, key: RequestKey) => string | null | undefined;
 
-/** What requests wait for in each stage: stages elsewhere are asked, and may not answer. */
+/**
+ * Explains what requests wait for in each stage. Stages in other processes are asked, and may not
+ * answer.
+ */
 export class Explanations {
   readonly #names: readonly string[];
   readonly #send: (stage: string, key: RequestKey, ask: number) => void;
   readonly #now: () => number;
-  /** In the order in which they are due. */
+  /** Open questions, in the order in which they are due. */
   readonly #open = new Map<number, Question>();
   #last = 0;
 
-  /** @param names of the stages @param send asks a stage elsewhere */
+  /**
+   * @param names of the stages
+   * @param send asks a stage in another process
+   */
   constructor(
     names: readonly string[],
     now: () => number,
@@ -33,7 +42,7 @@ export class Explanations {
     this.#send = send;
   }
 
-  /** What a request waits for in each stage, in words. */
+  /** Describes what a request waits for in each stage. */
   async explain(request: PipelineRequest, askHere: AskHere): Promise<string> {
     const told = this.#names.map((name, stage) => {
       if (request.hasEndedIn(stage)) return request.describe(stage);
@@ -44,7 +53,7 @@ export class Explanations {
     return `request ${show(request.id)}: ${words.map((text, i) => `${this.#names[i]}: ${text}`).join('; ')}`;
   }
 
-  /** An answer has come; late ones are dropped. */
+  /** An answer has arrived. Late answers are dropped. */
   answer(ask: number, text: string): void {
     this.#open.get(ask)?.resolve(text);
     this.#open.delete(ask);

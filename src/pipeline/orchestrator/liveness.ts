@@ -1,27 +1,30 @@
 import { AwakeClock } from '../time/awake-clock.js';
 import type { StageFigures } from '../transport/messages.js';
 
-/** Milliseconds between two pings, and after how many without an answer a stage counts as gone. */
+/**
+ * `pingMs`: milliseconds between two pings. `deadMs`: milliseconds without an answer after which a
+ * stage counts as gone.
+ */
 export interface LivenessLimits {
   readonly pingMs: number;
   readonly deadMs: number;
 }
 
 /**
- * Which stages answer. A stage is asked every `pingMs`, and counts as gone when it has left a ping without an answer for `deadMs`, in which
- * this side was awake itself.
+ * Tracks which stages answer. A stage is pinged every `pingMs`. It counts as gone if a ping stays
+ * unanswered for `deadMs`, not counting times in which this process was asleep.
  */
 export class Liveness {
   readonly #limits: LivenessLimits;
   readonly #now: () => number;
-  /** Waits for answers are measured by it. */
+  /** The clock for measuring waits for answers. */
   readonly #awake: AwakeClock;
-  /** When each stage was heard of last, in milliseconds of `#now`. */
+  /** When each stage last answered, in milliseconds of `#now`. */
   readonly #heardAt: number[];
   readonly #figures: (StageFigures | null)[];
   /** Number of the last ping that each stage has answered. */
   readonly #answered: number[];
-  /** Since when each stage owes an answer, in milliseconds of `#awake`; Infinity: it owes none. */
+  /** Since when each stage owes an answer, in milliseconds of `#awake`; Infinity: none is owed. */
   readonly #owesSince: number[];
   #pingedAt = Number.NEGATIVE_INFINITY;
   #number = 0;
@@ -36,7 +39,7 @@ export class Liveness {
     this.#owesSince = Array.from({ length: numStages }, () => Number.POSITIVE_INFINITY);
   }
 
-  /** Pings so far. */
+  /** Number of pings so far. */
   get numPings(): number {
     return this.#number;
   }
@@ -52,7 +55,10 @@ export class Liveness {
     return ++this.#number;
   }
 
-  /** A stage has answered. @returns whether that says something new: an answer may come twice, or after a later one */
+  /**
+   * A stage has answered. @returns whether the answer is new: an answer may arrive twice, or after
+   * a later one
+   */
   heard(stage: number, number: number, figures: StageFigures): boolean {
     if (number <= this.#answered[stage] || number > this.#number) return false;
     this.#answered[stage] = number;
@@ -71,12 +77,15 @@ export class Liveness {
     return this.#owesSince[stage] + this.#limits.deadMs <= this.#awake.now();
   }
 
-  /** What the stage said of itself with its last answer; null: it has not answered yet. */
+  /** The stage's figures from its last answer; null: it has not answered yet. */
   figuresOf(stage: number): StageFigures | null {
     return this.#figures[stage];
   }
 
-  /** When the next ping is due, or a look whether this side is awake, in milliseconds of the clock. */
+  /**
+   * When the next ping or the next check of this process's own wakefulness is due, in milliseconds
+   * of the clock.
+   */
   get nextDeadline(): number {
     return Math.min(this.#pingedAt + this.#limits.pingMs, this.#awake.nextLook);
   }

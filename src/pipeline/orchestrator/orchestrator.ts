@@ -18,23 +18,26 @@ import {
   takeSubmitOptions,
 } from './submission.js';
 
-/** What an orchestrator is made of. */
+/** Options of an `Orchestrator`. */
 export interface OrchestratorParts {
   /** Names of the stages, in order. */
   readonly names: readonly string[];
   readonly transport: Transport;
   readonly now: () => number;
   readonly limits: LivenessLimits;
-  /** Most unfinished requests. */
+  /** Maximum number of unfinished requests. */
   readonly maxRequests: number;
 }
 
 /**
- * The client's side of a pipeline: submits each request to all stages at once, hears what they make of it, and gives each request exactly
- * one end. What a stage says of a request that has ended is dropped and counted.
+ * The client's side of a pipeline. It submits each request to all stages at once, receives the
+ * stages' messages, and gives each request exactly one end. Messages about ended requests are
+ * dropped and counted.
  *
- * Stages elsewhere are asked from time to time which requests they have. A request that a stage should have and does not, twice in a row,
- * was lost: the stage was started anew, or a message did not come. It fails, and so do the requests of a stage that does not answer.
+ * Stages in other processes are regularly asked which requests they have. If a stage twice in a row
+ * does not know a request that it should have, the request was lost: the stage was restarted, or a
+ * message did not arrive. The request then fails, and so do all requests of a stage that does not
+ * answer.
  */
 export class Orchestrator {
   readonly #parts: OrchestratorParts;
@@ -70,12 +73,12 @@ export class Orchestrator {
     };
   }
 
-  /** Unfinished requests. */
+  /** Number of unfinished requests. */
   get size(): number {
     return this.#roster.size;
   }
 
-  /** Whether a client waits for `tick`: a request is unfinished, or a question open. */
+  /** Whether a client needs `tick`: a request is unfinished, or a question is open. */
   get isAwaited(): boolean {
     return this.#roster.size > 0 || this.#explanations.nextDeadline !== Number.POSITIVE_INFINITY;
   }
@@ -113,7 +116,7 @@ export class Orchestrator {
     for (const request of this.#roster.all()) this.#abort(request, reason);
   }
 
-  /** Does what is due: pings, requests that have taken too long, stages that do not answer. */
+  /** Does the due work: pings, requests that have taken too long, stages that do not answer. */
   tick(): void {
     const { now, transport, names } = this.#parts;
     const time = now();
@@ -133,37 +136,43 @@ export class Orchestrator {
     });
   }
 
-  /** When `tick` has something to do, in milliseconds of the clock; Infinity: not before something comes. */
+  /**
+   * When `tick` has work to do, in milliseconds of the clock; Infinity: not before a message
+   * arrives.
+   */
   get nextDeadline(): number {
     const ping = this.#parts.transport.isLocal ? Number.POSITIVE_INFINITY : this.#liveness.nextDeadline;
     return Math.min(ping, this.#explanations.nextDeadline, this.#roster.nextDue);
   }
 
-  /** What a request waits for in each stage, in words. */
+  /** Describes what a request waits for in each stage. */
   explain(id: string, ask: AskHere): Promise<string> {
     const request = this.#roster.byId(id);
     if (request !== undefined) return this.#explanations.explain(request, ask);
     return Promise.resolve(`request ${show(id)} is not known: it was never submitted, or it has ended`);
   }
 
-  /** Counts of this side. */
+  /** Returns the counts of the client's side. */
   stats() {
     const silentMs = this.#parts.names.map((_name, stage) => this.#liveness.silentFor(stage));
     const anomalies = this.#anomalies.toObject();
     return { requests: this.#roster.size, ...this.#ends, lateOutputs: this.#numLate, anomalies, silentMs };
   }
 
-  /** Whether a stage elsewhere does not answer, and for how many milliseconds; null: it does, as far as is known. */
+  /**
+   * For how many milliseconds a stage in another process has been gone; null: it is not known to be
+   * gone.
+   */
   goneFor(stage: number): number | null {
     return this.#liveness.isGone(stage) ? this.#liveness.silentFor(stage) : null;
   }
 
-  /** What a stage elsewhere said of itself last; null: nothing yet. */
+  /** The last figures of a stage in another process; null: none yet. */
   figuresOf(stage: number): StageFigures | null {
     return this.#liveness.figuresOf(stage);
   }
 
-  /** Leaves the transport. Requests are aborted before. */
+  /** Leaves the transport. The caller aborts the requests first. */
   async close(): Promise<void> {
     await this.#connection.close();
   }
@@ -176,7 +185,8 @@ export class Orchestrator {
       request.release = () => listener[Symbol.dispose]();
     }
     if (taken.resumable) this.#inputs.open(request.key);
-    // The last stage first: a stage knows of a request before the stage before it can send a chunk.
+    // The last stage gets its submission first. Each stage then knows the request before the
+    // previous stage can send a chunk.
     const submissions = submissionsOf(taken, request, names, this.#party);
     for (let stage = names.length - 1; stage >= 0; stage--)
       if (!this.#sendOf(request, stage, { kind: 'submit', submission: submissions[stage] })) return;
@@ -227,7 +237,7 @@ export class Orchestrator {
     }
   }
 
-  /** A stage has answered a ping, and said which requests it has. */
+  /** A stage has answered a ping, with the keys of its requests. */
   #heard({ stage: name, number, keys, figures }: PipelineMessage & { kind: 'pong' }): void {
     const stage = this.#parts.names.indexOf(name);
     if (stage < 0) return;
@@ -240,7 +250,10 @@ export class Orchestrator {
         this.#fail(request, stage, 'ERR_BLOCKSTEP_STAGE', 'it does not know the request any more');
   }
 
-  /** Messages may have been lost. One stage's concern the requests that have not ended there: nothing more comes of the others. */
+  /**
+   * Messages may have been lost. If they came from one stage, only requests that have not ended in
+   * that stage are affected.
+   */
   #lost(from: string | null, why: string): void {
     const stage = from === null ? null : this.#parts.names.findIndex((name) => stageParty(name) === from);
     if (stage === -1)
@@ -284,7 +297,10 @@ export class Orchestrator {
     this.#inputs.forget(request.key);
   }
 
-  /** Sends what belongs to a request, which fails if that can never be sent. @returns whether it can */
+  /**
+   * Sends a message of a request. The request fails if the message can never be sent. @returns
+   * whether it can be sent
+   */
   #sendOf(request: PipelineRequest, stage: number, message: StageMessage): boolean {
     const why = this.#send(this.#parts.names[stage], message);
     if (why !== null)

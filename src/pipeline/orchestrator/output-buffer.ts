@@ -7,10 +7,10 @@ import type { PipelineOutput } from './outputs.js';
 type Next = IteratorResult<PipelineOutput, undefined>;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
-/** Unread outputs of one stage that belong together. */
+/** Consecutive unread outputs of one stage. */
 interface Piece {
   readonly stage: number;
-  /** Its tokens in the stage's list: the first one, and the one behind the last. */
+  /** Range of its tokens in the stage's list: the first one, and the one after the last. */
   readonly from: number;
   to: number;
   hasExtras: boolean;
@@ -24,14 +24,15 @@ export type PipelineEnd =
   | { readonly failure: unknown; readonly dropsUnread: boolean };
 
 /**
- * The outputs of one request that were not read yet, the readers that wait, and the end. A slow reader stalls nobody: what it has not
- * read is as many tokens as the stages that it asked for may generate.
+ * The unread outputs of one request, the waiting readers, and the end. A slow reader stalls no
+ * other. The unread tokens are limited by the number of tokens that the requested stages may
+ * generate.
  *
  * Invariants: while a reader waits, nothing is unread and the end has not come; the end comes once.
  */
 export class OutputBuffer {
   readonly #stages: readonly string[];
-  /** What each stage has made. */
+  /** The tokens of each stage. */
   readonly #made: readonly TokenList[];
   readonly #pieces: Piece[] = [];
   readonly #waiting: Deferred<Next>[] = [];
@@ -40,8 +41,8 @@ export class OutputBuffer {
   #wasLeft = false;
 
   /**
-   * @param stages names of all stages, the last one last
-   * @param made what each stage has made; `add` appends to it
+   * @param stages names of all stages, in order
+   * @param made the tokens of each stage; `add` appends to them
    */
   constructor(stages: readonly string[], made: readonly TokenList[]) {
     this.#stages = stages;
@@ -53,7 +54,7 @@ export class OutputBuffer {
     return this.#end !== null;
   }
 
-  /** Whether no output comes any more. */
+  /** Whether the reader has received the end. */
   get isReadOut(): boolean {
     return this.#endTaken;
   }
@@ -63,7 +64,7 @@ export class OutputBuffer {
     return this.#wasLeft;
   }
 
-  /** Tokens of all stages that were not read. */
+  /** Number of unread tokens of all stages. */
   get numUnread(): number {
     return this.#pieces.reduce((sum, { from, to }) => sum + to - from, 0);
   }
@@ -94,7 +95,7 @@ export class OutputBuffer {
     for (const waiter of waiting) this.next().then(waiter.resolve, waiter.reject);
   }
 
-  /** The next output, as soon as there is one. Calls are answered in order. */
+  /** Returns the next output when there is one. Calls are answered in order. */
   next(): Promise<Next> {
     const piece = this.#pieces.shift();
     if (piece !== undefined) return Promise.resolve<Next>({ done: false, value: this.#read(piece) });
@@ -104,7 +105,7 @@ export class OutputBuffer {
     return waiter.promise;
   }
 
-  /** The reader leaves: this reader and all later readers find the end. */
+  /** The reader leaves. This reader and all later readers get the end. */
   leave(): void {
     this.#wasLeft ||= !this.#endTaken;
     this.#endTaken = true;

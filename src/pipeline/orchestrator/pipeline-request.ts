@@ -6,22 +6,22 @@ import type { RequestKey, StageEnd, StageFailure, StageOutput } from '../transpo
 import { OutputBuffer } from './output-buffer.js';
 import type { PipelineResult, StageResult } from './outputs.js';
 
-/** What the client's side knows of a request in one stage. */
+/** The client's knowledge of a request in one stage. */
 interface StageState {
   readonly wants: boolean;
   readonly made: TokenList;
-  /** Outputs that came. */
+  /** Number of outputs that arrived. */
   numOutputs: number;
   end: StageEnd | null;
-  /** When it was heard of last, in milliseconds; -1: never. */
+  /** When the stage last sent a message about the request, in milliseconds; -1: never. */
   heardAt: number;
-  /** Answers to pings, one after the other, that did not know of the request. */
+  /** Number of consecutive answers to pings that did not contain the request. */
   numMissed: number;
 }
 
 /**
- * One request of a pipeline as its client sees it: what each stage has said of it, and its end. It ends once: when all stages have ended,
- * when one of them failed, or when it was aborted.
+ * One request of a pipeline as its client sees it: the messages of each stage, and its end. It ends
+ * once: when all stages have ended, when one of them failed, or when it was aborted.
  */
 export class PipelineRequest {
   readonly id: string;
@@ -31,11 +31,14 @@ export class PipelineRequest {
   readonly buffer: OutputBuffer;
   /** When it was submitted, in milliseconds. */
   readonly submittedAt: number;
-  /** When it has to end, in milliseconds; Infinity: no limit. */
+  /** When it must end, in milliseconds; Infinity: no limit. */
   readonly dueAt: number;
-  /** Unties the request from its signal; called at the end. */
+  /** Removes the listener from the request's signal; called at the end. */
   release: (() => void) | null = null;
-  /** Number of the last ping before it was submitted: earlier answers cannot know of it. */
+  /**
+   * Number of the last ping before the submission. Answers to this ping and to earlier ones cannot
+   * contain the request.
+   */
   pingsBefore = 0;
   readonly #names: readonly string[];
   readonly #stages: readonly StageState[];
@@ -76,15 +79,16 @@ export class PipelineRequest {
     return this.buffer.ended;
   }
 
-  /** Whether a stage has said that the request has ended there. */
+  /** Whether a stage has reported the end of the request. */
   hasEndedIn(stage: number): boolean {
     return this.#stages[stage].end !== null;
   }
 
   /**
-   * A stage has made tokens.
-   * @param number which output of the stage it is, from 1 on
-   * @returns `skipped`: it came before; `gap`: an earlier one did not come, so the request has to fail
+   * A stage has generated tokens.
+   * @param number number of the stage's output, from 1
+   * @returns `skipped`: it arrived before; `gap`: an earlier output is missing, so the request must
+   * fail
    */
   output(stage: number, number: number, output: StageOutput): 'taken' | 'skipped' | 'gap' {
     const state = this.#hear(stage);
@@ -98,7 +102,10 @@ export class PipelineRequest {
     return 'taken';
   }
 
-  /** A stage has ended. @param numOutputs how many outputs it has sent @returns as `output`; `taken` once for each stage */
+  /**
+   * A stage has ended. @param numOutputs number of outputs that it has sent
+   * @returns as `output`; `taken` once for each stage
+   */
   stageEnded(stage: number, numOutputs: number, end: StageEnd): 'taken' | 'skipped' | 'gap' {
     const state = this.#hear(stage);
     if (state.end !== null) return 'skipped';
@@ -113,8 +120,9 @@ export class PipelineRequest {
   }
 
   /**
-   * A stage answered a ping, and knows of the request or not.
-   * @returns whether it should have known and did not, twice in a row: a request that has ended there has said so before
+   * A stage answered a ping, and knows the request or not.
+   * @returns whether the stage should have known the request and did not, twice in a row. A stage
+   * reports an end before it forgets a request
    */
   pinged(stage: number, isKnown: boolean): boolean {
     const state = this.#stages[stage];
@@ -125,19 +133,22 @@ export class PipelineRequest {
     return ++state.numMissed >= 2;
   }
 
-  /** Ends it as its last stage has ended. */
+  /** Ends the request with the end of its last stage. */
   complete(): void {
     const { finishReason, stopReason } = this.#stages[this.#stages.length - 1].end as StageEnd;
     this.#end(finishReason, stopReason);
   }
 
-  /** Ends it for its client. @param reason the readers are rejected with it; undefined: they get the end `abort` */
+  /**
+   * Ends the request for its client. @param reason the readers are rejected with it; undefined:
+   * they get the end `abort`
+   */
   abort(reason: unknown): void {
     if (reason === undefined) this.#end('abort', null);
     else this.#fail(reason, true);
   }
 
-  /** Ends it with an error, after what came before. */
+  /** Ends the request with an error, after the outputs that arrived before. */
   fail(stage: string | null, { code, message, error }: StageFailure): void {
     const where = stage === null ? '' : ` in stage ${stage}`;
     this.#fail(
@@ -155,7 +166,7 @@ export class PipelineRequest {
     return this.#result.promise;
   }
 
-  /** What is known here of the request in a stage, in words. */
+  /** Describes the known state of the request in a stage. */
   describe(stage: number): string {
     const { end, heardAt, made } = this.#stages[stage];
     if (end !== null) return `has ended (${end.finishReason}) with ${end.numOutputTokens} tokens`;
@@ -191,7 +202,7 @@ export class PipelineRequest {
     this.release?.();
     this.release = null;
     if (this.#result === null) return;
-    // The buffer ends right after this; the result is settled in a microtask behind it.
+    // The buffer ends right after this call, and the later microtask settles the result.
     const result = this.#result;
     queueMicrotask(() => this.#settle(result));
   }

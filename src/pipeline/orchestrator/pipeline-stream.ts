@@ -5,7 +5,7 @@ import type { OutputBuffer } from './output-buffer.js';
 import type { PipelineOutput, PipelineResult } from './outputs.js';
 import type { PipelineRequest } from './pipeline-request.js';
 
-/** What a stream asks of the party that submitted its request. */
+/** The calls of a stream to the party that submitted its request. */
 export interface PipelineCalls {
   abort(request: PipelineRequest, reason: unknown): void;
   addChunk(request: PipelineRequest, chunk: ChunkInput): 'sent' | 'skipped';
@@ -13,13 +13,17 @@ export interface PipelineCalls {
 }
 
 /**
- * The handle of a request in a pipeline: as `RequestStream`, with the outputs of every stage that was asked for. It is iterated by one
- * reader, or awaited by `result()`. Exactly one of these ends it:
- * - all stages have ended: the last output is one of the last stage, with its `finishReason`, and does not `continue`;
- * - the request was aborted without a reason (`abort()`, leaving the loop): the last output has the `finishReason` `abort`;
- * - the request was aborted with a reason (the signal's, or `abort(reason)`): unread outputs are dropped, and reading and `result`
- *   reject with that very reason;
- * - a stage failed: what came is delivered, then reading and `result` reject with a BlockstepError that names the stage.
+ * The handle of a request in a pipeline. It resembles `RequestStream`, with the outputs of every
+ * requested stage. It is iterated by one reader, or awaited by `result()`. Exactly one of these
+ * events ends it:
+ * - All stages have ended. The last output is one of the last stage, with its `finishReason`, and
+ *   does not `continue`.
+ * - The request was aborted without a reason (`abort()`, leaving the loop). The last output has the
+ *   `finishReason` `abort`.
+ * - The request was aborted with a reason (the signal's, or `abort(reason)`). Unread outputs are
+ *   dropped, and reading and `result` reject with this reason.
+ * - A stage failed. Earlier outputs are delivered, then reading and `result` reject with a
+ *   BlockstepError that names the stage.
  */
 export class PipelineStream implements AsyncIterable<PipelineOutput>, AsyncDisposable {
   readonly #request: PipelineRequest;
@@ -53,18 +57,22 @@ export class PipelineStream implements AsyncIterable<PipelineOutput>, AsyncDispo
   /**
    * Gives the first stage its next input, for a request submitted as `resumable`.
    * @returns `skipped` if the request has ended, is no session, or its input has ended
-   * @throws ERR_BLOCKSTEP_BAD_ARG; a chunk that cannot be sent, or does not fit the stage, fails the request
+   * @throws ERR_BLOCKSTEP_BAD_ARG. A chunk that cannot be sent, or does not fit the stage, fails
+   * the request
    */
   addChunk(chunk: ChunkInput): 'sent' | 'skipped' {
     return this.#calls.addChunk(this.#request, chunk);
   }
 
-  /** Ends the input of a session: the request ends when all stages have computed what came. */
+  /** Ends the input of a session. The request ends when all stages have computed their input. */
   endInput(): 'sent' | 'skipped' {
     return this.#calls.endInput(this.#request);
   }
 
-  /** What all stages made of the request; resolves when it has ended. Independent of reading. Every call returns the same promise. */
+  /**
+   * Returns the results of all stages; resolves when the request has ended. Independent of reading.
+   * Every call returns the same promise.
+   */
   result(): Promise<PipelineResult> {
     return this.#request.result();
   }

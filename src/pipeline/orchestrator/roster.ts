@@ -5,7 +5,8 @@ import type { PipelineRequest } from './pipeline-request.js';
 /**
  * The unfinished requests of an orchestrator, by key and by id.
  *
- * Invariant: the three containers have the same requests, but for `#timed`, which has those with a time limit.
+ * Invariant: `#byKey` and `#byId` have the same requests; `#timed` has the requests with a time
+ * limit.
  */
 export class Roster {
   readonly #byKey = new Map<RequestKey, PipelineRequest>();
@@ -16,7 +17,7 @@ export class Roster {
     return this.#byKey.size;
   }
 
-  /** All of them, in the order in which they were submitted; a copy. */
+  /** Returns a copy of all requests, in the order of submission. */
   all(): PipelineRequest[] {
     return [...this.#byKey.values()];
   }
@@ -56,19 +57,19 @@ export class Roster {
     this.#timed.delete(request);
   }
 
-  /** Those whose time is over. */
+  /** Returns the requests whose time is over. */
   overdue(now: number): PipelineRequest[] {
     return this.#timed.size === 0 ? [] : [...this.#timed].filter(({ dueAt }) => dueAt <= now);
   }
 
-  /** When the first of them has to end, in milliseconds; Infinity: none has a limit. */
+  /** When the first request must end, in milliseconds; Infinity: none has a limit. */
   get nextDue(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const { dueAt } of this.#timed) if (dueAt < next) next = dueAt;
     return next;
   }
 
-  /** An id that no unfinished request has. @param number where to begin */
+  /** Returns an id that no unfinished request has. @param number the first number to try */
   newId(number: number): string {
     let n = number;
     while (this.#byId.has(`request-${n}`)) n++;

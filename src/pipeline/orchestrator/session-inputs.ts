@@ -5,19 +5,22 @@ import type { Chunk } from '../transport/chunk.js';
 import type { RequestKey } from '../transport/messages.js';
 import type { PipelineRequest } from './pipeline-request.js';
 
-/** A session's input, as far as it was sent. */
+/** The state of a session's input. */
 interface Input {
   numSent: number;
   isOver: boolean;
 }
 
-/** What clients give to their sessions: chunks for the first stage, and the end of them. */
+/** The clients' inputs to their sessions: chunks for the first stage, and the end of the input. */
 export class SessionInputs {
   readonly #anomalies: Anomalies;
   readonly #send: (request: PipelineRequest, chunk: Chunk) => boolean;
   readonly #open = new Map<RequestKey, Input>();
 
-  /** @param send sends a chunk to the first stage; false: it cannot be sent, and the request has failed */
+  /**
+   * @param send sends a chunk to the first stage; false: it cannot be sent, and the request has
+   * failed
+   */
   constructor(anomalies: Anomalies, send: (request: PipelineRequest, chunk: Chunk) => boolean) {
     this.#anomalies = anomalies;
     this.#send = send;
@@ -28,7 +31,7 @@ export class SessionInputs {
     this.#open.set(key, { numSent: 0, isOver: false });
   }
 
-  /** It has ended. */
+  /** A session has ended. */
   forget(key: RequestKey): void {
     this.#open.delete(key);
   }

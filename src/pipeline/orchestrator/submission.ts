@@ -8,11 +8,17 @@ import type { StageSubmission } from '../transport/messages.js';
 import { stageParty } from '../transport/transport.js';
 import type { PipelineRequest } from './pipeline-request.js';
 
-/** A request of a pipeline: what the first stage is given, and what the others are given besides their chunks. */
+/** A request of a pipeline: the input of the first stage, and fields for the other stages. */
 export interface PipelineInput extends Omit<SubmitInput, 'grammar' | 'maxTokens'> {
-  /** Most tokens that the first stage may generate for an input. Default: that of the stage's `defaults`, or else 16. */
+  /**
+   * Maximum number of tokens that the first stage may generate for an input. Default: the value in
+   * the stage's `defaults`, or else 16.
+   */
   maxTokens?: number;
-  /** Fields for single stages, under their names; for the first stage the fields beside it. */
+  /**
+   * Fields for single stages, by name. For the first stage, they add to the fields of the request
+   * itself.
+   */
   stages?: Readonly<Record<string, StageFields>>;
 }
 
@@ -20,7 +26,7 @@ export interface PipelineInput extends Omit<SubmitInput, 'grammar' | 'maxTokens'
 export interface PipelineSubmitOptions {
   /** Aborts the request in all stages; readers are rejected with the signal's reason. */
   signal?: AbortSignal;
-  /** Names of the stages whose outputs the reader gets. Default: the last stage alone. */
+  /** Names of the stages whose outputs the reader gets. Default: only the last stage. */
   outputs?: readonly string[];
 }
 
@@ -31,7 +37,7 @@ export interface TakenPipelineInput {
   readonly resumable: boolean;
   /** Milliseconds for the whole request; Infinity: no limit. */
   readonly timeoutMs: number;
-  /** Of each stage. */
+  /** The fields of each stage. */
   readonly fields: readonly StageFields[];
 }
 
@@ -57,7 +63,7 @@ const INPUT = knownNames<PipelineInput>(
   },
   { grammar: 'grammars are not supported in pipelines', signal: 'it is an option, behind the request' },
 );
-/** Leaves room for a key beside it in the names of the engines' requests. */
+/** The limit leaves room for the key in the names of the engines' requests. */
 const MAX_ID = 32_768;
 const SUBMIT_OPTIONS = knownNames<PipelineSubmitOptions>('the options of submit', {
   signal: true,
@@ -83,7 +89,8 @@ export function takePipelineInput(input: unknown, names: readonly string[]): Tak
   if (typeof resumable !== 'boolean') throw badArg('resumable', resumable, 'a boolean');
   if (timeoutMs !== Number.POSITIVE_INFINITY && !(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT))
     throw badArg('timeoutMs', timeoutMs, `milliseconds, more than 0 and at most ${MAX_TIMEOUT}, or Infinity`);
-  // Any array-like; a message must not change with the caller's array.
+  // The prompt may be any array-like. It is copied, because a message must not change with the
+  // caller's array.
   const tokens = takeTokenIds('prompt', prompt).slice();
   if (tokens.length === 0 && !resumable)
     throw badArgument('prompt', 'none', 'at least one token, but for a session');
@@ -101,13 +108,13 @@ function takeAllFields(first: StageFields, stages: unknown, names: readonly stri
   }));
 }
 
-/** The signal of a submission, and the stages whose outputs are wanted. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Returns the signal of a submission, and the requested stages. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function takeSubmitOptions(options: unknown, names: readonly string[]) {
   const signal = takeSignal(options as PipelineSubmitOptions, SUBMIT_OPTIONS);
   return { signal, wants: takeOutputs((options as PipelineSubmitOptions).outputs, names) };
 }
 
-/** The stages whose outputs are wanted. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Returns the requested stages. @throws ERR_BLOCKSTEP_BAD_ARG */
 function takeOutputs(outputs: unknown, names: readonly string[]): ReadonlySet<string> {
   const last = names[names.length - 1];
   if (outputs === undefined) return new Set([last]);
@@ -118,7 +125,10 @@ function takeOutputs(outputs: unknown, names: readonly string[]): ReadonlySet<st
   return new Set(outputs as string[]);
 }
 
-/** What each stage is told of a request. @param client the party that the stages report to */
+/**
+ * Makes the submission of a request to each stage. @param client the party that the stages report
+ * to
+ */
 export function submissionsOf(
   taken: TakenPipelineInput,
   { key, id, wants }: Pick<PipelineRequest, 'key' | 'id' | 'wants'>,

@@ -1,39 +1,40 @@
 import type { Place } from './wire/entry.js';
 
-/** What is to be done with messages that came. */
+/** How the receiver must handle arriving messages. */
 export interface Arrival {
-  /** So many of them, the first ones, came before. */
+  /** Number of leading messages that arrived before. */
   readonly numDoubled: number;
-  /** So many messages before them never came. */
+  /** Number of earlier messages that never arrived. */
   readonly numMissing: number;
 }
 
 interface Sender {
   instance: string;
   epoch: number;
-  /** The number that is next. */
+  /** The next expected number. */
   next: number;
   heardAt: number;
-  /** Former lives of the sender, the latest last: what still comes from them is dropped. */
+  /** Former lives of the sender, the latest last. Messages from them are dropped. */
   readonly former: string[];
 }
 
-/** Former lives that are remembered of a sender. */
+/** Number of former lives that are remembered for a sender. */
 const MOST_FORMER = 16;
 /**
- * Milliseconds after which a silent sender is forgotten. A sender begins anew well before (`REST_MS` of `outbox.ts`), so that it never
- * goes on from a number that is forgotten here.
+ * Milliseconds after which a silent sender is forgotten. A sender begins a new epoch well before
+ * (`REST_MS` of `outbox.ts`), so it never continues from a number that is forgotten here.
  */
 const FORGET_MS = 3_600_000;
 
 /**
- * Which messages of which sender have come: each counts once, in order.
+ * Tracks which messages of each sender have arrived. Each message counts once, in order.
  *
- * A sender that is not known may have sent to a former process of the receiver's name: then its numbers go on from wherever they are.
- * Nothing is missing by that, since whatever belongs to a request comes behind the request's submission.
+ * An unknown sender may have sent messages to a former process of the receiver's name. Its numbers
+ * then continue from any value. No message is missing in that case, because all messages of a
+ * request follow the request's submission.
  *
- * Invariant: of each sender's present life and epoch, all messages before `next` came, went to a former process, or were reported as
- * missing.
+ * Invariant: of each sender's present life and epoch, all messages before `next` arrived, went to a
+ * former process, or were reported as missing.
  */
 export class Arrivals {
   readonly #senders = new Map<string, Sender>();
@@ -41,13 +42,15 @@ export class Arrivals {
 
   readonly #isFirst: boolean;
 
-  /** @param isFirst whether nobody had the receiver's name before: then numbers begin at 1 */
+  /**
+   * @param isFirst whether no process had the receiver's name before, so that numbers begin at 1
+   */
   constructor(isFirst: boolean, now: () => number) {
     this.#isFirst = isFirst;
     this.#now = now;
   }
 
-  /** Messages have come. @returns null: all of them are of a former life of their sender */
+  /** Messages have arrived. @returns null: all of them are from a former life of their sender */
   take({ sender: name, instance, epoch, first }: Place, count: number): Arrival | null {
     const sender = this.#senders.get(name) ?? this.#begin(name, instance, epoch, first);
     if (sender.former.includes(instance)) return null;
@@ -69,7 +72,7 @@ export class Arrivals {
     return { numDoubled, numMissing };
   }
 
-  /** Forgets senders that were silent for long. To be called from time to time. */
+  /** Forgets senders that were silent for long. Call it from time to time. */
   tidy(): void {
     const due = this.#now() - FORGET_MS;
     for (const [name, { heardAt }] of this.#senders) if (heardAt < due) this.#senders.delete(name);

@@ -5,28 +5,29 @@ import { inTime, Line } from './line.js';
 import type { OutboxParts } from './outbox.js';
 import { type Entry, readEntry } from './wire/entry.js';
 
-/** What an inbox is made of. */
+/** Options of an `Inbox`. */
 export interface InboxParts extends OutboxParts {
   /** The stream's name on the server. */
   readonly key: string;
   readonly mailbox: Mailbox;
 }
 
-/** An entry of a stream as the server gives it: its id, and its fields; null: it was removed. */
+/** An entry of a stream as the server returns it: its id, and its fields; null: it was removed. */
 type StreamEntry = readonly [Buffer, readonly Buffer[] | null];
 
-/** Entries that are read at once. */
+/** Number of entries that are read at once. */
 const MOST_ENTRIES = 64;
-/** Milliseconds for which the server lets a read wait for something to come. */
+/** Milliseconds that a read waits on the server for a new entry. */
 const BLOCK_MS = 2000;
 
 /**
- * Makes the inbox ready, in one go: the group of this process, and the stream where there is none. Groups have the names of lives of
- * the party, so only the life that came last reads. A new life takes the inbox over: what its predecessor had and did not acknowledge
- * is removed, since the requests of that process are dead; what nobody had is left for the new one.
+ * Prepares the inbox atomically: the group of this process, and the stream if missing. Groups are
+ * named after lives of the party, so only the latest life reads. A new life takes the inbox over.
+ * Entries that its predecessor had and did not acknowledge are removed, because that process's
+ * requests are dead. Undelivered entries are left for the new life.
  *
- * KEYS: the stream. ARGV: the group, the time to live, 1 for a new life, and how much a reader has at most. Answers what was found, and how
- * much was removed.
+ * KEYS: the stream. ARGV: the group, the time to live, 1 for a new life, and the maximum number of
+ * a reader's entries. Returns what was found, and how much was removed.
  */
 const TAKE_SCRIPT = `
 local key, own, ttl, isNew, most = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -51,8 +52,9 @@ return {'new', removed}
 `;
 
 /**
- * What a party is sent: a stream on the server, which this process alone reads, through a group of its own. Whatever was handed to the
- * mailbox is acknowledged and removed with the next read, so that the stream has what is unread and hardly more.
+ * The messages to a party: a stream on the server, which only this process reads, through its own
+ * group. Messages handed to the mailbox are acknowledged and removed with the next read. The stream
+ * therefore has little more than the unread messages.
  */
 export class Inbox {
   readonly #parts: InboxParts;
@@ -65,7 +67,7 @@ export class Inbox {
   readonly counts = { received: 0, doubled: 0, missing: 0, stale: 0, foreign: 0, inherited: 0, losses: 0 };
 
   /**
-   * @param whenReady called when the inbox is there: before that nobody could answer this party
+   * @param whenReady called when the inbox exists; before that, nobody could answer this party
    * @param whenReplaced called when another process has joined under the same name
    */
   constructor(parts: InboxParts, whenReady: () => void, whenReplaced: () => void) {
@@ -80,17 +82,17 @@ export class Inbox {
     return this.#line;
   }
 
-  /** Whether another process has joined under the same name since. */
+  /** Whether another process has since joined under the same name. */
   get isReplaced(): boolean {
     return this.#isReplaced;
   }
 
-  /** Forgets what was not used for long. To be called from time to time. */
+  /** Forgets unused state. Call it from time to time. */
   tidy(): void {
     this.#arrivals.tidy();
   }
 
-  /** Reads no more. */
+  /** Stops reading. */
   async close(): Promise<void> {
     this.#line.close();
     await this.#line.over;
@@ -98,7 +100,8 @@ export class Inbox {
 
   async #use(redis: Redis): Promise<void> {
     await this.#take(redis);
-    // First what this process was given before the connection broke, and did not acknowledge.
+    // The first read returns entries that this process received before the connection broke, and
+    // did not acknowledge.
     let acknowledged: readonly Buffer[] = [];
     let isRest = true;
     for (;;) {
@@ -109,7 +112,10 @@ export class Inbox {
     }
   }
 
-  /** Makes the group, or sees that it is there. A party that was replaced has no line from then on: whatever it still asks fails. */
+  /**
+   * Makes the group, or checks that it exists. A replaced party's line is closed, so its further
+   * calls fail.
+   */
   async #take(redis: Redis): Promise<void> {
     const { key, instance, settings, name, mailbox } = this.#parts;
     const { ttlMs, commandTimeoutMs } = settings;
@@ -131,8 +137,9 @@ export class Inbox {
 
   /**
    * Acknowledges and removes entries, and reads further ones.
-   * @param from `>`: what nobody had; `0`: what this process had and did not acknowledge
-   * @returns none if nothing came, or if the group had gone: then it is made again
+   * @param from `>`: undelivered entries; `0`: entries that this process received and did not
+   * acknowledge
+   * @returns none if no entry came, or if the group was gone. The group is then made again
    */
   async #read(redis: Redis, from: '>' | '0', done: readonly Buffer[]): Promise<readonly StreamEntry[]> {
     const { key, instance, settings } = this.#parts;
@@ -149,7 +156,7 @@ export class Inbox {
     return stream?.[1] ?? [];
   }
 
-  /** Takes an entry. @param fields one name, which says nothing, and its value */
+  /** Handles an entry. @param fields one field: a name that is ignored, and its value */
   #open([_name, value]: readonly Buffer[]): void {
     const entry = readEntry(value, this.#parts.packer);
     if (entry === null) this.counts.foreign++;

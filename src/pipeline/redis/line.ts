@@ -7,15 +7,18 @@ import type { RedisTransportSettings } from './redis-options.js';
 /** The client's library. */
 export type Client = typeof import('iovalkey');
 
-/** Milliseconds before the first and before each further try to connect; they double from try to try. */
+/**
+ * Milliseconds before the first and the longest pause before a retry. The pause doubles from try to
+ * try.
+ */
 const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 2000;
-/** A connection that worked for so many milliseconds was a good one: the next pause is the first again. */
+/** A connection that worked for this many milliseconds resets the pause. */
 const GOOD_MS = 1000;
 
 /**
- * A line to the server: one connection after the other. Each is used until the use fails; then it is given up, and made anew after a
- * pause. An open line keeps the process alive.
+ * A line to the server: a sequence of connections. Each is used until its use fails; then it is
+ * closed, and a new one is made after a pause. An open line keeps the process alive.
  */
 export class Line {
   readonly #client: Client;
@@ -27,10 +30,13 @@ export class Line {
   #wake: (() => void) | null = null;
   #numConnections = 0;
   #lastError: string | null = null;
-  /** Resolves when the line is closed, and its connection with it. */
+  /** Resolves when the line and its connection are closed. */
   readonly over: Promise<void>;
 
-  /** @param use uses a connection; it is given up when this settles, and must settle when the connection is closed */
+  /**
+   * @param use uses a connection, which is closed when the promise settles. The promise must settle
+   * when the connection is closed
+   */
   constructor(client: Client, settings: RedisTransportSettings, use: (redis: Redis) => Promise<void>) {
     this.#client = client;
     this.#settings = settings;
@@ -42,12 +48,12 @@ export class Line {
     return this.#isConnected;
   }
 
-  /** Connections so far that worked. */
+  /** Number of connections so far that worked. */
   get numConnections(): number {
     return this.#numConnections;
   }
 
-  /** Why the line failed last, in words; null: it has not. */
+  /** Message of the line's last failure; null: it has not failed. */
   get lastError(): string | null {
     return this.#lastError;
   }
@@ -85,21 +91,23 @@ export class Line {
       ...where,
       lazyConnect: true,
       enableReadyCheck: false,
-      // A broken connection stays broken, and everything on it fails: this class makes the next one.
+      // A broken connection stays broken, and everything on it fails. This class makes the next
+      // one.
       retryStrategy: () => null,
       connectTimeout: commandTimeoutMs,
       disconnectTimeout: commandTimeoutMs,
     });
     hearSocketErrors(redis);
     this.#redis = redis;
-    // Whoever uses the connection gets the error. Without a listener it would be printed too.
+    // The user of the connection gets the error. Without a listener, the error would be printed
+    // too.
     let failed: unknown;
     redis.on('error', (error) => {
       failed ??= error;
     });
     try {
       await inTime(redis.connect(), commandTimeoutMs);
-      // The first reply tells whether the password is right.
+      // The first reply shows whether the password is right.
       await inTime(redis.select(db), commandTimeoutMs);
     } catch (error) {
       throw failed ?? error;
@@ -109,7 +117,10 @@ export class Line {
     return redis;
   }
 
-  /** Waits, so that not all parties come back at the same moment, for half of a time to all of it. */
+  /**
+   * Waits for a random time between half of `ms` and `ms`, so that not all parties reconnect at the
+   * same moment.
+   */
   #pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, ms * (0.5 + Math.random() / 2));
@@ -121,7 +132,10 @@ export class Line {
   }
 }
 
-/** What a server answers. @throws what the call rejects with, or that it took too long: the connection is to be given up then */
+/**
+ * Waits for a server's answer. @throws the call's error, or an error if it took too long. The
+ * connection must then be closed
+ */
 export function inTime<T>(call: Promise<T>, ms: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {

@@ -1,27 +1,35 @@
-/** All that one party has sent to another one since it began, or began anew. */
+/** The state of all messages from one party to another one in one epoch. */
 export interface Link {
   readonly to: string;
   /** The receiver's inbox on the server. */
   readonly key: string;
-  /** Whether the receiver's inbox is made where there is none: it is a stage, which may come later. */
+  /**
+   * Whether the receiver's inbox is created if missing. This is so for a stage, which may come
+   * later.
+   */
   readonly isKept: boolean;
   readonly epoch: number;
   /** Number of the next message. */
   next: number;
-  /** Messages that wait for the server's answer, or for their turn. */
+  /** Number of messages that wait for the server's answer, or to be sent. */
   numWaiting: number;
   usedAt: number;
-  /** When the time to live of the receiver's inbox is begun again. */
+  /** When the time to live of the receiver's inbox must be renewed. */
   renewAt: number;
 }
 
-/** Milliseconds after which a link that was not used begins anew: its receiver may have forgotten it (`FORGET_MS` of `arrivals.ts`). */
+/**
+ * Milliseconds after which an unused link begins a new epoch. Its receiver may have forgotten it
+ * (`FORGET_MS` of `arrivals.ts`).
+ */
 const REST_MS = 1_800_000;
 
 /**
- * The links of one party, by receiver. A receiver that went away and came back gets a new link, with a new epoch.
+ * The links of one party, by receiver. A receiver that went away and came back gets a new link,
+ * with a new epoch.
  *
- * Invariant: `#behind` has the links whose receivers are to be told the number of the last message, since some may not have come.
+ * Invariant: `#behind` has the links whose receivers must be told the number of the last message,
+ * because messages may be missing.
  */
 export class Links {
   readonly #prefix: string;
@@ -36,7 +44,7 @@ export class Links {
     this.#now = now;
   }
 
-  /** The link to a receiver; a new one if there is none. */
+  /** Returns the link to a receiver; a new one if there is none. */
   to(name: string): Link {
     let link = this.#links.get(name);
     if (link === undefined) {
@@ -55,7 +63,7 @@ export class Links {
     return link;
   }
 
-  /** A message is about to wait for its turn. @returns its number */
+  /** Gives a queued message its number. @returns the number */
   number(link: Link): number {
     link.usedAt = this.#now();
     link.numWaiting++;
@@ -63,18 +71,18 @@ export class Links {
     return link.next++;
   }
 
-  /** A message does not go out: it has a number all the same, so that the receiver sees what is missing. */
+  /** A message will not be sent. It keeps its number, so that the receiver sees the gap. */
   skip(link: Link): void {
     link.next++;
     this.#behind.add(link);
   }
 
-  /** What was sent may not have come, on every link. */
+  /** Messages sent on any link may not have arrived. */
   doubtAll(): void {
     for (const link of this.#links.values()) this.#behind.add(link);
   }
 
-  /** One of the links whose receivers are to be told the last number. */
+  /** One of the links whose receivers must be told the last number. */
   get behind(): Link | undefined {
     const [link] = this.#behind;
     return link;
@@ -86,7 +94,7 @@ export class Links {
     if (this.#links.get(link.to) === link) this.#links.delete(link.to);
   }
 
-  /** Forgets links that were not used for long. */
+  /** Forgets links that were unused for long. */
   tidy(): void {
     const due = this.#now() - REST_MS;
     for (const link of this.#links.values()) if (link.usedAt < due && link.numWaiting === 0) this.drop(link);

@@ -10,18 +10,21 @@ import { makeMark } from './wire/entry.js';
 import { toWire } from './wire/message-parts.js';
 import type { Packer } from './wire/packer.js';
 
-/** So many bundles go out before the first is answered. */
+/** Maximum number of bundles under way without an answer. */
 const MOST_BUNDLES = 4;
-/** So many connections in a row may break before a parcel is answered: from then on one goes out alone. */
+/**
+ * After this many connections broke in a row without an answered parcel, only one parcel is sent at
+ * a time.
+ */
 const FEW_BREAKS = 2;
-/** After so many the parcel that goes out alone is what they break over. */
+/** After this many, the single parcel is considered the cause. */
 const MOST_BREAKS = 4;
-/** Errors of the server that are about this message alone. */
+/** Errors of the server that concern only this message. */
 const HOPELESS = /^(WRONGTYPE|ERR (?!Protocol))/;
-/** What a server may say before it closes a connection. */
+/** An error that a server may send before it closes a connection. */
 const REFUSAL = /^ERR Protocol/;
 
-/** What an outbox is made of. */
+/** Options of an `Outbox`. */
 export interface OutboxParts {
   readonly name: string;
   readonly instance: string;
@@ -32,11 +35,12 @@ export interface OutboxParts {
 }
 
 /**
- * What a party sends. Messages wait here until the server has taken them, at most a stated number of them, and go out in order. What
- * the server may not have taken is sent again; the receiver drops what it has.
+ * The outgoing messages of a party. Messages wait here until the server has accepted them, up to a
+ * limit, and are sent in order. Messages that the server may not have accepted are sent again; the
+ * receiver drops duplicates.
  *
- * Invariants: `#parcels` has what was sent and is not answered, before everything in `#letters`; each message that can be sent has a
- * number, whether it goes out or not, so that the receiver sees what is missing.
+ * Invariants: `#parcels` has the unanswered parcels, which precede everything in `#letters`. Each
+ * sendable message has a number, whether it is sent or not, so that the receiver sees gaps.
  */
 export class Outbox {
   readonly #parts: OutboxParts;
@@ -48,7 +52,7 @@ export class Outbox {
   #redis: Redis | null = null;
   #failed: Deferred<void> | null = null;
   #numBundles = 0;
-  /** Connections that broke since a parcel was answered. */
+  /** Number of connections that broke since a parcel was answered. */
   #numBreaks = 0;
   #isDue = false;
   #isOpen = false;
@@ -68,18 +72,18 @@ export class Outbox {
     return this.#line;
   }
 
-  /** Why a message could not be sent, in words; null: none. */
+  /** Why the last unsendable message could not be sent; null: there was none. */
   get lastRefusal(): string | null {
     return this.#lastRefusal;
   }
 
-  /** Begins to send what waits. */
+  /** Begins to send the waiting messages. */
   open(): void {
     this.#isOpen = true;
     this.#pump();
   }
 
-  /** Takes a message, which goes out when it is its turn. @returns why it never can, in words: it has no number then; or null */
+  /** Queues a message. @returns null, or why it can never be sent; it then has no number */
   send(to: string, message: PipelineMessage): string | null {
     if (this.#isClosing) {
       this.counts.dropped++;
@@ -107,17 +111,20 @@ export class Outbox {
     return null;
   }
 
-  /** Begins the time to live of a party's own inbox again. Best effort. */
+  /** Renews the time to live of a party's own inbox. Best effort. */
   renew(key: string): void {
     this.#redis?.pexpire(key, this.#parts.settings.ttlMs).catch(() => {});
   }
 
-  /** Forgets what was not used for long. To be called from time to time. */
+  /** Forgets unused state. Call it from time to time. */
   tidy(): void {
     this.#links.tidy();
   }
 
-  /** Sends what waits, for at most `closeMs`; then, if `key` is given, removes it from the server, and closes the line. */
+  /**
+   * Sends waiting messages for at most `closeMs`. Then removes `key` from the server, if given, and
+   * closes the line.
+   */
   async close(key: string | null): Promise<void> {
     const { closeMs, commandTimeoutMs } = this.#parts.settings;
     this.#isClosing = true;
@@ -130,11 +137,11 @@ export class Outbox {
     await this.#line.over;
   }
 
-  /** Drops what waits, and takes nothing more. */
+  /** Drops all waiting messages, and accepts no more. */
   discard(): void {
     this.#isClosing = true;
     this.counts.dropped += this.counts.queued;
-    // What the server still answers is for nobody.
+    // Nobody waits for the server's further answers.
     this.#redis = null;
     this.#letters = [];
     this.#parcels = [];
@@ -152,7 +159,10 @@ export class Outbox {
     });
   }
 
-  /** A message does not go out. The receiver learns it by the number of the next one, which is a mark if nothing else comes. */
+  /**
+   * A message will not be sent. The number of the next message tells the receiver; without a next
+   * message, a mark is sent.
+   */
   #miss(link: Link): void {
     this.#links.skip(link);
     this.#schedule();
@@ -174,7 +184,10 @@ export class Outbox {
     });
   }
 
-  /** Uses a connection until it fails: first of all what the one before may not have brought to the server. */
+  /**
+   * Uses a connection until it fails. It first repeats the parcels that the previous connection may
+   * not have delivered.
+   */
   async #use(redis: Redis): Promise<void> {
     const failed = new Deferred<void>();
     this.#failed = failed;
@@ -182,7 +195,7 @@ export class Outbox {
     redis.once('close', () => failed.reject(new Error('the connection was closed')));
     this.#numBundles = 0;
     this.#postAgain(redis);
-    // What the server had taken may have gone with it: the numbers tell.
+    // A restarted server may have lost accepted messages. The numbers show it.
     if (this.#line.numConnections > 1) this.#links.doubtAll();
     this.#pump();
     try {
@@ -195,14 +208,14 @@ export class Outbox {
     }
   }
 
-  /** Whether one parcel goes out alone. */
+  /** Whether only one parcel is sent at a time. */
   get #isCareful(): boolean {
     return this.#numBreaks >= FEW_BREAKS && this.#parcels.length > 0;
   }
 
   /**
-   * A connection was closed. Where a server refuses a message so, as one that is too large for it, and comes back for every connection,
-   * that message must not be sent for ever.
+   * A connection was closed. A server may refuse a message in this way, for instance because it is
+   * too large. Such a message must not be repeated forever.
    */
   #broke(): void {
     const at = this.#parcels.findIndex(({ isSent }) => !isSent);
@@ -213,7 +226,7 @@ export class Outbox {
     else this.#refused(parcel, `${MOST_BREAKS} connections broke over it`);
   }
 
-  /** Sends what the connection before may not have brought to the server. */
+  /** Sends the parcels that the previous connection may not have delivered. */
   #postAgain(redis: Redis): void {
     this.#parcels = this.#parcels.filter(({ isSent }) => !isSent);
     const again = this.#isCareful ? this.#parcels.slice(0, 1) : [...this.#parcels];
@@ -261,7 +274,7 @@ export class Outbox {
     }
   }
 
-  /** @throws if the connection is to be given up, and the parcel sent again */
+  /** @throws if the connection must be closed and the parcel sent again */
   #answered(parcel: Parcel, [error, id]: readonly [Error | null, unknown]): void {
     if (error !== null) {
       if (!HOPELESS.test(error.message)) throw error;
@@ -276,12 +289,13 @@ export class Outbox {
       this.counts.sent += letters.length;
       return;
     }
-    // The receiver has gone, or its inbox was removed, which it sees itself. If it comes back the link begins anew.
+    // The receiver has gone, or its inbox was removed; a receiver notices this itself. If it comes
+    // back, the link begins a new epoch.
     this.counts.undeliverable += letters.length;
     this.#links.drop(link);
   }
 
-  /** Its receiver learns by the number of the next message that it is missing. */
+  /** The number of the next message tells the receiver that this one is missing. */
   #refused(parcel: Parcel, why: string): void {
     this.#settle(parcel);
     this.counts.unsendable += parcel.letters.length;

@@ -4,14 +4,14 @@ import type { RedisTransportSettings } from './redis-options.js';
 import { FIELD, makeEntry } from './wire/entry.js';
 import type { Packer } from './wire/packer.js';
 
-/** A packed message that waits for its turn. */
+/** A packed message that waits to be sent. */
 export interface Letter {
   readonly link: Link;
   readonly number: number;
   readonly bytes: Uint8Array;
 }
 
-/** Letters to one receiver that go out together. */
+/** Letters to one receiver that are sent together. */
 export interface Parcel {
   readonly link: Link;
   readonly entry: Buffer;
@@ -22,11 +22,11 @@ export interface Parcel {
   isSent: boolean;
 }
 
-/** Letters and bytes that go out together, about. */
+/** Approximate maximum of letters and bytes that are sent together. */
 const MOST_LETTERS = 256;
 const MOST_BYTES = 2 ** 20;
 
-/** Takes the next letters out of a queue: as many as go out together. */
+/** Takes the next letters out of a queue that are sent together. */
 export function takeLetters(queue: Letter[]): Letter[] {
   let count = 0;
   let bytes = 0;
@@ -38,14 +38,14 @@ export function takeLetters(queue: Letter[]): Letter[] {
   return queue.splice(0, count);
 }
 
-/** Whose letters they are, and what packs them. */
+/** The name of the sender, and its packer. */
 interface Sender {
   readonly name: string;
   readonly instance: string;
   readonly packer: Packer;
 }
 
-/** Makes one parcel for each receiver, but two where a number is missing between. */
+/** Makes one parcel for each receiver, or two if a number is missing in between. */
 export function packLetters(letters: readonly Letter[], sender: Sender): Parcel[] {
   const runs: Letter[][] = [];
   const last = new Map<Link, Letter[]>();
@@ -62,7 +62,7 @@ export function packLetters(letters: readonly Letter[], sender: Sender): Parcel[
   return runs.map((run) => packParcel(run, sender));
 }
 
-/** Each letter of a parcel in a parcel of its own. */
+/** Puts each letter of a parcel in a parcel of its own. */
 export function splitParcel({ letters }: Parcel, sender: Sender): Parcel[] {
   return letters.map((letter) => packParcel([letter], sender));
 }
@@ -79,7 +79,10 @@ function packParcel(letters: readonly Letter[], { name, instance, packer }: Send
   };
 }
 
-/** Adds what brings a parcel to its receiver's inbox. @returns the place of the reply to XADD among all replies */
+/**
+ * Adds the commands that deliver a parcel to its receiver's inbox. @returns the index of XADD's
+ * reply among all replies
+ */
 export function addCommands(
   commands: ChainableCommander,
   { link: { key, isKept, renewAt }, entry }: Parcel,

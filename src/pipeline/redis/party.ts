@@ -8,7 +8,7 @@ export class Party {
   readonly #inbox: Inbox;
   readonly #outbox: Outbox;
   readonly #key: string;
-  /** Whether nothing of it stays on the server when it leaves: its name is never used again. */
+  /** Whether the party leaves nothing on the server, because its name is never used again. */
   readonly #isPassing: boolean;
   readonly #timer: NodeJS.Timeout;
   #closing: Promise<void> | null = null;

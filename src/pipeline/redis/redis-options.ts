@@ -6,30 +6,43 @@ import { checkRedisUrl } from '../../base/packages/redis-address.js';
 /** Options of a `RedisTransport`. */
 export interface RedisTransportOptions {
   /**
-   * `redis://` or, with TLS, `rediss://`: `redis://user:password@host:port/database`; a Unix socket as
-   * `redis+unix:///path/of/the/socket?db=0`.
+   * `redis://` or, with TLS, `rediss://`: `redis://user:password@host:port/database`; a Unix socket
+   * as `redis+unix:///path/of/the/socket?db=0`.
    */
   url: string;
-  /** Options of the TLS connection, as `tls.connect` takes them, for instance `ca`. */
+  /** Options of the TLS connection, in the form of `tls.connect`, for instance `ca`. */
   tls?: Readonly<Record<string, unknown>>;
-  /** What the names of all keys begin with. Pipelines with different prefixes know nothing of each other. Default `blockstep:`. */
+  /** Prefix of all keys. Pipelines with different prefixes are separate. Default `blockstep:`. */
   prefix?: string;
   /**
-   * Milliseconds after which the server forgets the inbox of a party that has gone, at least 1,000. Nobody may be cut off from the
-   * server for longer without losing messages. Default 60,000.
+   * Milliseconds after which the server removes the inbox of a party that has gone, at least 1,000.
+   * A party that is disconnected for longer loses messages. Default 60,000.
    */
   ttlMs?: number;
-  /** Most milliseconds until the server has answered; then the connection is made anew. Default 1,000. */
+  /**
+   * Maximum milliseconds until the server has answered; after that, the connection is replaced.
+   * Default 1,000.
+   */
   commandTimeoutMs?: number;
-  /** Most messages of a party that wait to be sent; further ones are dropped, and their receivers learn it. Default 100,000. */
+  /**
+   * Maximum number of a party's messages that wait to be sent. Further ones are dropped, and their
+   * receivers are told. Default 100,000.
+   */
   maxQueuedMessages?: number;
-  /** Most bytes of a party's messages that wait to be sent. Default 64 MiB. */
+  /** Maximum number of bytes of a party's messages that wait to be sent. Default 64 MiB. */
   maxQueuedBytes?: number;
-  /** Most bytes of one message; the request of a larger one fails. Default 16 MiB. */
+  /**
+   * Maximum number of bytes of one message; the request of a larger message fails. Default 16 MiB.
+   */
   maxMessageBytes?: number;
-  /** Most entries of an inbox that nobody reads, about; then the oldest are dropped, and the reader learns it. Default 100,000. */
+  /**
+   * Approximate maximum number of unread entries of an inbox. Beyond it, the oldest are dropped,
+   * and the reader is told. Default 100,000.
+   */
   maxInboxEntries?: number;
-  /** Most milliseconds in which `Connection.close` still sends what is queued. Default 2,000. */
+  /**
+   * Maximum milliseconds in which `Connection.close` still sends queued messages. Default 2,000.
+   */
   closeMs?: number;
 }
 

@@ -14,16 +14,19 @@ import {
 import { Packer } from './wire/packer.js';
 
 /**
- * Carries messages between processes, by streams in a server of Redis 6.2 or newer, or of Valkey. Each party has an inbox: a stream
- * that the others add to and that it reads. The server is one server, and no cluster.
+ * Carries messages between processes, by streams in a server of Redis 6.2 or newer, or of Valkey.
+ * Each party has an inbox: a stream that it reads and that the other parties write. The server must
+ * be a single server, not a cluster.
  *
- * Messages arrive once and in order. While the server is away messages wait with their senders, up to a stated number and size. If any
- * may have gone, their receivers' `Mailbox.lost` is called. A stage gets what was sent to it before it joined, for as long as
- * the server keeps it (`ttlMs`); a client that has gone leaves nothing. Of two processes with the same name the one that joined
- * last has it.
+ * Messages arrive once and in order. While the server is away, messages wait at their senders, up
+ * to a limit of number and size. If messages may be lost, their receivers' `Mailbox.lost` is
+ * called. A stage gets messages that were sent before it joined, while the server keeps them
+ * (`ttlMs`). A client that has gone leaves nothing. If two processes have the same name, the later
+ * one keeps it.
  *
- * A wrong password or address is no error of `open` or `join`: it is tried again and again, and `stats` says so. A party that has
- * joined keeps its process alive until its connection is closed, which its pipeline or stage does when it is shut down.
+ * A wrong password or address is no error of `open` or `join`: the connection is retried without
+ * end, and `stats` reports the error. A party that has joined keeps its process alive until its
+ * connection is closed. Its pipeline or stage closes the connection when it is shut down.
  */
 export class RedisTransport implements Transport {
   readonly isLocal = false;
@@ -39,8 +42,9 @@ export class RedisTransport implements Transport {
   }
 
   /**
-   * Loads the client. The server is not asked before somebody joins.
-   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if iovalkey or @msgpack/msgpack is not installed
+   * Loads the client. The server is not contacted before a party joins.
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if iovalkey or @msgpack/msgpack is not
+   * installed
    */
   static async open(options: RedisTransportOptions): Promise<RedisTransport> {
     const settings = takeRedisOptions(options);
@@ -66,7 +70,7 @@ export class RedisTransport implements Transport {
     };
   }
 
-  /** What each party of this process has sent and got, under its name. */
+  /** Returns the statistics of each party of this process, by name. */
   stats(): Record<string, RedisPartyStats> {
     return Object.fromEntries([...this.#parties].map(([name, party]) => [name, party.stats()]));
   }

@@ -11,10 +11,12 @@ import {
 } from './stage-scheduler.js';
 
 /**
- * Computes the requests of an autoregressive stage (vllm-omni's `OmniARScheduler`): each is a session of the engine. A chunk goes
- * on from the text so far, without the last token of the last answer; the KV of the text stays.
+ * Computes the requests of an autoregressive stage (vllm-omni's `OmniARScheduler`). Each request is
+ * a session of the engine. A chunk continues the text so far, without the last token of the last
+ * answer. The KV of the text is kept.
  *
- * A request whose chunk has not come is a session without input: it stands in none of the queues that a step looks at.
+ * A request whose chunk has not arrived is a session without input. It is in no queue that a step
+ * looks at.
  */
 export class ArScheduler implements StageScheduler {
   readonly #engine: Engine;
@@ -34,7 +36,10 @@ class Session implements Work {
   readonly #engine: Engine;
   readonly #stream: RequestStream;
   #isOver = false;
-  /** Whether the end of the input has ended it: its last answer had ended before, or there was none. */
+  /**
+   * Whether the end of the input ended the session, because its last answer had ended before, or
+   * there was none.
+   */
   #wasWaiting = false;
 
   constructor(engine: Engine, stream: RequestStream, events: WorkEvents) {
@@ -65,7 +70,8 @@ class Session implements Work {
       let isAnswered = false;
       for await (const output of this.#stream) {
         const { tokens, finishReason } = output;
-        // The end of a session that waited says nothing new, and that of an aborted one is no end of an answer.
+        // The end of a waiting session carries no information, and the end of an aborted session is
+        // no end of an answer.
         const isEmpty = tokens.length === 0 && (isAnswered || finishReason === 'abort');
         if (this.#isOver || isEmpty) continue;
         isAnswered = finishReason !== null;

@@ -12,9 +12,10 @@ import {
 } from './stage-scheduler.js';
 
 /**
- * Computes the requests of a generation stage (vllm-omni's `OmniGenerationScheduler`): each input is computed whole, in one step, as
- * a request of the engine of its own, and answered by one token and the executor's extra value. Its blocks go back in that step, so
- * between two chunks a request holds nothing, and stands in no queue.
+ * Computes the requests of a generation stage (vllm-omni's `OmniGenerationScheduler`). Each input
+ * is a separate request of the engine, computed whole, in one step. The answer is one token and the
+ * executor's extra value. Its blocks are released in that step. Between two chunks, a request
+ * therefore holds nothing, and is in no queue.
  */
 export class GenerationScheduler implements StageScheduler {
   readonly #engine: Engine;
@@ -28,12 +29,15 @@ export class GenerationScheduler implements StageScheduler {
   }
 }
 
-/** The inputs of one request, one after the other. */
+/** The consecutive inputs of one request. */
 class Pieces implements Work {
   readonly #engine: Engine;
   readonly #input: WorkInput;
   readonly #events: WorkEvents;
-  /** Inputs that wait for the one before them. Few: the stage before sends only so many chunks ahead. */
+  /**
+   * Inputs that wait for the previous one. They are few, because the previous stage sends only a
+   * limited number of chunks ahead.
+   */
   readonly #queue: ChunkInput[] = [];
   /** Aborts the input that is being computed; null: none is. */
   #abort: (() => void) | null = null;
@@ -43,7 +47,7 @@ class Pieces implements Work {
   #number = 0;
   #end: WorkEnd | null = null;
 
-  /** @throws what `Engine.submit` throws for the prompt */
+  /** @throws the errors of `Engine.submit` for the prompt */
   constructor(engine: Engine, input: WorkInput, events: WorkEvents) {
     this.#engine = engine;
     this.#input = input;
@@ -53,7 +57,8 @@ class Pieces implements Work {
   }
 
   feed(input: ChunkInput): void {
-    // As a chunk of a session: what `Engine.submit` would take besides is refused here.
+    // The input is checked like a chunk of a session. Further fields of `Engine.submit` are refused
+    // here.
     const { prompt, stops, params } = takeChunk(input);
     const taken = { prompt, ...stops, ...(params === undefined ? {} : { params }) };
     if (this.#abort === null) this.#compute(taken);
@@ -75,7 +80,7 @@ class Pieces implements Work {
     return this.#abort === null ? 'has nothing to compute' : this.#engine.explain(this.#handle);
   }
 
-  /** @throws what `Engine.submit` throws */
+  /** @throws the errors of `Engine.submit` */
   #compute(input: ChunkInput): void {
     const { id, fields } = this.#input;
     const { maxTokens: _one, ...given } = input;
@@ -91,14 +96,14 @@ class Pieces implements Work {
       if (this.#isOver) return;
       if (result.finishReason === 'abort') throw abortedByEngine();
       const before = this.#end;
-      // The engine says `length`, since one token is all that was asked for.
+      // The engine reports `length`, because only one token was requested.
       const end: WorkEnd = { ...endOf(result), finishReason: 'stop', stopReason: null };
       this.#end = before === null ? end : joined(before, end);
       this.#abort = null;
       const { tokens, extras } = result;
       const { numOutputTokens } = this.#end;
       this.#events.output({ tokens, extras, numOutputTokens, ...WHOLE });
-      // The output may have led to an abort.
+      // The handler of the output may have aborted the request.
       if (!this.#isOver) this.#next();
     } catch (error) {
       if (!this.#isOver) this.#events.failed(error);
@@ -119,10 +124,10 @@ class Pieces implements Work {
   }
 }
 
-/** How the answer to each input ends: all of the input was computed. */
+/** The end of the answer to each input: the whole input was computed. */
 const WHOLE = { finishReason: 'stop', continues: true, stopReason: null } as const;
 
-/** The end of a request that was given nothing to compute. */
+/** The end of a request without any input to compute. */
 const NOTHING: WorkEnd = {
   ...{ finishReason: 'stop', stopReason: null, numPromptTokens: 0, numOutputTokens: 0 },
   ...{ numCachedTokens: 0, numPreemptions: 0 },

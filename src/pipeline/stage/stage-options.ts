@@ -6,47 +6,62 @@ import type { SubmitInput } from '../../engine/streams/submission.js';
 import type { ChunkInput } from '../../scheduler/request/session.js';
 import { MOST_AHEAD } from '../transport/chunk.js';
 
-/** A chunk of the stage before, for `StageOptions.input`. */
+/** A chunk of the previous stage, for `StageOptions.input`. */
 export interface StageChunk {
   /** The client's id of the request. */
   readonly id: string;
-  /** Which chunk of the request it is, from 1 on. */
+  /** Number of the chunk within its request, from 1. */
   readonly number: number;
-  /** Token ids; they are the caller's. */
+  /** Token ids; the caller may keep them. */
   readonly tokens: Int32Array;
-  /** What the executor of the stage before gave with each token, such as hidden states; null = nothing. */
+  /** The previous stage's extra value for each token, such as hidden states; null = none. */
   readonly extras: readonly unknown[] | null;
-  /** Whether it is the last one, which comes behind all tokens and has none. */
+  /** Whether the chunk is the last one. The last chunk follows all tokens and has none. */
   readonly isLast: boolean;
 }
 
-/** Fields of a request that the client may give for one stage, or a stage for all of its requests. */
+/**
+ * Fields of a request. The client may set them for one stage, or a stage for all of its requests.
+ */
 export type StageFields = Partial<Omit<SubmitInput, 'id' | 'prompt' | 'resumable' | 'grammar'>>;
 
-/** One stage of a pipeline: an engine, and how chunks become its input. */
+/** One stage of a pipeline: an engine, and the conversion of chunks to its input. */
 export interface StageOptions {
   /** The stage's name, unique in the pipeline. */
   name: string;
   /**
-   * `ar` (default): autoregressive. Each chunk goes on from the text so far, and is answered by up to `maxTokens` tokens.
-   * `generation`: each chunk is computed by itself and in one step, by `executor`, which answers one token and whatever it
-   * makes of the chunk as the token's extra value; no KV is kept between chunks.
+   * `ar` (default): autoregressive. Each chunk continues the text so far, and is answered by up to
+   * `maxTokens` tokens. `generation`: `executor` computes each chunk separately and in one step. It
+   * answers one token, with its result as the token's extra value. No KV is kept between chunks.
    */
   kind?: 'ar' | 'generation';
   /** The stage's engine. The stage makes it, drives it and ends it. */
   engine: EngineOptions;
-  /** Fields of every request in this stage, such as `maxTokens` and `eosTokenId`. What the client gives for a request wins. */
+  /**
+   * Fields of every request in this stage, such as `maxTokens` and `eosTokenId`. The client's
+   * fields override them.
+   */
   defaults?: StageFields;
   /**
-   * How a chunk of the stage before becomes the next input: token ids, with stop conditions and `params` of their own where
-   * they need them. Null, or no token ids: the chunk brings nothing to compute. Default: its tokens as they are. A throw fails the request.
+   * Converts a chunk of the previous stage to the next input: token ids, with optional stop
+   * conditions and `params`. Null, or no token ids: the chunk has nothing to compute. Default: the
+   * chunk's tokens. A throw fails the request.
    */
   input?: (chunk: StageChunk) => ChunkInput | null;
-  /** Tokens that make a chunk for the next stage; the end of an answer ends a chunk too. Default 16. */
+  /**
+   * Number of tokens in a chunk for the next stage. The end of an answer ends a chunk too. Default
+   * 16.
+   */
   chunkTokens?: number;
-  /** Most chunks of a request that the next stage has not computed, 1 to 1,024; further tokens wait here. Default 4. */
+  /**
+   * Maximum number of chunks of a request that the next stage has not computed, 1 to 1,024. Further
+   * tokens wait here. Default 4.
+   */
   maxChunksAhead?: number;
-  /** Milliseconds that a request may wait for its next chunk, or for its chunks to be taken; 0 = for ever. Default 600,000. */
+  /**
+   * Maximum milliseconds that a request may wait for its next chunk, or for its chunks to be taken;
+   * 0 = no limit. Default 600,000.
+   */
   stallMs?: number;
 }
 
@@ -91,10 +106,13 @@ const FIELDS = knownNames<StageFields>(
   },
 );
 const MAX_MS = 2 ** 31 - 1;
-/** Stays below what a name may have once a request's id and key stand beside it. */
+/** The limit leaves room for a request's id and key in a name. */
 const MAX_STAGE_NAME = 128;
 
-/** Checks a stage's own options; those of its engine are checked when the engine is made. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Checks a stage's own options. The engine's options are checked when the engine is made. @throws
+ * ERR_BLOCKSTEP_BAD_ARG
+ */
 export function takeStageOptions(options: unknown): StageConfig {
   if (!isObject(options)) throw badArg('stage', options, 'an object');
   checkNames(options, OPTIONS);
@@ -139,7 +157,7 @@ export function takeStageFields(name: string, fields: unknown): StageFields {
   return { ...fields };
 }
 
-/** The options that a generation stage sets itself. */
+/** Options that a generation stage sets itself. */
 export const COMPUTES_AT_ONCE = { enableChunkedPrefill: false, enablePrefixCaching: false } as const;
 
 function checkDeadlines(of: string, deadlines: unknown): void {

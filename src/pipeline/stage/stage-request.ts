@@ -13,7 +13,7 @@ import type {
 import type { StageConfig, StageFields } from './stage-options.js';
 import type { StageScheduler, Work, WorkEnd } from './stage-scheduler.js';
 
-/** What a request needs of its stage. */
+/** The stage's parts that a request needs. */
 export interface StageParts {
   readonly config: StageConfig;
   readonly scheduler: StageScheduler;
@@ -22,30 +22,34 @@ export interface StageParts {
   readonly send: (to: string, message: StageMessage | ClientMessage) => string | null;
   /** The clock, in milliseconds. */
   readonly now: () => number;
-  /** Called when nothing of the request is left in the stage. */
+  /** Called when the stage has finished all work of the request. */
   readonly forget: (request: StageRequest) => void;
 }
 
 /**
- * One request in one stage, from its submission until all that it made was sent on. Its work is in the engine, its chunks are with the
- * adapter; this ties them together. It tells its client once how it ended: when nothing of it is left in the stage, or when it fails. So
- * whoever was not told can find out by asking the stage which requests it has.
+ * One request in one stage, from its submission until all its outputs were sent. It connects the
+ * request's work in the engine with its chunks in the adapter. The client is told once how the
+ * request ended: when the stage has finished all its work, or when it fails. A client that was not
+ * told can ask the stage which requests it has.
  */
 export class StageRequest {
   readonly submission: StageSubmission;
   readonly #parts: StageParts;
   /** Null before the work has begun, and when it is over. */
   #work: Work | null = null;
-  /** How the work ended, while chunks of it are still to be sent; null before. */
+  /** How the work ended, while its chunks are still being sent; null before. */
   #end: StageEnd | null = null;
-  /** Whether its client was told of its end, or knows. */
+  /** Whether the client was told of the end, or knows it. */
   #isOver = false;
-  /** Why something of it can never be sent, in words; null: all of it could. Then it fails instead of going on or ending. */
+  /**
+   * Why a message of the request can never be sent; null: all could be sent. The request then fails
+   * instead of continuing or ending.
+   */
   #unsendable: string | null = null;
-  /** Outputs that went to the client. */
+  /** Number of outputs that were sent to the client. */
   #numOutputs = 0;
   readonly #begunAt: number;
-  /** When its first token came; -1: none has. */
+  /** When the first token arrived; -1: none has. */
   #firstTokenAt = -1;
 
   constructor(submission: StageSubmission, parts: StageParts) {
@@ -62,7 +66,8 @@ export class StageRequest {
       adapter.send(key, { to: nameOf(to), send: (chunk) => this.#send(to, { kind: 'chunk', key, chunk }) });
     if (from !== null) adapter.receive(key, this.#source(from), prompt.length > 0);
     const work = {
-      // The key is in the name, since the id may be used again while this request is still being aborted.
+      // The name contains the key, because the id may be reused while this request is still being
+      // aborted.
       ...{ id: `${id}#${key}`, prompt, isFed: from !== null },
       fields: { ...config.defaults, ...(fields as StageFields) },
     };
@@ -77,13 +82,13 @@ export class StageRequest {
     }
   }
 
-  /** Ends it without a word: its client has gone, or knows. */
+  /** Ends the request without a message: its client has gone, or knows. */
   abort(): void {
     this.#isOver = true;
     this.#forget();
   }
 
-  /** Ends it with an error, of which its client is told. */
+  /** Ends the request with an error, and tells the client. */
   fail(error: unknown): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -97,7 +102,7 @@ export class StageRequest {
     });
   }
 
-  /** Ends it because it has waited too long. @param why what for */
+  /** Ends the request because it has waited too long. @param why what it waited for */
   stall(why: string): void {
     const { config } = this.#parts;
     const message = `request ${show(this.submission.id)} ${why}: stallMs of stage ${config.name} is ${config.stallMs}`;
@@ -110,7 +115,7 @@ export class StageRequest {
     this.#endIfSent();
   }
 
-  /** What it waits for, in words. */
+  /** Describes what the request waits for. */
   explain(): string {
     const waits = this.#parts.adapter.explain(this.submission.key);
     if (this.#work === null) return waits ?? 'has ended';
@@ -206,7 +211,7 @@ export class StageRequest {
   }
 }
 
-/** The name of a stage's party, without what marks it as one. */
+/** Returns the stage name of a party, without the prefix `stage/`. */
 function nameOf(party: string): string {
   return party.startsWith('stage/') ? party.slice('stage/'.length) : 'the client';
 }
@@ -216,7 +221,7 @@ function asFailure(error: unknown): StageFailure {
   return { code: 'ERR_BLOCKSTEP_REQUEST', message: describeError(error) };
 }
 
-/** The input that a chunk of the client is; null: it only ends the input. */
+/** Converts a client's chunk to an input; null: it only ends the input. */
 function ofClient(prompt: Int32Array, fields: Omit<ChunkInput, 'prompt'>): ChunkInput | null {
   return prompt.length === 0 ? null : { ...fields, prompt };
 }

@@ -4,53 +4,59 @@ import type { ChunkInput } from '../../scheduler/request/session.js';
 import type { StageEnd } from '../transport/messages.js';
 import type { StageFields } from './stage-options.js';
 
-/** What a stage begins for a request. */
+/** The work of a request in a stage. */
 export interface WorkInput {
   /** A name that no other request of the stage ever has. */
   readonly id: string;
-  /** What is computed first; empty: it waits for its first `feed`. */
+  /** The first tokens to compute; empty: the request waits for its first `feed`. */
   readonly prompt: Int32Array;
   /** Whether more input follows by `feed`, until `end`. */
   readonly isFed: boolean;
   readonly fields: StageFields;
 }
 
-/** What is told of a request's work. Each answer to an input ends with an output that has a `finishReason`. */
+/**
+ * The callbacks of a request's work. Each answer to an input ends with an output that has a
+ * `finishReason`.
+ */
 export interface WorkEvents {
   output(output: OutputData): void;
-  /** The work is done; nothing more is told. */
+  /** The work is done. No further callback follows. */
   ended(end: WorkEnd): void;
-  /** The work failed, or was aborted; nothing more is told. */
+  /** The work failed, or was aborted. No further callback follows. */
   failed(error: unknown): void;
 }
 
-/** How a request's work ended: all of a `StageEnd` but its times, which the stage measures. */
+/** How a request's work ended: a `StageEnd` without its times, which the stage measures. */
 export type WorkEnd = Omit<StageEnd, 'firstTokenMs' | 'endedMs'>;
 
 /** A request at work in a stage. */
 export interface Work {
-  /** Gives it its next input. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT and what else `Engine.submit` throws */
+  /**
+   * Gives the next input. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT and the other errors
+   * of `Engine.submit`
+   */
   feed(input: ChunkInput): void;
-  /** No more input comes: it ends with the answer to the last one. */
+  /** The input is complete. The work ends with the answer to the last input. */
   end(): void;
-  /** Ends it at once, and tells nothing more. Idempotent. */
+  /** Ends the work at once, without a further callback. Idempotent. */
   abort(): void;
-  /** What it waits for in the engine, in words. */
+  /** Describes what the work waits for in the engine. */
   explain(): string;
 }
 
 /** How a stage computes its requests on its engine. */
 export interface StageScheduler {
-  /** @throws what `Engine.submit` throws; nothing was begun then */
+  /** @throws the errors of `Engine.submit`. No work was begun then */
   begin(input: WorkInput, events: WorkEvents): Work;
 }
 
-/** What a stage says of work that its engine aborted by itself, as at its shutdown. */
+/** Makes the error for work that the engine itself aborted, for instance at its shutdown. */
 export function abortedByEngine(): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_REQUEST', "the stage's engine aborted it");
 }
 
-/** How work ended, from the engine's result. */
+/** Converts the engine's result to the end of the work. */
 export function endOf(result: RequestResult): WorkEnd {
   const { finishReason, stopReason, tokens, numPromptTokens, numCachedTokens, numPreemptions } = result;
   return {

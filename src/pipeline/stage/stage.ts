@@ -15,7 +15,7 @@ import { GenerationScheduler } from './generation-scheduler.js';
 import { COMPUTES_AT_ONCE, type StageConfig } from './stage-options.js';
 import { type StageParts, StageRequest } from './stage-request.js';
 
-/** What a stage needs besides its own options. */
+/** The surroundings of a stage. */
 export interface StagePlace {
   readonly transport: Transport;
   /** The clock, in milliseconds. */
@@ -34,15 +34,17 @@ export interface StageStats extends StageFigures {
   readonly engine: EngineStats;
 }
 
-/** Keys of requests that are over which a stage remembers. */
+/** Number of ended requests whose keys a stage remembers. */
 const MOST_REMEMBERED = 4096;
 
 /**
- * One stage of a pipeline: an engine, and the chunks of its requests. It is told by messages what to do, and tells by messages what
- * became of it; all that comes may be late, doubled or about a request that has ended, and is then counted and skipped.
+ * One stage of a pipeline: an engine, and the chunks of its requests. Messages give it its work,
+ * and carry its results. Any message may be late, duplicated or about an ended request. Such
+ * messages are counted and skipped.
  *
- * Invariants: `#requests` has each request whose work is not over, or whose chunks are not all sent, and no other; a client in
- * `#clients` was heard of within `deadMs`, sleep left out; no key is in `#over` and `#requests`.
+ * Invariants: `#requests` has exactly the requests whose work is not over, or whose chunks are not
+ * all sent. A client in `#clients` was heard of within `deadMs`, not counting sleep. No key is in
+ * both `#over` and `#requests`.
  */
 export class Stage {
   readonly engine: Engine;
@@ -53,18 +55,21 @@ export class Stage {
   readonly #parts: StageParts;
   readonly #anomalies = new Anomalies(false);
   readonly #requests = new Map<RequestKey, StageRequest>();
-  /** Waits for others are measured by it. */
+  /** The clock for measuring waits. */
   readonly #awake: AwakeClock;
-  /** When each client was heard of last, in milliseconds of `#awake`. */
+  /** When each client was last heard of, in milliseconds of `#awake`. */
   readonly #clients = new Map<string, number>();
-  /** Chunks that have overtaken the submission of their request. */
+  /** Chunks that arrived before the submission of their request. */
   readonly #early: EarlyChunks;
-  /** Keys of requests that are over: a submission that comes late or twice begins nothing. */
+  /** Keys of ended requests. A late or duplicate submission with such a key begins nothing. */
   readonly #over = new BoundedSet<RequestKey>(MOST_REMEMBERED);
   #numBegun = 0;
   #numForgotten = 0;
 
-  /** @throws what the constructor of `Engine` throws; ERR_BLOCKSTEP_BAD_ARG if the transport has a stage of this name */
+  /**
+   * @throws the errors of the constructor of `Engine`; ERR_BLOCKSTEP_BAD_ARG if the transport has a
+   * stage of this name
+   */
   constructor(config: StageConfig, place: StagePlace) {
     const { now, transport } = place;
     this.#config = config;
@@ -72,7 +77,7 @@ export class Stage {
     const waits = [config.stallMs, place.deadMs].filter((ms) => ms > 0);
     this.#awake = new AwakeClock(now, Math.min(...waits));
     const atOnce = config.kind === 'generation' ? COMPUTES_AT_ONCE : {};
-    // The adapter limits the waits for chunks, and knows what to say about them.
+    // The adapter limits the waits for chunks, and writes their messages.
     const deadlines = { ...config.engine.deadlines, streamingInput: 0 };
     this.engine = makeEngine(config.name, { ...config.engine, ...atOnce, deadlines });
     this.#adapter = new ChunkTransferAdapter(config, this.#anomalies, () => this.#awake.now());
@@ -105,13 +110,19 @@ export class Stage {
     return this.#config.name;
   }
 
-  /** Lets the engine drive itself. A broken engine fails its requests, and those that come, each with its reason. */
+  /**
+   * Starts the engine's loop. A broken engine fails its present and later requests, each with its
+   * reason.
+   */
   run(): void {
     const drive = async () => this.engine.run();
     drive().catch(() => {});
   }
 
-  /** Ends what has waited too long, and the requests of clients that have gone. To be called from time to time. */
+  /**
+   * Ends requests that have waited too long, and requests of clients that have gone. Call it from
+   * time to time.
+   */
   tick(): void {
     for (const { key, why } of this.#adapter.stalled()) {
       const request = this.#requests.get(key);
@@ -125,23 +136,26 @@ export class Stage {
     for (const [client, heardAt] of this.#clients) if (now - heardAt >= deadMs) this.#giveUp(client);
   }
 
-  /** When `tick` has something to do, in milliseconds of the clock; Infinity: not before something comes. */
+  /**
+   * When `tick` has work to do, in milliseconds of the clock; Infinity: not before a message
+   * arrives.
+   */
   get nextDeadline(): number {
     let next = this.#adapter.nextDeadline;
     const { deadMs } = this.#place;
     if (deadMs > 0) for (const heardAt of this.#clients.values()) next = Math.min(next, heardAt + deadMs);
     const { nextLook } = this.#awake;
-    // A wait counts only while the stage looks after it.
+    // Waits count only while the process is awake.
     const awaited = next === Number.POSITIVE_INFINITY ? next : Math.min(this.#awake.toReal(next), nextLook);
     return Math.min(awaited, this.#early.nextDeadline);
   }
 
-  /** What a request waits for in this stage, in words; null if the stage does not know it. */
+  /** Describes what a request waits for in this stage; null if the stage does not know it. */
   explain(key: RequestKey): string | null {
     return this.#requests.get(key)?.explain() ?? null;
   }
 
-  /** Figures that cost little. */
+  /** Returns figures that are cheap to collect. */
   figures(): StageFigures {
     const { numParked, counts } = this.#adapter;
     return {
@@ -167,7 +181,7 @@ export class Stage {
       throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', `stage ${this.name}: ${open}`);
   }
 
-  /** Leaves the transport, and fails all requests. The engine goes on until it is shut down. */
+  /** Leaves the transport, and fails all requests. The engine continues until it is shut down. */
   async close(): Promise<void> {
     const why = new BlockstepError('ERR_BLOCKSTEP_SHUTDOWN', 'the stage was shut down');
     for (const request of [...this.#requests.values()]) request.fail(why);
@@ -186,7 +200,7 @@ export class Stage {
         this.#requests.get(message.key)?.taken(message.number);
         return;
       case 'abort':
-        // One that is not known may be on its way still, behind its abort.
+        // The submission of an unknown request may arrive after its abort.
         this.#requests.get(message.key)?.abort();
         this.#remember(message.key);
         return;

@@ -1,22 +1,26 @@
-/** Milliseconds between two looks within which a process always counts as awake: a few ticks of a busy one. */
+/**
+ * A process with at most this many milliseconds between two looks counts as awake. It is a few
+ * ticks of a busy process.
+ */
 const AWAKE_MS = 200;
 
 /**
- * A clock that stands still while its process does: one that was stopped, or busy for long, has not read what came meanwhile, so it
- * cannot know who kept it waiting. Between two looks it stands still if they are further apart than `limitMs`.
+ * A clock that stands still while its process does. A process that was stopped or busy has not read
+ * the messages that arrived meanwhile. It therefore cannot know which party kept it waiting.
+ * Between two looks, the clock stands still if they are further apart than `limitMs`.
  *
- * It must be looked at often: `nextLook` says by when.
+ * It must be read often: `nextLook` is the latest time for it.
  */
 export class AwakeClock {
-  /** Most milliseconds between two looks of a process that is awake. */
+  /** Maximum milliseconds between two looks of a process that is awake. */
   readonly limitMs: number;
   readonly #real: () => number;
   #lookedAt: number;
   #sleptMs = 0;
 
   /**
-   * @param real the clock that never stands still, in milliseconds
-   * @param waitMs the shortest wait that is measured: a gap of a fourth of it counts as sleep
+   * @param real the underlying clock, in milliseconds
+   * @param waitMs the shortest wait that is measured; a gap of a fourth of it counts as sleep
    */
   constructor(real: () => number, waitMs: number) {
     this.limitMs = Math.max(waitMs / 4, AWAKE_MS);
@@ -24,7 +28,7 @@ export class AwakeClock {
     this.#lookedAt = real();
   }
 
-  /** Milliseconds of this clock. Every call is a look. */
+  /** Returns the milliseconds of this clock. Every call is a look. */
   now(): number {
     const now = this.#real();
     const gap = now - this.#lookedAt;
@@ -33,12 +37,14 @@ export class AwakeClock {
     return now - this.#sleptMs;
   }
 
-  /** When it must be looked at again, in milliseconds of the real clock. */
+  /** When the clock must be read again, in milliseconds of the real clock. */
   get nextLook(): number {
     return this.#lookedAt + this.limitMs;
   }
 
-  /** A time of this clock, in milliseconds of the real one, if it stands still no more. */
+  /**
+   * Converts a time of this clock to the real clock, assuming that it does not stand still again.
+   */
   toReal(time: number): number {
     return time + this.#sleptMs;
   }

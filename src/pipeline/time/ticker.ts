@@ -1,7 +1,7 @@
-/** Milliseconds between two ticks: waits end at most so much later than they should. */
+/** Milliseconds between two ticks. Waits end at most this much too late. */
 const TICK_MS = 50;
 
-/** Calls a function from time to time, and keeps the process alive while somebody waits for what it does. */
+/** Calls a function regularly, and keeps the process alive while its result is awaited. */
 export class Ticker {
   readonly #tick: () => void;
   readonly #isAwaited: () => boolean;
@@ -26,7 +26,7 @@ export class Ticker {
     this.look();
   }
 
-  /** To be called when somebody begins to wait. Nothing happens while it does not tick. */
+  /** Call it when a wait begins. It has no effect while the ticker is stopped. */
   look(): void {
     if (this.#isAwaited()) this.#timer?.ref();
     else this.#timer?.unref();

@@ -8,8 +8,8 @@ interface Letter {
 }
 
 /**
- * Carries messages inside one process: the default. Messages are handed over in the order in which they were sent, in a
- * microtask, so that nobody is called from inside of his own call. Contents are not copied.
+ * Carries messages inside one process: the default. Messages are delivered in the order of sending,
+ * in a microtask, so no party is called from inside its own call. Contents are not copied.
  */
 export class MemoryTransport implements Transport {
   readonly isLocal = true;
@@ -18,7 +18,7 @@ export class MemoryTransport implements Transport {
   #isDue = false;
   #numDropped = 0;
 
-  /** Messages to names that nobody had. */
+  /** Number of messages to unknown names. */
   get numDropped(): number {
     return this.#numDropped;
   }

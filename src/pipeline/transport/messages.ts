@@ -3,21 +3,21 @@ import type { EndReason, StopReason } from '../../engine/outputs/outputs.js';
 import type { Chunk } from './chunk.js';
 
 /**
- * Names one request of a pipeline in all its stages and for ever. An id may be used again after its request has ended;
- * a key never is, so that nothing of an old request reaches a new one.
+ * Names one request of a pipeline in all its stages. An id may be reused after its request has
+ * ended. A key is never reused, so that no message of an old request reaches a new one.
  */
 export type RequestKey = string;
 
-/** What a stage is told of a request when the request is submitted. Plain data. */
+/** The submission of a request to a stage. Plain data. */
 export interface StageSubmission {
   readonly key: RequestKey;
   /** The client's id, for messages and logs. */
   readonly id: string;
   /** The party that the stage reports to. */
   readonly client: string;
-  /** The party whose chunks are the input; null: `prompt` is all of it. */
+  /** The party whose chunks are the input; null: `prompt` is the whole input. */
   readonly from: string | null;
-  /** The party that takes this stage's chunks; null: nobody. */
+  /** The party that takes this stage's chunks; null: none. */
   readonly to: string | null;
   /** Whether the client wants the outputs of this stage. */
   readonly wants: boolean;
@@ -27,11 +27,14 @@ export interface StageSubmission {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** What a stage made of a request: tokens since the output before. */
+/** A stage's output for a request: the tokens since the previous output. */
 export interface StageOutput {
   readonly tokens: Int32Array;
   readonly extras: readonly unknown[] | null;
-  /** How the answer to one chunk ended, or the request in this stage; null: more tokens of it will come. */
+  /**
+   * How the answer to one chunk, or the request in this stage, ended; null: more tokens will
+   * follow.
+   */
   readonly finishReason: EndReason | null;
   readonly stopReason: StopReason | null;
 }
@@ -44,33 +47,36 @@ export interface StageEnd {
   readonly numOutputTokens: number;
   readonly numCachedTokens: number;
   readonly numPreemptions: number;
-  /** Milliseconds from the submission at the stage to its first token (null: none came) and to its end. */
+  /**
+   * Milliseconds from the submission at the stage to its first token (null: there was none) and to
+   * its end.
+   */
   readonly firstTokenMs: number | null;
   readonly endedMs: number;
 }
 
-/** An error as plain data: a stage may be in another process. */
+/** An error as plain data, because a stage may be in another process. */
 export interface StageFailure {
   readonly code: ErrorCode;
   readonly message: string;
-  /** The error itself, in one process. */
+  /** The error itself, within one process. */
   readonly error?: BlockstepError;
 }
 
-/** Figures of a stage that go out with each answer to a ping. */
+/** Figures of a stage that are sent with each answer to a ping. */
 export interface StageFigures {
-  /** Requests that the stage has. */
+  /** Number of the stage's requests. */
   readonly requests: number;
-  /** Of these, parked ones: they wait for their next chunk. */
+  /** Number of parked requests, which wait for their next chunk. */
   readonly parked: number;
-  /** Chunks that came, and that were sent. */
+  /** Number of chunks that arrived, and that were sent. */
   readonly chunksIn: number;
   readonly chunksOut: number;
-  /** What is wrong with its engine, in words (`Engine.health`); empty: nothing. */
+  /** Troubles of the stage's engine (`Engine.health`); empty: none. */
   readonly troubles: readonly string[];
 }
 
-/** What a stage is told. */
+/** The messages to a stage. */
 export type StageMessage =
   | { readonly kind: 'submit'; readonly submission: StageSubmission }
   | { readonly kind: 'chunk'; readonly key: RequestKey; readonly chunk: Chunk }
@@ -79,22 +85,25 @@ export type StageMessage =
   | { readonly kind: 'ping'; readonly client: string; readonly number: number }
   | { readonly kind: 'explain'; readonly client: string; readonly key: RequestKey; readonly ask: number };
 
-/** What the party is told that submits requests. */
+/** The messages to the party that submits requests. */
 export type ClientMessage =
   | {
       readonly kind: 'output';
       readonly key: RequestKey;
       readonly stage: string;
-      /** Counts the outputs of one request from one stage, from 1 on: a client finds what was lost or came twice. */
+      /**
+       * Number of the output, from 1, within one request and stage. The client uses it to find lost
+       * and duplicate outputs.
+       */
       readonly number: number;
       readonly output: StageOutput;
     }
   | {
-      /** Nothing of the request is left in the stage: all its chunks are sent. */
+      /** The stage has finished all work of the request, and sent all its chunks. */
       readonly kind: 'ended';
       readonly key: RequestKey;
       readonly stage: string;
-      /** How many outputs went before. */
+      /** Number of earlier outputs. */
       readonly numOutputs: number;
       readonly end: StageEnd;
     }

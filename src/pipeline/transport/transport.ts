@@ -1,11 +1,11 @@
 import type { PipelineMessage } from './messages.js';
 
-/** A party's own side: what is called when something comes for it. Neither method may throw. */
+/** A party's callbacks for incoming messages. Neither method may throw. */
 export interface Mailbox {
   receive(message: PipelineMessage): void;
   /**
-   * Messages of a party, or of all (null), may have been lost.
-   * @param why in words
+   * Messages of a party, or of all parties (null), may have been lost.
+   * @param why reason, as text
    */
   lost(from: string | null, why: string): void;
 }
@@ -13,21 +13,23 @@ export interface Mailbox {
 /** A party's place in a transport. */
 export interface Connection {
   /**
-   * Sends a message, and never waits or throws: what cannot be delivered now is kept for a while, or is lost. The
-   * message belongs to the transport from now on. No mailbox is called from inside of `send`.
-   * @returns null; or why this message can never be sent, in words: then it is gone, its receiver misses nothing, and the sender ends
-   * its request
+   * Sends a message, and never waits or throws. An undeliverable message is kept for a while, or is
+   * lost. The transport owns the message from now on. No mailbox is called from inside `send`.
+   * @returns null, or why this message can never be sent. It is then dropped, its receiver misses
+   * nothing, and the sender ends its request
    */
   send(to: string, message: PipelineMessage): string | null;
-  /** Leaves the transport, after what was sent has gone out. Idempotent. */
+  /** Leaves the transport, after all queued messages were sent. Idempotent. */
   close(): Promise<void>;
 }
 
 /**
- * Carries messages between the stages of a pipeline and the parties that submit requests. A party is known by its name.
+ * Carries messages between the stages of a pipeline and the parties that submit requests. Each
+ * party has a name.
  *
- * Messages of one sender to one receiver arrive once and in order. If some of them were lost, the receiver's
- * `Mailbox.lost` is called. A message to a name that nobody has is kept until somebody has it, or is dropped.
+ * Messages of one sender to one receiver arrive once and in order. If some of them were lost, the
+ * receiver's `Mailbox.lost` is called. A message to an unknown name is kept until a party joins
+ * under it, or is dropped.
  */
 export interface Transport {
   /**
@@ -35,7 +37,10 @@ export interface Transport {
    * @throws ERR_BLOCKSTEP_BAD_ARG if a party of this process has the name in this transport already
    */
   join(name: string, mailbox: Mailbox): Connection;
-  /** Whether all parties are in this process, and no message is ever lost: nobody need ask whether others live. */
+  /**
+   * Whether all parties are in this process, and no message is ever lost. Liveness checks are then
+   * unnecessary.
+   */
   readonly isLocal: boolean;
 }
 

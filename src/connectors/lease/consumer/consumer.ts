@@ -14,7 +14,10 @@ export interface ConsumerOptions extends PeersOptions {
   readonly now: () => number;
 }
 
-/** The half of a worker that reads leases of peers: takes their answers, and drives what waits for time or for a lane. */
+/**
+ * The half of a worker that reads leases of peers. It handles the peers' answers and drives all
+ * operations that wait for time or for a lane.
+ */
 export class Consumer {
   readonly peers: Peers;
   readonly watches: Watches;
@@ -40,12 +43,12 @@ export class Consumer {
     this.reads = new Reads({ ...options, life: options.post.life }, this.peers, this.watches);
   }
 
-  /** Whether nothing is left to be waited for, or to be told. */
+  /** Whether nothing is left to wait for or to report. */
   get isIdle(): boolean {
     return this.watches.size + this.reads.size === 0 && !this.reads.hasReports && !this.watches.hasNews;
   }
 
-  /** Places of the staging arena in use. */
+  /** Number of places of the staging arena in use. */
   get staged(): number {
     return this.#options.staging.numUsed;
   }
@@ -55,7 +58,7 @@ export class Consumer {
     this.watches.add(order, now);
   }
 
-  /** A request needs its lease no more. */
+  /** A request no longer needs its lease. */
   forgo(handle: number, now: number): void {
     const watch = this.watches.get(handle);
     if (watch === undefined) return;
@@ -99,13 +102,13 @@ export class Consumer {
     }
   }
 
-  /** Every step up to this one was executed. */
+  /** All steps up to this one were executed. */
   settle(step: number): void {
     this.peers.settle(step);
     this.#options.staging.settle(step);
   }
 
-  /** Drives everything that waits for time or for a lane. */
+  /** Drives all operations that wait for time or for a lane. */
   tick(now: number): void {
     const stood = now - this.#lastTick > this.#options.peerTimeoutMs / 2;
     this.#lastTick = now;
@@ -116,14 +119,14 @@ export class Consumer {
     this.reads.tick(now);
   }
 
-  /** Loads whose peer gave a sign of life since the last call. */
+  /** Takes the loads whose peer gave a sign of life since the last call. */
   takeRenewed(): readonly TransferReport[] {
     const renewed = this.#renewed;
     if (renewed.length > 0) this.#renewed = [];
     return renewed;
   }
 
-  /** Ends every read and every copy: none touches the KV memory any more. */
+  /** Ends every read and every copy. Afterwards none of them touches the KV memory. */
   fence(): void {
     this.reads.failAll();
     this.peers.fence();

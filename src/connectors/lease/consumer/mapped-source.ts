@@ -9,9 +9,9 @@ export interface Source {
   cancel(job: number): void;
   settle(step: number): void;
   drain(): void;
-  /** Ends every copy, and calls back for each. */
+  /** Ends every copy and calls its callback. */
   fence(): void;
-  /** Ends every copy, and calls back for each; then the memory is given back. */
+  /** Ends every copy, calls its callback, and then unmaps the memory. */
   dispose(): void;
 }
 
@@ -21,7 +21,7 @@ class MappedSource implements Source {
 
   constructor(arena: BlockArena, memory: KvMemory, makeLane?: LaneFactory) {
     this.#arena = arena;
-    // A load counts only when the peer has confirmed it, so it is the reader that tells the KV memory.
+    // A load counts only when the peer has confirmed it, so the reader calls `adopt`.
     this.#lanes = new KvLanes({ kv: memory.kv }, arena, makeLane);
   }
 
@@ -58,8 +58,9 @@ class MappedSource implements Source {
 
 /**
  * Maps the KV memory of a peer.
- * @param descriptor what the peer's welcome says
- * @returns null if it cannot be mapped here: it is in another machine, on a GPU of another process, or not shared
+ * @param descriptor from the peer's welcome
+ * @returns null if the memory cannot be mapped here: it is in another machine, on a GPU of another
+ * process, or not shared
  */
 export function mapSource(descriptor: unknown, memory: KvMemory, makeLane?: LaneFactory): Source | null {
   if (descriptor === null) return null;

@@ -1,33 +1,35 @@
 import type { Source } from './mapped-source.js';
 
 /**
- * A worker of another engine, as the side that reads its leases knows it.
+ * A worker of another engine, as seen by the worker that reads its leases.
  *
- * `calling`: it was greeted, and has not answered. `ready`: a session goes on. `refused`: it does not fit. `dead`: it has
- * been silent for too long. Every state ends with a word of the peer; a session goes on after any silence, as long as both
- * sides live.
+ * `calling`: the peer was greeted and has not answered. `ready`: a session is open. `refused`: the
+ * peer's settings do not match. `dead`: the peer has been silent for too long. Any message of the
+ * peer ends each of these states. A session survives any silence while both sides live.
  */
 export interface Peer {
   readonly address: string;
   state: 'calling' | 'ready' | 'refused' | 'dead';
-  /** Life of the peer that the session is with; empty = none yet. */
+  /** Life of the peer of this session; empty = no session yet. */
   life: string;
-  /** Why it was refused, or what its silence was about. */
+  /** Why the peer was refused, or which question it left unanswered. */
   reason: string;
-  /** When it was sent something that it has not answered; Infinity = nothing. */
+  /** When the oldest unanswered message was sent to the peer; Infinity = none. */
   askedAt: number;
   heardAt: number;
   helloAt: number;
   beatAt: number;
-  /** Number of the last greeting that was answered: a late answer to an earlier one says nothing. */
+  /**
+   * Number of the last greeting that was answered. Late answers to earlier greetings are ignored.
+   */
   greeted: number;
-  /** The peer's KV memory, mapped; null = its bytes come by messages. */
+  /** The peer's KV memory, mapped; null = its bytes arrive in messages. */
   source: Source | null;
-  /** Watches and reads that name the peer. */
+  /** Number of watches and reads that name the peer. */
   numUses: number;
 }
 
-/** A peer that nothing is known of. */
+/** Makes a peer of which nothing is known. */
 export function newPeer(address: string, now: number): Peer {
   return {
     ...{ address, state: 'calling', life: '', reason: '', askedAt: Number.POSITIVE_INFINITY, heardAt: now },

@@ -18,24 +18,30 @@ export interface PeersOptions {
   readonly reapMs: number;
 }
 
-/** Told of what becomes of peers. */
+/** Called when the state of a peer changes. */
 export interface PeerEvents {
-  /** Nothing of the peer can be read: it is dead, or refused. */
+  /** Nothing can be read from the peer: it is dead or refused. */
   lost(peer: Peer, reason: string): void;
-  /** Another life of the peer answers: what is being read is lost, and it will say which leases it knows. */
+  /**
+   * Another life of the peer answers. Reads in progress are lost, and the peer will say which
+   * leases it knows.
+   */
   replaced(peer: Peer, reason: string): void;
   /** A session begins. */
   ready(peer: Peer): void;
 }
 
-/** The peers whose leases this worker reads, by address: greets them, and notices when they are dead, back, or others. */
+/**
+ * The peers whose leases this worker reads, by address. The class greets them, and notices when a
+ * peer dies, returns or restarts.
+ */
 export class Peers {
   readonly counts = { deaths: 0, returns: 0, refused: 0, reaped: 0, unknown: 0 };
   readonly #options: PeersOptions;
   readonly #events: PeerEvents;
   readonly #peers = new Map<string, Peer>();
   #settled = -1;
-  /** Greetings so far, of all peers. */
+  /** Number of greetings so far, to all peers. */
   #numGreetings = 0;
 
   constructor(options: PeersOptions, events: PeerEvents) {
@@ -43,18 +49,18 @@ export class Peers {
     this.#events = events;
   }
 
-  /** The peers that are known now. */
+  /** Lists the known peers. */
   list(): readonly Peer[] {
     return [...this.#peers.values()];
   }
 
-  /** The peer at an address, which one more watch names from now on. */
+  /** Returns the peer at an address. One more watch names it from now on. */
   use(address: string, now: number): Peer {
     const known = this.#peers.get(address);
     const peer = known ?? newPeer(address, now);
     this.#peers.set(address, peer);
     peer.numUses++;
-    // A peer that was refused may be another one by now.
+    // A refused peer may have been replaced by now.
     const isOld = now - peer.helloAt >= this.#options.peerTimeoutMs;
     if (peer.state === 'refused' && isOld) peer.state = 'calling';
     if (peer.state !== 'ready' && peer.state !== 'refused') this.#greet(peer, now);
@@ -66,16 +72,17 @@ export class Peers {
     peer.numUses--;
   }
 
-  /** Sends a message. @param isAnswered the peer has to answer it */
+  /** Sends a message. @param isAnswered whether the peer must answer it */
   send(peer: Peer, message: Message, now: number, isAnswered: boolean): void {
     if (isAnswered && peer.askedAt === Number.POSITIVE_INFINITY) peer.askedAt = now;
     this.#options.post.send(peer.address, peer.life, message);
   }
 
   /**
-   * Takes that something came from an address.
-   * @param isForMe the message names this life of the worker as its receiver
-   * @returns the peer, if the message is one of its session and not about the session itself; else null
+   * Notes that a message arrived from an address.
+   * @param isForMe whether the message names this life of the worker as its receiver
+   * @returns the peer, if the message belongs to its session and is not about the session itself;
+   * else null
    */
   hear(address: string, life: string, isForMe: boolean, message: Answer, now: number): Peer | null {
     const peer = this.#peers.get(address);
@@ -104,21 +111,21 @@ export class Peers {
     return null;
   }
 
-  /** Every step up to this one was executed. */
+  /** All steps up to this one were executed. */
   settle(step: number): void {
     this.#settled = step;
     if (this.#peers.size === 0) return;
     for (const { source } of this.#peers.values()) source?.settle(step);
   }
 
-  /** Calls back for the copies that ended. */
+  /** Calls the callbacks of the copies that ended. */
   drain(): void {
     for (const { source } of this.#peers.values()) source?.drain();
   }
 
   /**
-   * Greets those that have not answered, and gives up those that are silent for too long.
-   * @param stood this process itself stood still: meanwhile nobody else was silent
+   * Greets the peers that have not answered, and gives up the peers that are silent for too long.
+   * @param stood whether this process itself stood still. If so, no peer counts as silent
    */
   tick(now: number, stood: boolean): void {
     const { retryMs, peerTimeoutMs, reapMs } = this.#options;
@@ -134,12 +141,12 @@ export class Peers {
     }
   }
 
-  /** Ends every copy, and calls back for each. */
+  /** Ends every copy and calls its callback. */
   fence(): void {
     for (const { source } of this.#peers.values()) source?.fence();
   }
 
-  /** Ends every copy, and gives all mapped memory back. */
+  /** Ends every copy and unmaps all memory. */
   dispose(): void {
     for (const peer of this.#peers.values()) this.#unmap(peer);
     this.#peers.clear();
@@ -180,14 +187,14 @@ export class Peers {
     this.#events.lost(peer, reason);
   }
 
-  /** The peer does not know this worker (any more). */
+  /** The peer does not know this worker, or no longer knows it. */
   #again(peer: Peer, life: string, now: number): void {
     this.#heard(peer, now);
     const isNew = peer.state === 'ready';
     if (isNew) peer.state = 'calling';
-    // Of another life nothing can be read, whatever it answers.
+    // Nothing can be read from another life of the peer, whatever it answers.
     if (life !== peer.life && peer.life !== '') this.#events.replaced(peer, 'it was started again');
-    // Others were greeted already, and get their next greeting in time.
+    // Known peers were greeted already, and get their next greeting in time.
     if (isNew) this.#greet(peer, now);
   }
 

@@ -7,13 +7,14 @@ import type { LoadOrder } from '../wire/orders.js';
 
 /** A request whose prompt another engine has computed. */
 interface Pull {
-  /** What can be loaded. */
+  /** The extent that can be loaded. */
   readonly usable: Extent;
   /** Ranks that have found the lease alive. */
   readonly found: Set<number>;
   /**
-   * `asking`: some rank does not know yet whether the lease holds. `alive`: every rank found it. `lost`: some rank cannot
-   * read it. `taken`: the load was ordered, and is never offered again. `done`: the lease is needed no more.
+   * `asking`: some rank does not know yet whether the lease is valid. `alive`: every rank found it
+   * valid. `lost`: some rank cannot read it. `taken`: the load was ordered, and is never offered
+   * again. `done`: the lease is no longer needed.
    */
   state: 'asking' | 'alive' | 'lost' | 'taken' | 'done';
 }
@@ -21,10 +22,10 @@ interface Pull {
 const ASK_LATER: Match = { numTokens: null, async: false, wakes: true };
 
 /**
- * The requests whose KV this engine loads from others: the scheduler side.
+ * The requests whose KV this engine loads from other engines: the scheduler side.
  *
- * A request is asked about again until every rank knows whether the lease holds; so a lease that ended while the request
- * queued costs a computation, and never a failed load.
+ * The scheduler asks about a request again until every rank knows whether the lease is valid. A
+ * lease that ended while the request queued therefore costs a computation, and never a failed load.
  */
 export class Pulls {
   readonly counts = {
@@ -41,7 +42,10 @@ export class Pulls {
   readonly #log: OrderLog;
   readonly #pulls = new Map<number, Pull>();
   #loads: LoadOrder[] = [];
-  /** Handle under which the last lease was given back that was no request's: below 0. */
+  /**
+   * The last number given to a lease that was given back without a request. These numbers are below
+   * 0.
+   */
   #lastForgone = 0;
   #view!: KvView;
   #settings = '';
@@ -51,7 +55,7 @@ export class Pulls {
     this.#log = log;
   }
 
-  /** Requests that are known. */
+  /** Number of known requests. */
   get size(): number {
     return this.#pulls.size;
   }
@@ -61,7 +65,7 @@ export class Pulls {
     this.#settings = settings;
   }
 
-  /** A request was added. From now on the workers keep its lease alive. */
+  /** A request was added. From now on, the workers keep its lease alive. */
   begin(request: Request): void {
     const { handle, transferParams } = request;
     this.counts.asked++;
@@ -74,7 +78,7 @@ export class Pulls {
     const usable = isOther ? null : usableExtent(params, this.#view.tokens(request), request);
     if (usable === null) {
       this.counts[isOther ? 'otherSettings' : 'otherTokens']++;
-      // Nobody else will read it.
+      // No other engine will read the lease.
       this.#forgoAll(params);
       return;
     }
@@ -100,7 +104,7 @@ export class Pulls {
     this.#view.wake(handle);
   }
 
-  /** A rank was not told for too long that the lease of a request holds: it asks again. */
+  /** A rank got no confirmation of the request's lease for too long, so it asks again. */
   doubted(handle: number, rank: number): void {
     const pull = this.#pulls.get(handle);
     if (pull?.state !== 'asking' && pull?.state !== 'alive') return;
@@ -108,13 +112,13 @@ export class Pulls {
     pull.found.delete(rank);
   }
 
-  /** The peer has refused a read of the request before a byte of it was copied. */
+  /** The peer refused a read of the request before any byte was copied. */
   declined(handle: number): void {
     const pull = this.#pulls.get(handle);
     if (pull?.state === 'taken') this.#lose(handle, pull);
   }
 
-  /** A rank cannot read the lease of a request any more. */
+  /** A rank can no longer read the lease of a request. */
   lost(handle: number): void {
     const pull = this.#pulls.get(handle);
     if (pull?.state !== 'asking' && pull?.state !== 'alive') return;
@@ -122,7 +126,7 @@ export class Pulls {
     this.#lose(handle, pull);
   }
 
-  /** What can be loaded for a request; null = nothing. */
+  /** Returns the tokens that can be loaded for a request; null = none. */
   match(request: Request, numLocalTokens: number): Match | null {
     const pull = this.#pulls.get(request.handle);
     if (pull === undefined) return null;
@@ -132,7 +136,7 @@ export class Pulls {
     return pull.state === 'alive' ? { numTokens: count, async: true } : null;
   }
 
-  /** A request has blocks, and `numExternal` of its tokens are to be loaded. */
+  /** A request has blocks, and `numExternal` of its tokens must be loaded. */
   allocated(request: Request, blocks: BlockLists, numExternal: number): void {
     const { handle } = request;
     const pull = this.#pulls.get(handle);
@@ -160,14 +164,14 @@ export class Pulls {
     });
   }
 
-  /** The loads of the next plan. */
+  /** Takes the loads of the next plan. */
   takeLoads(): readonly LoadOrder[] {
     const loads = this.#loads;
     if (loads.length > 0) this.#loads = [];
     return loads;
   }
 
-  /** A request has ended. Whatever is left of its lease is given back at once. */
+  /** A request has ended. The rest of its lease is given back at once. */
   end({ handle }: Request): void {
     const pull = this.#pulls.get(handle);
     if (pull === undefined) return;
@@ -186,7 +190,10 @@ export class Pulls {
     this.#log.add({ kind: 'watch', handle, key, addresses, leaseMs });
   }
 
-  /** Gives a lease back that no request of this engine reads. It is watched under a handle that is no request's. */
+  /**
+   * Gives back a lease that no request of this engine reads. The watch uses a number that is no
+   * request's handle.
+   */
   #forgoAll(params: HandOverParams): void {
     const handle = --this.#lastForgone;
     this.#watch(handle, params);
@@ -195,8 +202,9 @@ export class Pulls {
 }
 
 /**
- * Tokens to be loaded, from the first one on; 0 if what the request needs behind them was let go. The last token is computed in any case, to
- * sample from.
+ * Returns the number of tokens to load, counted from the first token. The result is 0 if blocks
+ * that the request needs behind them were released. The last token is always computed, because
+ * sampling needs it.
  */
 function loadable({ usable }: Pull, { numTokens }: Request): number {
   const count = Math.min(usable.numTokens, numTokens - 1);

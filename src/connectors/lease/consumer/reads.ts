@@ -14,7 +14,7 @@ import type { Watches } from './watches.js';
 export interface ReadsOptions {
   readonly memory: KvMemory;
   readonly staging: Staging;
-  /** Life of this worker: the names of its reads begin with it. */
+  /** Life of this worker. The names of its reads begin with it. */
   readonly life: string;
   readonly now: () => number;
   readonly retryMs: number;
@@ -22,11 +22,11 @@ export interface ReadsOptions {
 }
 
 /**
- * The reads of one worker. A read is announced, copied, and counts when the peer confirms that the lease has held until
- * then. So neither a lease that ended, nor a peer that died, was stopped or came back as another one, ever gives a request
- * wrong KV.
+ * The reads of one worker. A read is announced and copied; it counts only if the peer confirms that
+ * the lease was valid until then. A request therefore never gets wrong KV from a lease that ended,
+ * or from a peer that died, stalled or restarted.
  *
- * Invariant: a read is in `#reads` until it is reported, once, and by then none of its copies writes.
+ * Invariant: a read is in `#reads` until it is reported, once. By then none of its copies writes.
  */
 export class Reads {
   readonly counts = {
@@ -55,7 +55,7 @@ export class Reads {
     watches.onGone = (read) => this.fail(read);
   }
 
-  /** Reads that are not over. */
+  /** Number of reads that are not over. */
   get size(): number {
     return this.#reads.size;
   }
@@ -64,7 +64,7 @@ export class Reads {
     return this.#received.length > 0;
   }
 
-  /** Begins a load: announces the read. */
+  /** Begins a load by announcing the read. */
   begin(order: LoadOrder, { step, notBefore }: WorkerStep, now: number): void {
     const { handle } = order;
     const watch = this.#watches.get(handle);
@@ -94,7 +94,7 @@ export class Reads {
     this.#ask(read, now);
   }
 
-  /** The peer has named the blocks: begins to copy. */
+  /** The peer has named the blocks: begins to copy them. */
   opened(peer: Peer, { transfer, blocks: lists, fewest, most }: Answer & { readonly kind: 'opened' }): void {
     const read = this.#at(peer, transfer, 'opening');
     if (read === null) return;
@@ -104,10 +104,10 @@ export class Reads {
     );
     const isWhole =
       lists.length === blocks.length &&
-      // What the client's params say of it is not believed.
+      // The reader does not trust the client's params about the extent.
       numTokens >= fewest &&
       numTokens <= most &&
-      // Block 0 holds nothing: what the other side let go cannot be read there.
+      // Block 0 is the null block. A block that the other side has released cannot be read.
       parts.every((part, i) => part.length === blocks[i].length && !part.includes(0));
     if (!isWhole) {
       this.fail(read);
@@ -115,13 +115,14 @@ export class Reads {
     }
     read.phase = 'copying';
     read.movedAt = this.#options.now();
-    // Behind the end of a block a window of one token needs nothing: only that it was computed.
+    // At a block boundary, a window of one token needs no block. The peer must only confirm that
+    // the tokens were computed.
     if (blocks.every(({ length }) => length === 0)) this.#askWhether(read);
     else if (peer.source !== null) this.#copy(read, Int32Array.from(parts.flat()));
     else this.#stream(read, lists);
   }
 
-  /** Bytes of a piece came. */
+  /** Bytes of a piece arrived. */
   arrived(peer: Peer, transfer: string, at: number, payload: Uint8Array | undefined): void {
     const read = this.#at(peer, transfer, 'copying');
     if (read === null) return;
@@ -136,7 +137,7 @@ export class Reads {
     });
   }
 
-  /** The lease has held until the peer was asked: the read counts. */
+  /** The lease was valid until the confirmation, so the read counts. */
   confirmed(peer: Peer, transfer: string): void {
     const read = this.#at(peer, transfer, 'confirming');
     if (read === null) return;
@@ -159,7 +160,7 @@ export class Reads {
     this.fail(read, true);
   }
 
-  /** Nothing of a read counts. It is over as soon as none of its copies writes. */
+  /** Nothing of a read counts. The read is over when none of its copies writes any more. */
   fail(read: Read, isRefused = false): void {
     if (read.phase === 'failed') return;
     this.counts[isRefused ? 'refused' : 'failed']++;
@@ -173,12 +174,12 @@ export class Reads {
     for (const read of [...this.#reads.values()]) this.fail(read);
   }
 
-  /** Asks again what was not answered, and gives up what does not come further. */
+  /** Repeats unanswered questions, and fails reads that make no progress. */
   tick(now: number): void {
     const { retryMs, peerTimeoutMs } = this.#options;
     for (const [read, stream] of this.#streams) {
       this.#try(read, () => stream.feed(now));
-      // It waits for places of this side: the peer lets nobody wait.
+      // The read waits for staging slots of this side, not for the peer.
       if (!stream.isAsking) read.movedAt = now;
     }
     for (const read of this.#reads.values()) {
@@ -191,7 +192,9 @@ export class Reads {
     }
   }
 
-  /** The loads that ended since the last call: all, and those among them that failed. */
+  /**
+   * Takes the loads that ended since the last call: all of them, and the failed ones among them.
+   */
   takeReports(): { received: readonly TransferReport[]; failed: readonly TransferReport[] } {
     const reports = { received: this.#received, failed: this.#failed };
     if (this.#received.length > 0) this.#received = [];
@@ -219,7 +222,7 @@ export class Reads {
     });
   }
 
-  /** Has the bytes come by messages. */
+  /** Requests the bytes by messages. */
   #stream(read: Read, lists: readonly (readonly number[])[]): void {
     this.counts.streamed++;
     const { staging, now } = this.#options;
@@ -236,7 +239,7 @@ export class Reads {
     this.#try(read, () => stream.feed(now()));
   }
 
-  /** Carries out a part of a read; if it throws, the read fails, and nothing else. */
+  /** Carries out a part of a read. If it throws, only this read fails. */
   #try(read: Read, act: () => void): void {
     try {
       act();
@@ -253,7 +256,7 @@ export class Reads {
     else if (!isGood) this.fail(read);
   }
 
-  /** All is copied: asks whether it counts. */
+  /** All bytes are copied: asks the peer whether they count. */
   #askWhether(read: Read): void {
     if (read.phase === 'failed') return;
     read.phase = 'confirming';
@@ -286,7 +289,10 @@ export class Reads {
     else this.#peers.send(watch.peer, { kind: 'open', settings, key: watch.key, transfer }, now, true);
   }
 
-  /** The read of this name, if it is one of this peer and in this phase; else the answer is counted as late. */
+  /**
+   * Returns the read with this name, if it belongs to this peer and is in this phase. Otherwise
+   * counts the answer as late.
+   */
   #at(peer: Peer, transfer: string, phase: Read['phase']): Read | null {
     const read = this.#reads.get(transfer);
     if (read?.watch.peer === peer && read.phase === phase) return read;

@@ -2,19 +2,19 @@ import { Verdict } from '../../../transfer/verdict.js';
 import type { Slot, Staging } from '../wire/staging.js';
 import type { Read } from './watch.js';
 
-/** Consecutive blocks of a lease, and the blocks that they go to. */
+/** Consecutive blocks of a lease, and their target blocks. */
 interface Piece {
   /** Index of the first block, counted over all groups of the lease. */
   readonly at: number;
   readonly blocks: Int32Array;
   slot: Slot | null;
   askedAt: number;
-  /** Its copy from the staging arena to the KV memory; 0 = not begun. */
+  /** The job that copies from the staging arena to the KV memory; 0 = not begun. */
   job: number;
   state: 'waiting' | 'asked' | 'copying' | 'over';
 }
 
-/** What a streamed read needs of its reader. */
+/** The callbacks that a streamed read needs from its reader. */
 export interface StreamEvents {
   /** Asks the peer for a piece. */
   fetch(read: Read, at: number, count: number): void;
@@ -25,8 +25,8 @@ export interface StreamEvents {
 }
 
 /**
- * A read whose bytes come by messages, in pieces: each takes a slot of the staging arena before it is asked for, so that
- * never more is on its way than the arena holds.
+ * A read whose bytes arrive in messages, in pieces. Each piece takes a slot of the staging arena
+ * before it is requested. The bytes under way therefore never exceed the arena.
  */
 export class StreamedRead {
   readonly #read: Read;
@@ -36,7 +36,7 @@ export class StreamedRead {
   #numOver = 0;
   #stopped = false;
 
-  /** @param lengths blocks of the lease, by group */
+  /** @param lengths number of blocks of the lease, by group */
   constructor(read: Read, lengths: readonly number[], staging: Staging, events: StreamEvents) {
     this.#read = read;
     this.#staging = staging;
@@ -52,12 +52,15 @@ export class StreamedRead {
     }
   }
 
-  /** Whether pieces are to come from the peer. Otherwise all are copied or being copied, or there are no slots for them. */
+  /**
+   * Whether pieces are expected from the peer. If not, every other piece is copied, being copied,
+   * or waiting for a slot.
+   */
   get isAsking(): boolean {
     return this.#pieces.some(({ state }) => state === 'asked');
   }
 
-  /** Asks for pieces, as far as there are slots. */
+  /** Requests pieces while there are free slots. */
   feed(now: number): void {
     for (const piece of this.#pieces) {
       if (this.#stopped || piece.state !== 'waiting') continue;
@@ -69,14 +72,14 @@ export class StreamedRead {
     }
   }
 
-  /** Asks again for the pieces that did not come in time. */
+  /** Repeats the requests for pieces that did not arrive in time. */
   askAgain(now: number, ms: number): void {
     for (const piece of this.#pieces) {
       if (piece.state === 'asked' && now - piece.askedAt >= ms) this.#ask(piece, now);
     }
   }
 
-  /** Takes the bytes of a piece. @returns false if it was not waited for */
+  /** Takes the bytes of a piece. @returns false if the piece was not expected */
   take(at: number, bytes: Uint8Array, bytesPerBlock: number): boolean {
     const piece = this.#pieces.find((each) => each.at === at);
     if (piece?.state !== 'asked' || this.#stopped) return false;
@@ -95,7 +98,7 @@ export class StreamedRead {
     return true;
   }
 
-  /** Gives the slots of pieces back that did not come, and cancels the copies. */
+  /** Frees the slots of pieces that did not arrive, and cancels the copies. */
   stop(): void {
     this.#stopped = true;
     for (const piece of this.#pieces) {

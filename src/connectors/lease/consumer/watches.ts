@@ -4,7 +4,7 @@ import type { Peer } from './peer.js';
 import type { Peers } from './peers.js';
 import type { Read, Watch } from './watch.js';
 
-/** Leases in one message at most. */
+/** Maximum number of leases in one message. */
 const MAX_KEYS = 1024;
 
 /** Settings of `Watches`. */
@@ -15,14 +15,15 @@ export interface WatchesOptions {
 }
 
 /**
- * The leases of peers that this worker keeps alive, from when their requests are added until they were read or are needed
- * no more. The scheduler side is told once of each whether it was found alive, and once if it is lost.
+ * The leases of peers that this worker keeps alive. A lease is watched from the addition of its
+ * request until it was read or is no longer needed. The scheduler side is told once whether each
+ * lease was found alive, and once if it is lost.
  *
- * Invariant: a watch is in `#watches` from its order until it was read, or its peer was told that it is needed no more, or
- * is not there to be told.
+ * Invariant: a watch is in `#watches` from its order on. It leaves when the lease was read, when
+ * the peer was told of the release, or when the peer cannot be reached.
  */
 export class Watches {
-  /** Tells what a lease needs that is being read: given by the reader. */
+  /** Called when a lease is gone while it is being read. Set by the reader. */
   onGone: (read: Read) => void = () => {};
   readonly #options: WatchesOptions;
   readonly #peers: Peers;
@@ -37,12 +38,12 @@ export class Watches {
     this.#peers = peers;
   }
 
-  /** Leases that are watched. */
+  /** Number of watched leases. */
   get size(): number {
     return this.#watches.size;
   }
 
-  /** Whether the scheduler side is to be told of something. */
+  /** Whether there is news for the scheduler side. */
   get hasNews(): boolean {
     return this.#alive.length + this.#doubted.length + this.#lost.length > 0;
   }
@@ -69,13 +70,16 @@ export class Watches {
     else if (peer.state === 'ready') this.#ask(peer, [key], now);
   }
 
-  /** Whether a peer is still to be told that a lease is needed no more. */
+  /** Whether some peer must still be told that a lease is no longer needed. */
   get isLeaving(): boolean {
     for (const { state } of this.#watches.values()) if (state === 'leaving') return true;
     return false;
   }
 
-  /** A session with a peer begins: tells it at once which of its leases are watched, and which are needed no more. */
+  /**
+   * A session with a peer begins. The peer is told at once which of its leases are watched and
+   * which are no longer needed.
+   */
   greeted(peer: Peer, now: number): void {
     for (const watch of [...this.#watches.values()]) {
       if (watch.peer === peer && watch.state === 'leaving') this.leave(watch, now);
@@ -98,7 +102,7 @@ export class Watches {
   }
 
   /**
-   * Takes what a peer says of its leases.
+   * Handles a peer's report about its leases.
    * @returns reads whose lease was renewed
    */
   beaten(peer: Peer, { alive, early, gone, reason }: Answer & { kind: 'beats' }, now: number): Read[] {
@@ -114,26 +118,26 @@ export class Watches {
         this.#find(watch, now);
         if (watch.read !== null && watch.read.phase !== 'failed') renewed.push(watch.read);
       }
-      // A lease that was alive once cannot be one that is still to be granted.
+      // A lease that was alive once cannot still be waiting for its grant.
       else if (word === 'gone' || (word === 'early' && watch.state !== 'asking')) this.#gone(watch);
     }
     return renewed;
   }
 
-  /** Nothing of a peer can be read. */
+  /** Nothing can be read from a peer any more. */
   losePeer(peer: Peer): void {
     this.loseReads(peer);
     for (const watch of this.#watches.values()) if (watch.peer === peer) this.#lose(watch);
   }
 
-  /** What is being read of a peer is lost. */
+  /** The reads in progress from a peer are lost. */
   loseReads(peer: Peer): void {
     for (const watch of [...this.#watches.values()]) {
       if (watch.peer === peer && watch.read !== null) this.onGone(watch.read);
     }
   }
 
-  /** The peer asks to stop reading a lease. */
+  /** The peer asks this side to stop reading a lease. */
   cancel(peer: Peer, key: string): void {
     for (const watch of [...this.#watches.values()]) {
       if (watch.peer === peer && watch.key === key) this.#gone(watch);
@@ -141,8 +145,8 @@ export class Watches {
   }
 
   /**
-   * Tells the peer that a lease is needed no more: now, or when the peer is there. While another request of this engine
-   * watches the same lease, that one tells the peer in the end.
+   * Tells the peer that a lease is no longer needed, now or when the peer can be reached. If
+   * another request of this engine watches the same lease, the last request tells the peer.
    */
   leave(watch: Watch, now: number): void {
     const { peer, key } = watch;
@@ -165,8 +169,8 @@ export class Watches {
   }
 
   /**
-   * Sends what is due, and gives up what waits for too long.
-   * @param stood this process itself stood still: meanwhile nobody let anybody wait
+   * Sends due messages, and gives up operations that have waited too long.
+   * @param stood whether this process itself stood still. If so, no peer has kept it waiting
    */
   tick(now: number, stood: boolean): void {
     const { retryMs, peerTimeoutMs } = this.#options;
@@ -182,12 +186,15 @@ export class Watches {
     }
   }
 
-  /** Gives up every lease that is not read. */
+  /** Gives up every lease that is not being read. */
   leaveAll(now: number): void {
     for (const watch of [...this.#watches.values()]) if (watch.read === null) this.leave(watch, now);
   }
 
-  /** What the scheduler side is to be told: handles of requests whose leases were found alive, are in doubt, or are lost. */
+  /**
+   * Takes the news for the scheduler side: handles of requests whose leases were found alive, are
+   * in doubt, or are lost.
+   */
   takeNews(): Pick<LeaseSaid, 'alive' | 'doubted' | 'lost'> {
     const news = { alive: this.#alive, doubted: this.#doubted, lost: this.#lost };
     if (this.#alive.length > 0) this.#alive = [];
@@ -212,7 +219,9 @@ export class Watches {
     return false;
   }
 
-  /** Nobody was told for longer than a lease lasts that this one holds: it is asked about again. */
+  /**
+   * The lease was not confirmed for longer than its duration, so the worker asks about it again.
+   */
   #doubt(watch: Watch, now: number): void {
     watch.state = 'asking';
     watch.since = now;
@@ -229,7 +238,8 @@ export class Watches {
   }
 
   #gone(watch: Watch): void {
-    // A read that is being confirmed may have ended the lease itself: the answer is under way.
+    // A read that is being confirmed may have ended the lease itself. The confirmation is under
+    // way.
     if (watch.read?.phase === 'confirming') return;
     if (watch.read === null) this.#lose(watch);
     else this.onGone(watch.read);

@@ -1,11 +1,14 @@
-/** Takes a message that a peer sent. It must not throw. */
+/** Handles a message from a peer. It must not throw. */
 export type Receive = (from: string, frames: readonly Uint8Array[]) => void;
 
-/** What a link has done so far. Plain data. */
+/** Statistics of a link. Plain data. */
 export interface LinkStats {
   readonly sent: number;
   readonly received: number;
-  /** Messages that could not be handed to the transport: the peer is unknown, or its queue is full. */
+  /**
+   * Messages that could not be handed to the transport, because the peer is unknown or its queue is
+   * full.
+   */
   readonly undeliverable: number;
   /** Bytes of all frames sent. */
   readonly bytesSent: number;
@@ -13,25 +16,33 @@ export interface LinkStats {
 }
 
 /**
- * Carries messages between the workers of engines. A message is a list of frames; one may be lost, come twice, late, or
- * behind a later one: a lease connector expects that. It is never cut, and never mixed with another one.
+ * Carries messages between the workers of engines. A message is a list of frames. A message may be
+ * lost, duplicated, late or reordered; a lease connector expects that. A message is never cut, and
+ * never mixed with another message.
  *
- * A peer has a name that is good at this end of the link alone: its address if this end has called it, otherwise a name
- * that the link makes up. A link whose peer died reaches it again by itself when the peer is back.
+ * A peer's name is valid only at this end of the link. The name is the peer's address if this end
+ * called it; otherwise the link makes one up. If a peer dies and comes back, the link reconnects by
+ * itself.
  */
 export interface Link {
-  /** Where peers reach this link. */
+  /** The address at which peers reach this link. */
   readonly address: string;
-  /** Begins to receive: `receive` is called once for each message, on this thread, and never inside `send`. */
+  /**
+   * Begins to receive. `receive` is called once for each message, on this thread, and never inside
+   * `send`.
+   */
   listen(receive: Receive): void;
   /**
-   * Sends a message, or drops it. It never throws and never waits.
-   * @param to a peer that has sent something, or an address
+   * Sends a message, or drops it. The call never throws and never waits.
+   * @param to an address, or the name of a peer that has sent a message
    * @param frames not to be changed afterwards
-   * @returns false if it was dropped; true says nothing about its arrival
+   * @returns false if the message was dropped; true does not mean that it arrived
    */
   send(to: string, frames: readonly Uint8Array[]): boolean;
-  /** Drops what is kept for a peer. If it sends again, or is sent to again, it is a new one. */
+  /**
+   * Drops the state kept for a peer. If messages come from it or go to it later, it counts as a new
+   * peer.
+   */
   forget(peer: string): void;
   stats(): LinkStats;
   /** Ends the link; nothing is received any more. Idempotent. */

@@ -4,7 +4,7 @@ import { knownNames } from '../../../base/known-names.js';
 import { checkOptions } from '../../base/option-checks.js';
 import type { Link, LinkStats, Receive } from './link.js';
 
-/** A message that is under way. */
+/** A message under way. */
 export interface Parcel {
   readonly from: string;
   readonly to: string;
@@ -14,20 +14,21 @@ export interface Parcel {
 /** Options of a `MemoryHub`. */
 export interface MemoryHubOptions {
   /**
-   * Takes every parcel in place of the hub, which then delivers none by itself: call `hub.deliver(parcel)` whenever, as
-   * often and in whatever order it is to arrive. For simulations.
+   * Takes every parcel in place of the hub, which then delivers none by itself. Call
+   * `hub.deliver(parcel)` in any order, and as often as the parcel is to arrive. For simulations.
    */
   carry?: (parcel: Parcel) => void;
 }
 
 const OPTIONS = knownNames<MemoryHubOptions>('the options of a MemoryHub', { carry: true });
 
-/** Most messages that wait for delivery; more are dropped. */
+/** Maximum number of messages that wait for delivery; further messages are dropped. */
 const MAX_WAITING = 65_536;
 
 /**
- * Joins links of one process. A message is delivered in a later turn of the event loop, in the order of `send`. Like a
- * server, an open link keeps the process alive, unless a simulation carries the messages.
+ * Joins links of one process. A message is delivered in a later turn of the event loop, in the
+ * order of `send`. Like a server, an open link keeps the process alive, unless a simulation carries
+ * the messages.
  */
 export class MemoryHub {
   readonly #links = new Map<string, MemoryLink>();
@@ -46,7 +47,7 @@ export class MemoryHub {
 
   /**
    * Makes a link.
-   * @param address its name, such as `prefill`. An address is free again when its link was closed
+   * @param address its name, such as `prefill`. An address can be reused after its link was closed
    * @throws ERR_BLOCKSTEP_BAD_ARG, also if another link has the address
    */
   link(address: string): MemoryLink {
@@ -62,7 +63,10 @@ export class MemoryHub {
     return link;
   }
 
-  /** Delivers a parcel now. @returns false if no link has its address, or the link does not listen yet */
+  /**
+   * Delivers a parcel now. @returns false if no link has its address, or the link does not listen
+   * yet
+   */
   deliver(parcel: Parcel): boolean {
     return this.#links.get(parcel.to)?.take(parcel) ?? false;
   }
@@ -94,7 +98,7 @@ export class MemoryHub {
   };
 }
 
-/** A link to other links of the same `MemoryHub`, in one process. */
+/** A link to the other links of the same `MemoryHub`, in one process. */
 export class MemoryLink implements Link {
   readonly address: string;
   readonly #hub: MemoryHub;
@@ -122,7 +126,7 @@ export class MemoryLink implements Link {
   }
 
   forget(): void {
-    // Nothing is kept for a peer.
+    // There is no state for a peer.
   }
 
   stats(): LinkStats {
@@ -145,7 +149,7 @@ export class MemoryLink implements Link {
   }
 }
 
-/** Bytes of all frames of a message. */
+/** Returns the number of bytes in all frames of a message. */
 export function lengthOf(frames: readonly Uint8Array[]): number {
   let sum = 0;
   for (const { byteLength } of frames) sum += byteLength;

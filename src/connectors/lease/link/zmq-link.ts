@@ -15,16 +15,20 @@ import { lengthOf } from './memory-link.js';
 /** Options of a `ZmqLink`. */
 export interface ZmqLinkOptions {
   /**
-   * Where peers reach the link: `ipc://PATH`, or `tcp://ADDRESS:PORT`, with `*` for any free port. Default: a socket in a
-   * new folder that only this user can enter. Whoever reaches it can read KV: see docs/connectors.md before you bind
-   * anything but `ipc` and loopback.
+   * The address at which the link listens: `ipc://PATH`, or `tcp://ADDRESS:PORT`, with `*` for any
+   * free port. Default: a socket in a new folder that only this user can enter. Every process that
+   * reaches the address can read KV. Read docs/connectors.md before you bind anything but `ipc` and
+   * loopback.
    */
   bind?: string;
-  /** The address that peers are told, where it is not that of `bind`: behind `tcp://0.0.0.0:5600`, or a translated address. */
+  /**
+   * The address that peers are told, if it differs from `bind`: for instance behind
+   * `tcp://0.0.0.0:5600`, or behind address translation.
+   */
   address?: string;
   /**
-   * Whether an address may be called that a request names: it comes from a client. Default: `ipc` and loopback addresses
-   * only.
+   * Whether the link may call an address that a request names. Such an address comes from a client.
+   * Default: only `ipc` and loopback addresses.
    */
   mayConnect?: (address: string) => boolean;
 }
@@ -34,30 +38,31 @@ const OPTIONS = knownNames<ZmqLinkOptions>('the options of a ZmqLink', {
   address: true,
   mayConnect: true,
 });
-/** Messages for one peer that wait to be sent; more are dropped. */
+/** Maximum number of messages that wait to be sent to one peer; further messages are dropped. */
 const HIGH_WATER = 4096;
-/** Largest frame that is taken, in bytes. */
+/** Largest frame that is accepted, in bytes. */
 const MAX_FRAME = 2 ** 30 + 2 ** 20;
 /** How long messages may still be sent after `close`, in milliseconds. */
 const LINGER_MS = 200;
-/** Messages that are taken in one turn of the event loop. */
+/** Number of messages that are handled in one turn of the event loop. */
 const BATCH = 256;
-/** Addresses that are called at most; behind it no new one is. */
+/** Maximum number of addresses that are called; further addresses are refused. */
 const MAX_CALLED = 4096;
 const LOCAL = /^(ipc:\/\/|tcp:\/\/(127\.\d+\.\d+\.\d+|localhost|\[::1\]):)/;
-/** Begins the name of a peer that has called this end. */
+/** Prefix of the name of a peer that has called this end. */
 const CALLER = 'caller:';
 
 /**
- * A link between processes, of one machine or of several, over ZeroMQ. The package `zeromq` has to be installed. A lost
- * connection is made again without end; messages meanwhile wait, or are dropped beyond a bound.
+ * A link over ZeroMQ between processes, on one machine or several. It needs the package `zeromq`. A
+ * lost connection is restored without a limit of attempts. Meanwhile messages wait, and beyond a
+ * limit they are dropped.
  */
 export class ZmqLink implements Link {
   readonly address: string;
   readonly #router: Router;
   readonly #makeDealer: () => Dealer;
   readonly #mayConnect: (address: string) => boolean;
-  /** A folder to be removed at the end; empty = none. */
+  /** A folder to remove at the end; empty = none. */
   readonly #folder: string;
   /** Sockets to peers that this end has called, by address. */
   readonly #called = new Map<string, Dealer>();
@@ -65,7 +70,8 @@ export class ZmqLink implements Link {
   #receive: Receive | null = null;
   #closed = false;
 
-  // Private, so that the declarations of the class need no types of a package that its users may not have.
+  // The constructor is private so that the declarations of the class need no types of an optional
+  // package.
   private constructor(parts: {
     router: Router;
     makeDealer: () => Dealer;
@@ -81,8 +87,10 @@ export class ZmqLink implements Link {
   }
 
   /**
-   * Opens a link, and begins to listen at its address. Like a server it keeps the process alive until it is closed.
-   * @throws ERR_BLOCKSTEP_BAD_ARG, also if it cannot listen there; ERR_BLOCKSTEP_NO_PACKAGE without `zeromq`
+   * Opens a link, and begins to listen at its address. Like a server, an open link keeps the
+   * process alive.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, also if it cannot listen there; ERR_BLOCKSTEP_NO_PACKAGE without
+   * `zeromq`
    */
   static async open(options: ZmqLinkOptions = {}): Promise<ZmqLink> {
     checkOptions(options, OPTIONS);
@@ -92,7 +100,7 @@ export class ZmqLink implements Link {
     if (address !== undefined) checkName('address', address, 1);
     if (typeof mayConnect !== 'function') throw badArg('mayConnect', mayConnect, 'a function');
     const zmq = await optionalPackage<typeof import('zeromq')>('zeromq', '^6.8.0', 'a ZmqLink');
-    // ROUTER and DEALER keep the name of a caller across its reconnections.
+    // ROUTER and DEALER sockets keep the name of a caller when it reconnects.
     const routingId = randomBytes(12).toString('hex');
     const common = {
       linger: LINGER_MS,
@@ -133,7 +141,7 @@ export class ZmqLink implements Link {
         ? this.#router.send([Buffer.from(to.slice(CALLER.length), 'hex'), ...frames])
         : this.#call(to)?.send([...frames]);
       if (sent === undefined) return this.#drop();
-      // The connection may be full, or gone: then the message is dropped, as if it were lost.
+      // The connection may be full or gone. The message is then dropped, as if it were lost.
       sent.catch(() => {
         this.#stats.undeliverable++;
       });
@@ -164,7 +172,10 @@ export class ZmqLink implements Link {
     if (this.#folder !== '') rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** The socket to an address, called if it was not; null if it must not be called, or cannot be an address. */
+  /**
+   * Returns the socket to an address, and calls the address if necessary. Null: the address is
+   * invalid or must not be called.
+   */
   #call(address: string): Dealer | null {
     const known = this.#called.get(address);
     if (known !== undefined) return known;
@@ -181,7 +192,10 @@ export class ZmqLink implements Link {
     return dealer;
   }
 
-  /** Takes messages until the socket is closed. @param address null: the first frame names who has sent it */
+  /**
+   * Handles messages until the socket is closed. @param address null: the first frame names the
+   * sender
+   */
   async #read(socket: Router | Dealer, address: string | null): Promise<void> {
     let left = BATCH;
     try {
@@ -192,7 +206,7 @@ export class ZmqLink implements Link {
         this.#stats.received++;
         this.#stats.bytesReceived += lengthOf(frames);
         this.#receive?.(from, frames);
-        // A flood of messages must not keep steps and timers from their turns.
+        // A flood of messages must not delay steps and timers.
         if (--left > 0) continue;
         left = BATCH;
         await nextTurn();

@@ -1,41 +1,41 @@
-/** What a peer said of a lease before it was granted. */
+/** A peer's messages about a lease that was not granted yet. */
 interface Word<Reading> {
   isReleased: boolean;
-  /** The read that was announced first. */
+  /** The first read that was announced. */
   reading: Reading | null;
 }
 
-/** Leases of which words are kept at most. */
+/** Maximum number of leases with early messages. */
 const MAX_KEYS = 1024;
 
 /**
- * What peers said of leases that were not granted yet: a message can overtake the plan that grants the lease. The words
- * take effect with the grant. There is a bound, since a foreign peer may name any lease; behind it the oldest are
- * forgotten.
+ * Early messages of peers about leases that were not granted yet. A message can overtake the plan
+ * that grants the lease; it takes effect with the grant. The number of leases is limited, because a
+ * foreign peer may name any lease. Beyond the limit, the oldest messages are forgotten.
  */
 export class EarlyWords<Reading extends { readonly transfer: string; readonly life: string }> {
   readonly #words = new Map<string, Word<Reading>>();
 
-  /** Leases of which words are kept. */
+  /** Number of leases with early messages. */
   get size(): number {
     return this.#words.size;
   }
 
-  /** Keeps a release by a peer of this life, unless another peer is to read. @returns true */
+  /** Keeps a release by a peer of this life, unless another peer is going to read. @returns true */
   release(key: string, life: string): boolean {
     const word = this.#at(key);
     if (word.reading === null || word.reading.life === life) word.isReleased = true;
     return true;
   }
 
-  /** Keeps an announced read. @returns false if another one of this lease was announced before */
+  /** Keeps an announced read. @returns false if another read of this lease was announced before */
   read(key: string, reading: Reading): boolean {
     const word = this.#at(key);
     word.reading ??= reading;
     return word.reading.transfer === reading.transfer;
   }
 
-  /** Takes out what was said of a lease. */
+  /** Takes the early messages about a lease. */
   take(key: string): Word<Reading> | undefined {
     const word = this.#words.get(key);
     this.#words.delete(key);

@@ -9,7 +9,7 @@ export interface Reading {
   readonly transfer: string;
 }
 
-/** Blocks that stay for a peer. */
+/** Blocks that are kept for a peer. */
 export interface Grant {
   readonly key: string;
   readonly handle: number;
@@ -20,17 +20,22 @@ export interface Grant {
   readonly readableFrom: number;
   /** When the lease was ordered. */
   readonly orderedAt: number;
-  /** `pending`: a step may still write the blocks. `over`: a copy of this side still reads them, and nobody else may. */
+  /**
+   * `pending`: a step may still write the blocks. `over`: a copy of this side still reads the
+   * blocks, and no peer may read them.
+   */
   state: 'pending' | 'leased' | 'over';
-  /** The read that was announced, and is not over: there is one at a time. Null: nobody reads. */
+  /** The open read: there is one at a time. Null: no peer reads. */
   reading: Reading | null;
-  /** Copies of this side that read the blocks. */
+  /** Number of copies of this side that read the blocks. */
   numCopies: number;
-  /** The request's client has gone: the lease is not renewed any more, and ends with the reads that are open. */
+  /**
+   * The request's client has gone. The lease is no longer renewed, and ends with its open reads.
+   */
   isCancelled: boolean;
 }
 
-/** Told of what becomes of grants. */
+/** Called when the state of a grant changes. */
 export interface GrantEvents {
   /** A read may begin. */
   opened(reading: Reading, grant: Grant): void;
@@ -38,6 +43,9 @@ export interface GrantEvents {
   closed(reading: Reading, reason: string): void;
   /** The reader is asked to stop. */
   cancelled(reading: Reading, grant: Grant): void;
-  /** The lease is over while copies of this side read its blocks: none of them is wanted any more. */
+  /**
+   * The lease is over while copies of this side read its blocks. No peer wants these copies any
+   * more.
+   */
   unwanted(grant: Grant): void;
 }

@@ -6,23 +6,28 @@ import { leaseNumber } from '../wire/orders.js';
 import { EarlyWords } from './early-words.js';
 import type { Grant, GrantEvents, LeaseEnd, Reading } from './grant.js';
 
-/** Ended reads that are remembered, so that a question which is repeated gets the same answer. */
+/** Number of ended reads that are remembered, so that a repeated question gets the same answer. */
 const MAX_DONE = 4096;
-/** Failed requests of which a grant may still come, since the plan that grants it was made later. */
+/**
+ * Number of failed requests that are remembered. The plan that grants their leases may still come.
+ */
 const MAX_FAILED = 4096;
 
-/** Whose leases a rank grants, and for how long. */
+/** The life of the scheduler side whose leases a rank grants, and their durations. */
 export type LeaseTimes = Pick<LeaseOrders, 'life' | 'leaseMs' | 'maxQueueMs'>;
 
 /**
- * The leases of one rank: blocks of finished requests that stay for a peer until it has read them, gives them back, or is
- * silent for too long. No block is given back while a copy of this side reads it.
+ * The leases of one rank. A lease keeps the blocks of a finished request for a peer. It ends when
+ * the peer has read the blocks, gives them back, or is silent for too long. No block is released
+ * while a copy of this side reads it.
  *
- * A reader copies at its own risk, and then asks whether the lease has held until now (`confirm`). Only a yes counts, and
- * it ends the lease. So a lease can be ended at any time, and a peer that was stopped for an hour reads nothing wrong.
+ * A reader copies at its own risk, and then asks whether the lease was valid until now (`confirm`).
+ * Only a yes counts, and it ends the lease. A lease can therefore end at any time, and even a peer
+ * that was stopped for an hour reads nothing wrong.
  *
- * Invariants: a grant is in `#byKey` and `#byHandle` until its handle stands in `#sent`; it is in `#leases` exactly while
- * its state is `leased`; `#byTransfer` has exactly the reading of each grant.
+ * Invariants: a grant is in `#byKey` and `#byHandle` until its handle is in `#sent`. A grant is in
+ * `#leases` exactly while its state is `leased`. `#byTransfer` has exactly the reading of each
+ * grant.
  */
 export class Granter {
   readonly counts: Record<'granted' | LeaseEnd, number> = {
@@ -42,7 +47,7 @@ export class Granter {
   readonly #early = new EarlyWords<Reading>();
   /** Transfers that were confirmed. */
   readonly #done = new BoundedSet<string>(MAX_DONE);
-  /** Requests whose KV was named as failed. */
+  /** Requests whose KV was reported as failed. */
   readonly #failed = new BoundedSet<number>(MAX_FAILED);
   /** The last step that was settled, and the last one whose failures are known. */
   #settled = -1;
@@ -58,34 +63,34 @@ export class Granter {
     this.#events = events;
   }
 
-  /** Grants that are not over. */
+  /** Number of grants that are not over. */
   get size(): number {
     return this.#byKey.size;
   }
 
-  /** Whether nothing is left to be waited for, or to be told. */
+  /** Whether nothing is left to wait for or to report. */
   get isIdle(): boolean {
     return this.#byKey.size + this.#sent.length === 0;
   }
 
-  /** Reads that are open. */
+  /** Number of open reads. */
   get numReadings(): number {
     return this.#byTransfer.size;
   }
 
-  /** Words about leases that were not granted yet. */
+  /** Number of leases with early messages. */
   get numEarly(): number {
     return this.#early.size;
   }
 
-  /** Says whose leases these are, and how long they last. */
+  /** Sets the life of the scheduler side and the durations of its leases. */
   begin({ life, leaseMs, maxQueueMs }: LeaseTimes): void {
     this.#life = life;
     this.#leaseMs = leaseMs;
     this.#maxQueueMs = maxQueueMs;
   }
 
-  /** Takes the order to grant a lease as soon as the KV is there. */
+  /** Takes the order to grant a lease when the KV is complete. */
   grant(order: GrantOrder, now: number): void {
     const { key, handle, blocks, fewest, most, readableFrom } = order;
     this.#lastNumber = leaseNumber(this.#life, key) ?? this.#lastNumber;
@@ -104,7 +109,7 @@ export class Granter {
     else if (readableFrom <= this.#judged) this.#lease(grant, now);
   }
 
-  /** Every step up to this one was executed. */
+  /** All steps up to this one were executed. */
   settle(step: number): void {
     this.#settled = step;
   }
@@ -114,7 +119,10 @@ export class Granter {
     return this.#pending.size > 0;
   }
 
-  /** A step was updated, and the KV of `failed` is not there. Grants that waited for it are leased now. */
+  /**
+   * A step was updated, and the requests in `failed` have no valid KV. Grants that waited for this
+   * step are leased now.
+   */
   judge(failed: readonly number[], now: number): void {
     for (const handle of failed) {
       const grant = this.#byHandle.get(handle);
@@ -137,7 +145,10 @@ export class Granter {
     }
   }
 
-  /** Renews a lease. @returns whether the blocks are there, will be, may be once the lease is granted, or not */
+  /**
+   * Renews a lease. @returns `alive`: the blocks are there or will be; `early`: the lease may still
+   * be granted; `gone`: neither
+   */
   beat(key: string, now: number): 'alive' | 'early' | 'gone' {
     const grant = this.#byKey.get(key);
     if (grant === undefined) return this.#isEarly(key) ? 'early' : 'gone';
@@ -150,8 +161,9 @@ export class Granter {
   }
 
   /**
-   * A peer announces a read; it is told now or later whether it may begin. There is one reader at a time: the first one ends
-   * the lease with its last question, and another one would have copied in vain.
+   * A peer announces a read. It is told now or later whether it may begin. There is one reader at a
+   * time. The first reader ends the lease with its confirmation, so a second reader would copy in
+   * vain.
    */
   open(key: string, reading: Reading, now: number): void {
     const grant = this.#byKey.get(key);
@@ -174,7 +186,10 @@ export class Granter {
     if (grant.state === 'leased') this.#events.opened(reading, grant);
   }
 
-  /** The grant whose blocks a transfer reads; renews its lease. Null if the read is not open (any more). */
+  /**
+   * Returns the grant whose blocks a transfer reads, and renews its lease. Null: the read is not
+   * open.
+   */
   reading(transfer: string, now: number): Grant | null {
     const grant = this.#byTransfer.get(transfer);
     if (grant?.state !== 'leased' || !this.#leases.mayRead(grant.key, now)) return null;
@@ -182,7 +197,7 @@ export class Granter {
     return grant;
   }
 
-  /** Whether the lease of a read has held until now. A yes ends the lease. */
+  /** Whether the lease of a read was valid until now. A yes ends the lease. */
   confirm(transfer: string, now: number): boolean {
     if (this.#done.has(transfer)) return true;
     const grant = this.#byTransfer.get(transfer);
@@ -195,7 +210,8 @@ export class Granter {
   }
 
   /**
-   * A peer of this life needs the blocks of a lease no more. While another peer reads them, it has nothing to say.
+   * A peer of this life no longer needs the blocks of a lease. The call is ignored while another
+   * peer reads them.
    * @returns false if there is no such lease
    */
   release(key: string, life: string): boolean {
@@ -228,20 +244,20 @@ export class Granter {
     }
   }
 
-  /** Ends every lease, for a worker that is shut down or fenced. */
+  /** Ends every lease of a worker that is shut down or fenced. */
   endAll(reason: string): void {
     for (const grant of [...this.#byKey.values()])
       if (grant.state !== 'over') this.#end(grant, 'failed', reason);
   }
 
-  /** Handles of the requests whose blocks nobody reads any more, since the last call. */
+  /** Takes the handles of requests whose blocks nobody reads any more, since the last call. */
   takeSent(): readonly number[] {
     const sent = this.#sent;
     if (sent.length > 0) this.#sent = [];
     return sent;
   }
 
-  /** Handles of the requests whose leases were renewed since the last call. */
+  /** Takes the handles of requests whose leases were renewed since the last call. */
   takeRenewed(): readonly number[] {
     if (this.#renewed.size === 0) return [];
     const renewed = [...this.#renewed];

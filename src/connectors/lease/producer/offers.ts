@@ -8,23 +8,23 @@ import { leaseKey } from '../wire/orders.js';
 /** A finished request whose blocks some rank keeps under a lease. */
 interface Offer {
   readonly blocks: ReadonlySet<number>;
-  /** Ranks that have reported that nobody reads the blocks any more. */
+  /** Ranks that reported that nobody reads the blocks any more. */
   readonly sent: Set<number>;
 }
 
-/** What is offered to the engine that goes on with a request. */
+/** The lease that is offered to the engine that continues a request. */
 export interface Offered {
   /** Name of the lease. */
   readonly key: string;
   readonly extents: readonly Extent[];
 }
 
-/** The finished requests whose KV this engine offers to others: the scheduler side. */
+/** The finished requests whose KV this engine offers to other engines: the scheduler side. */
 export class Offers {
   readonly #life: string;
   readonly #log: OrderLog;
   readonly #open = new Map<number, Offer>();
-  /** Given by `bind`. */
+  /** Set by `bind`. */
   view!: KvView;
   #numOffered = 0;
 
@@ -33,24 +33,27 @@ export class Offers {
     this.#log = log;
   }
 
-  /** Offers made so far. The last one has the number of the last lease. */
+  /** Number of offers so far. It equals the number of the last lease. */
   get numOffered(): number {
     return this.#numOffered;
   }
 
-  /** Offers that some rank has not ended. */
+  /** Number of offers that some rank has not ended. */
   get numOpen(): number {
     return this.#open.size;
   }
 
-  /** Orders a lease of what a request leaves. @returns what can be loaded under it; null if there is nothing */
+  /**
+   * Orders a lease of a finished request's blocks. @returns the lease and its extents; null if
+   * nothing can be offered
+   */
   offer(request: Request, { numTokens, readableFrom, blocks }: HandOver): Offered | null {
     const { handle, numPromptTokens } = request;
     if (numTokens === 0) return null;
     const { groups, acceptsLoads } = this.view;
-    // The reader has the same groups, and so would refuse to load.
+    // The reader has the same groups, and would therefore refuse to load.
     if (acceptsLoads === false) return null;
-    // A state is that behind the last token that was computed, and steps in flight may take it further.
+    // A state covers the last computed token, and steps in flight may advance it.
     if (groups.some(hasStates) && request.numComputedTokens !== numTokens) return null;
     const own = blocks.map((list, group) => list.slice(0, Math.ceil(numTokens / groups[group].blockSize)));
     const from = fewestTokens(this.view, numTokens, own);
@@ -74,7 +77,7 @@ export class Offers {
     if (this.#open.has(handle)) this.#log.add({ kind: 'revoke', handle, atOnce: false });
   }
 
-  /** A rank has reported that nobody reads the blocks of a request any more. */
+  /** A rank reported that nobody reads the blocks of a request any more. */
   sent(handle: number, rank: number, numRanks: number): void {
     const offer = this.#open.get(handle);
     if (offer === undefined) return;
@@ -82,7 +85,7 @@ export class Offers {
     if (offer.sent.size >= numRanks) this.#open.delete(handle);
   }
 
-  /** The KV of blocks is gone: nobody may end a read of them. */
+  /** The KV of blocks is gone: no read of them may end well. */
   lose(blocks: readonly number[]): void {
     for (const [handle, offer] of this.#open) {
       if (blocks.some((block) => offer.blocks.has(block)))
@@ -96,13 +99,14 @@ function hasStates({ type }: KvViewGroup): boolean {
 }
 
 /**
- * The fewest tokens that a reader can resume behind with these rows: for fewer it would need places that were let go. More than `numTokens` if
- * it can resume behind none.
+ * Returns the fewest tokens that a reader can resume behind with these rows. To resume behind fewer
+ * tokens, it would need places that were released. The result exceeds `numTokens` if no resumption
+ * is possible.
  */
 function fewestTokens(view: KvView, numTokens: number, rows: readonly Int32Array[]): number {
   let fewest = 0;
   for (const [g, group] of view.groups.entries()) {
-    // Where the states of drafts stand too, which one is the last depends on what was accepted.
+    // With draft states in the group, the last state depends on the number of accepted drafts.
     if (hasStates(group)) return group.numSpeculativeBlocks === 0 ? numTokens : numTokens + 1;
     const held = rows[g].findIndex((id) => id !== 0);
     const first = held < 0 ? rows[g].length : held;
@@ -112,7 +116,10 @@ function fewestTokens(view: KvView, numTokens: number, rows: readonly Int32Array
   return fewest;
 }
 
-/** The fewest tokens behind which no place before `first` is needed; more than `most` if there are none. More tokens never need an earlier place. */
+/**
+ * Returns the fewest tokens behind which no place before `first` is needed; more than `most` if
+ * there are none. More tokens never need an earlier place.
+ */
 function fewestFor(view: KvView, group: number, first: number, most: number): number {
   let [low, high] = [0, most + 1];
   while (low < high) {

@@ -2,7 +2,10 @@ import { Verdict } from '../../../transfer/verdict.js';
 import type { Staging } from '../wire/staging.js';
 import type { Grant } from './grant.js';
 
-/** Pieces that may wait for a place; more are dropped, and asked for again. */
+/**
+ * Maximum number of pieces that wait for a place; further pieces are dropped, and peers ask for
+ * them again.
+ */
 const MAX_WAITING = 4096;
 
 /** Blocks of a lease that a peer has asked for: `count` from `at` on, counted over all groups. */
@@ -14,10 +17,10 @@ export interface Asked {
   readonly count: number;
 }
 
-/** What `Pieces` need. */
+/** Options of `Pieces`. */
 export interface PiecesOptions {
   readonly staging: Staging;
-  /** The grant that a piece is of; null: it is over, and the peer was told. */
+  /** Returns the grant of a piece. Null: the grant is over, and the peer was told. */
   readonly grantOf: (asked: Asked) => Grant | null;
   /** A copy of the grant's blocks begins. */
   readonly begun: (grant: Grant) => void;
@@ -27,32 +30,34 @@ export interface PiecesOptions {
 }
 
 /**
- * The pieces that peers have asked for: each is copied to the staging arena as soon as there is a place, the oldest first, and sent.
+ * The pieces that peers have asked for. Each piece is copied to the staging arena when a place is
+ * free, the oldest first, and then sent.
  *
- * A peer asks again for what did not come in time. What waits here or is being copied is not taken twice: where there are fewer places
- * than readers, the repetitions would take the places of what others wait for.
+ * A peer repeats its request for a piece that did not arrive in time. A piece that already waits or
+ * is being copied is not taken again. Otherwise, with fewer places than readers, the repetitions
+ * would take the places that other readers wait for.
  *
- * Invariant: no piece is in `#waiting` and `#copying`; `#waiting` is in the order of asking.
+ * Invariant: no piece is in both `#waiting` and `#copying`; `#waiting` keeps the order of asking.
  */
 export class Pieces {
   readonly counts = { pieces: 0, dropped: 0, bytesSent: 0 };
   readonly #options: PiecesOptions;
   #waiting = new Map<string, Asked>();
-  /** By name: the job that copies it, and whose blocks it reads. */
+  /** By name: the job that copies the piece, and the grant whose blocks it reads. */
   readonly #copying = new Map<string, { readonly job: number; readonly grant: Grant }>();
 
   constructor(options: PiecesOptions) {
     this.#options = options;
   }
 
-  /** Takes what a peer asks for. */
+  /** Handles a peer's request for a piece. */
   take(asked: Asked): void {
     const name = nameOf(asked);
     if (this.#waiting.has(name) || this.#copying.has(name)) return;
     this.#copy(name, asked);
   }
 
-  /** Goes on with what waits for a place. */
+  /** Starts pieces that wait for a place. */
   tick(): void {
     if (this.#waiting.size === 0) return;
     const waiting = this.#waiting;
@@ -60,13 +65,13 @@ export class Pieces {
     for (const [name, asked] of waiting) this.#copy(name, asked);
   }
 
-  /** Has the copies of a grant's blocks end as soon as they can. */
+  /** Ends the copies of a grant's blocks as soon as possible. */
   stop(grant: Grant): void {
     for (const copy of this.#copying.values())
       if (copy.grant === grant) this.#options.staging.cancel(copy.job);
   }
 
-  /** Forgets what waits. */
+  /** Forgets all waiting pieces. */
   clear(): void {
     this.#waiting.clear();
   }
@@ -89,7 +94,7 @@ export class Pieces {
     begun(grant);
     const job = staging.store(blocks, slot, (verdict) => {
       this.#copying.delete(name);
-      // The bytes go with a copy: the link may keep them for a while, and the place is used again.
+      // The bytes are sent as a copy, because the link may keep them while the place is used again.
       const bytes = verdict === Verdict.ok ? staging.bytes(slot, asked.count).slice() : null;
       staging.give(slot);
       ended(grant);
@@ -105,12 +110,15 @@ export class Pieces {
   }
 }
 
-/** A name that no other piece has: reads have names of their own. */
+/** Returns a name that no other piece has. Transfers have unique names. */
 function nameOf({ life, transfer, at, count }: Asked): string {
   return `${at} ${count} ${life} ${transfer}`;
 }
 
-/** The blocks of a grant with these indexes, counted over all groups; null if there are not so many. */
+/**
+ * Returns the blocks of a grant with these indexes, counted over all groups; null if there are
+ * fewer.
+ */
 function blocksOf({ blocks }: Grant, at: number, count: number): Int32Array | null {
   const found = new Int32Array(count);
   let filled = 0;

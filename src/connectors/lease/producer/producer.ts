@@ -14,7 +14,7 @@ interface Session {
   heardAt: number;
 }
 
-/** Sessions that are kept at most; behind it the one that was silent longest is forgotten. */
+/** Maximum number of sessions. Beyond it, the session that was silent longest is forgotten. */
 const MAX_SESSIONS = 4096;
 
 /** Settings of a `Producer`. */
@@ -29,8 +29,8 @@ export interface ProducerOptions {
 }
 
 /**
- * The half of a worker that grants leases: answers the questions of peers. Whatever a peer asks gets an answer or is
- * counted; nothing that a peer says throws.
+ * The half of a worker that grants leases and answers the questions of peers. Every question gets
+ * an answer or is counted. No message of a peer throws.
  */
 export class Producer {
   readonly counts = { sessions: 0, refusedPeers: 0, strangers: 0 };
@@ -39,7 +39,7 @@ export class Producer {
   readonly #options: ProducerOptions;
   readonly #sessions = new Map<string, Session>();
   #settings = '';
-  /** When silent peers are looked for next. */
+  /** When the worker next looks for silent peers. */
   #reapAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: ProducerOptions) {
@@ -79,18 +79,18 @@ export class Producer {
     return this.#sessions.size;
   }
 
-  /** Places of the staging arena in use. */
+  /** Number of places of the staging arena in use. */
   get staged(): number {
     return this.#options.staging.numUsed;
   }
 
-  /** Takes what the scheduler side says with every plan. */
+  /** Takes the settings that the scheduler side sends with every plan. */
   begin(settings: string, leases: LeaseTimes): void {
     this.#settings = settings;
     this.grants.begin(leases);
   }
 
-  /** Takes a question. */
+  /** Handles a question. */
   take(peer: string, { from, to, message }: Envelope & { readonly message: Question }): void {
     const now = this.#options.now();
     if (message.kind === 'hello') {
@@ -123,7 +123,7 @@ export class Producer {
     }
   }
 
-  /** Ends what is over, and goes on with pieces that waited for a place. */
+  /** Ends expired leases, and starts pieces that waited for a place. */
   tick(now: number, reapMs: number): void {
     this.grants.expire(now);
     this.#options.staging.drain();
@@ -198,7 +198,7 @@ function closed({ transfer }: Reading, reason: string) {
   return { kind: 'closed', transfer, reason } as const;
 }
 
-/** What about a peer's hello differs from this side, in words; null = nothing. */
+/** Describes how a peer's hello differs from this side's settings; null = no difference. */
 function differs(hello: object, own: Readonly<Record<string, number>>): string | null {
   for (const [name, value] of Object.entries(own)) {
     const theirs = (hello as Record<string, unknown>)[name];

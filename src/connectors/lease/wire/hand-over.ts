@@ -2,39 +2,45 @@ import { createHash } from 'node:crypto';
 import { isCount, isList, isObject } from '../../../base/checks.js';
 import type { Request } from '../../../scheduler/request/request.js';
 
-/** What besides the tokens tells whose KV it is. */
+/** The fields besides the tokens that identify KV. */
 type Keys = Pick<Request, 'adapter' | 'cacheSalt'>;
 
-/** The KV of so many tokens, and a digest of the tokens. */
+/** A number of leading tokens whose KV can be loaded, and a digest of these tokens. */
 export interface Extent {
   readonly numTokens: number;
-  /** Digest of the tokens, the adapter and the salt. The KV is that of exactly these. */
+  /** Digest of the tokens, the adapter and the salt. The KV belongs to exactly these. */
   readonly digest: string;
   /**
-   * Fewest tokens of these that a reader can resume behind, with KV cache groups: what it needs for fewer was let go. Absent: any number of
-   * them, as with full attention.
+   * With KV cache groups: the fewest tokens that a reader can resume behind. The blocks for fewer
+   * tokens were released. Absent: any number of tokens, as with full attention.
    */
   readonly from?: number;
 }
 
 /**
- * The transfer params that a prefill's last output carries, and that the client gives to the decode engine. Names are
- * those of vLLM's NIXL connector where it has one. They hold no secret and no block id: a client that changes them
- * gets a refused load, and its prompt computed.
+ * The transfer params that a prefill's last output carries and that the client gives to the decode
+ * engine. Names are those of vLLM's NIXL connector where it has one. The params hold no secret and
+ * no block id. If a client changes them, the load is refused and the prompt is computed.
  */
 export interface HandOverParams {
   readonly doRemotePrefill: true;
   /** Name of the engine that computed the prompt, for people. */
   readonly remoteEngineId: string;
-  /** Name of the lease, which no other request and no other life of the engine has. */
+  /** Name of the lease, unique among all requests and all lives of the engine. */
   readonly remoteRequestId: string;
-  /** Where the workers of the engine are reached, by rank. */
+  /** The addresses of the engine's workers, by rank. */
   readonly remoteAddresses: readonly string[];
-  /** Digest of everything that both engines must agree on. */
+  /** Digest of all settings that both engines must agree on. */
   readonly settings: string;
-  /** How long a lease lasts without a sign of life, in milliseconds: a duration and no instant. */
+  /**
+   * How long a lease lasts without a sign of life, in milliseconds. It is a duration, not an
+   * instant.
+   */
   readonly leaseMs: number;
-  /** What can be loaded: the prompt, and also all tokens if there are more. The most tokens come last. */
+  /**
+   * The extents that can be loaded: the prompt, and also all tokens if there are more. They are in
+   * ascending order.
+   */
   readonly extents: readonly Extent[];
 }
 
@@ -55,8 +61,8 @@ export function namesRemotePrefill(params: Readonly<Record<string, unknown>> | n
 
 /**
  * Reads the params that a client gave.
- * @param numRanks how many addresses there must be
- * @returns null if anything about them is wrong
+ * @param numRanks the required number of addresses
+ * @returns null if any field is invalid
  */
 export function readHandOver(params: unknown, numRanks: number): HandOverParams | null {
   if (!isObject(params)) return null;
@@ -81,8 +87,8 @@ export function readHandOver(params: unknown, numRanks: number): HandOverParams 
 }
 
 /**
- * The digest of the first `numTokens` tokens under an adapter and a salt. As in the prefix cache, KV of one salt is never
- * that of another.
+ * Returns the digest of the first `numTokens` tokens under an adapter and a salt. As in the prefix
+ * cache, KV under one salt never equals KV under another salt.
  */
 export function digestOf(tokens: Int32Array, numTokens: number, { adapter, cacheSalt }: Keys): string {
   const own = tokens.subarray(0, numTokens);
@@ -91,14 +97,17 @@ export function digestOf(tokens: Int32Array, numTokens: number, { adapter, cache
   return createHash('sha256').update(keys).update(bytes).digest('base64');
 }
 
-/** Digest of everything that two engines must agree on, so that the KV of one means the same in the other. */
+/**
+ * Returns the digest of all settings that two engines must agree on. With equal digests, KV means
+ * the same in both engines.
+ */
 export function settingsDigest(settings: Readonly<Record<string, string | number>>): string {
   const entries = Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash('sha256').update(JSON.stringify(entries)).digest('base64');
 }
 
 /**
- * What of the offered KV is that of a request's first tokens: the most of it that fits; null if none does.
+ * Returns the longest offered extent that equals the request's first tokens; null if none does.
  * @param tokens all known tokens of the request
  */
 export function usableExtent({ extents }: HandOverParams, tokens: Int32Array, keys: Keys): Extent | null {

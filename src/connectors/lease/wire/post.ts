@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Link } from '../link/link.js';
 import { type Answer, decode, type Envelope, encode, type Message, type Question } from './messages.js';
 
-/** Takes a message of a peer. `payload` is the second frame. */
+/** Handles a message of a peer. `payload` is the second frame. */
 export type Take<M extends Message> = (
   peer: string,
   envelope: Envelope & { readonly message: M },
@@ -19,18 +19,20 @@ const QUESTIONS: ReadonlySet<Message['kind']> = new Set([
 ]);
 
 /**
- * Sends and takes the messages of one worker over its link. A message that cannot be read is counted, and so is one whose
- * taker throws: no message of a peer ever throws into the link.
+ * Sends and receives the messages of one worker over its link. Unreadable messages are counted, and
+ * so are messages whose handler throws. No message of a peer ever throws into the link.
  */
 export class Post {
-  /** Names this life of the worker: no other worker has the name, nor the same one after a restart. */
+  /**
+   * Name of this life of the worker. No other worker has it, and a restarted worker gets a new one.
+   */
   readonly life = randomBytes(9).toString('base64url');
   readonly #link: Link;
-  /** Messages that made no sense. */
+  /** Messages that could not be read. */
   numMalformed = 0;
-  /** Messages that were good, and whose taker failed all the same. */
+  /** Valid messages whose handler threw. */
   numFailed = 0;
-  /** What the last one of these failed with. */
+  /** The last error that a handler threw. */
   lastFailure: unknown;
 
   constructor(link: Link) {
@@ -57,14 +59,14 @@ export class Post {
   /**
    * Sends a message.
    * @param to the life of the receiver; empty = not known yet
-   * @returns false if the link dropped it
+   * @returns false if the link dropped the message
    */
   send(peer: string, to: string, message: Message, payload?: Uint8Array): boolean {
     const header = encode({ from: this.life, to, message });
     return this.#link.send(peer, payload === undefined ? [header] : [header, payload]);
   }
 
-  /** Drops what the link keeps for a peer. */
+  /** Drops the link's state for a peer. */
   forget(peer: string): void {
     this.#link.forget(peer);
   }

@@ -10,11 +10,11 @@ export interface Slot {
 }
 
 /**
- * Host memory of fixed size between KV memory and messages, in slots of one piece each. It is allocated when the first
- * piece comes. The bound of what is on its way is the number of slots.
+ * Host memory of fixed size between KV memory and messages, in slots of one piece each. The memory
+ * is allocated when the first piece arrives. The number of slots limits the bytes under way.
  */
 export class Staging {
-  /** Most blocks of one piece. */
+  /** Maximum number of blocks of one piece. */
   readonly pieceBlocks: number;
   readonly numSlots: number;
   readonly #memory: KvMemory;
@@ -24,9 +24,12 @@ export class Staging {
   #free: Slot[] = [];
   #settled = -1;
 
-  /** @param numBytes size of the staging arena; it has two pieces at least. @param pieceBytes size of a piece; a block at least */
+  /**
+   * @param numBytes size of the staging arena, at least two pieces
+   * @param pieceBytes size of a piece, at least one block
+   */
   constructor(memory: KvMemory, numBytes: number, pieceBytes: number, makeLane?: LaneFactory) {
-    // A load counts only when the peer has confirmed it, so it is the reader that tells the KV memory.
+    // A load counts only when the peer has confirmed it, so the reader calls `adopt`.
     this.#memory = { kv: memory.kv };
     this.#makeLane = makeLane;
     const { bytesPerBlock } = memory.kv;
@@ -34,7 +37,7 @@ export class Staging {
     this.numSlots = Math.max(2, Math.floor(numBytes / (this.pieceBlocks * bytesPerBlock)));
   }
 
-  /** Slots in use. */
+  /** Number of slots in use. */
   get numUsed(): number {
     return this.#arena === null ? 0 : this.numSlots - this.#free.length;
   }
@@ -54,7 +57,10 @@ export class Staging {
     return (this.#lanes as KvLanes).store(blocks, slot.places.subarray(0, blocks.length), end);
   }
 
-  /** Copies the first places of a slot to blocks of the KV memory, once step `notBefore` was settled. */
+  /**
+   * Copies the first places of a slot to blocks of the KV memory, after step `notBefore` was
+   * settled.
+   */
   load(handle: number, slot: Slot, blocks: Int32Array, notBefore: number, end: JobEnd): number {
     const places = slot.places.subarray(0, blocks.length);
     return (this.#lanes as KvLanes).load(handle, places, blocks, notBefore, end);
@@ -64,7 +70,7 @@ export class Staging {
     this.#lanes?.cancel(job);
   }
 
-  /** The bytes of the first `count` places of a slot: the memory itself. */
+  /** Returns the bytes of the first `count` places of a slot: a view, not a copy. */
   bytes(slot: Slot, count: number): Uint8Array {
     const { buffer, bytesPerBlock } = this.#arena as BlockArena;
     return new Uint8Array(buffer, slot.places[0] * bytesPerBlock, count * bytesPerBlock);
@@ -79,7 +85,7 @@ export class Staging {
     this.#lanes?.drain();
   }
 
-  /** Ends every copy, and calls back for each. */
+  /** Ends every copy and calls its callback. */
   fence(): void {
     this.#lanes?.fence();
   }

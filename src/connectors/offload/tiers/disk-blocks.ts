@@ -8,37 +8,42 @@ import { type Promotion, Promotions, type Wish } from './promotions.js';
 import type { DiskStats } from './stats.js';
 import { ABSENT, type TierIndex } from './tier-index.js';
 
-/** What `DiskBlocks` is made of. */
+/** Options of a `DiskBlocks`. */
 export interface DiskBlocksOptions {
-  /** Names the KV cache groups of the engine, once it is known; empty for one group of full attention. */
+  /**
+   * Returns the name of the engine's KV cache groups, when it is known; empty for one group of full
+   * attention.
+   */
   readonly groups: () => string;
-  /** The tier in front of the disk. */
+  /** The index of the tier in front of the disk. */
   readonly index: TierIndex;
   readonly ranks: readonly number[];
   readonly anomalies: Anomalies;
   readonly wake: (handle: number) => void;
   readonly now: () => number;
-  /** Most milliseconds that a request waits. */
+  /** Maximum milliseconds that a request waits. */
   readonly budgetMs: number;
 }
 
-/** Share of the host tier that writes, and that one promotion, may use at once. */
+/** All writes together, and each promotion, may use 1/2 of the host tier at once. */
 const SHARE = 2;
-/** That which writes may use while nobody reads them. */
+/** Writes may use 1/32 of the host tier while the disk is too slow for reads. */
 const SLOW_SHARE = 32;
 const NO_PLACES = new Int32Array(0);
-/** Keys that are remembered as computed once, and as asked for since. */
+/** Number of keys that are remembered as computed once, and as asked for since. */
 const MOST_REMEMBERED = 2 ** 18;
 
 /**
- * The third tier: blocks on disk behind the host tier, as the scheduler side sees them. What is asked for again while the host
- * tier has it, or before, is written to the disk, so evicting it costs nothing, and an engine that starts anew finds it. What a request wants
- * and the host tier lacks is read from the disk into places of the host tier, if it is known to be there. Where an earlier engine
- * has left more than is known, it is asked first which keys every rank has. The request waits for that, but for no longer than the
- * budget, nor than computing takes. While the disk is slower than computing it is not asked.
+ * The third tier: blocks on disk behind the host tier, as seen by the scheduler side. Blocks that
+ * are asked for a second time are written to the disk. Evicting them from the host tier then costs
+ * nothing, and a restarted engine finds them. Blocks that a request wants and the host tier lacks
+ * are read from the disk, if they are known to be there. If an earlier engine may have left unknown
+ * blocks, the disk is first asked which keys every rank has. The request waits for that, at most
+ * for the budget, and at most for the time that computing takes. A disk that is slower than
+ * computing is not asked.
  *
- * Invariants: the places of a write are in use, and those of a read are being filled, until every rank has reported; a
- * reset changes that not, it only makes their content worthless.
+ * Invariants: the places of a write stay in use, and the places of a read stay filling, until every
+ * rank has reported. A reset does not free these places. It only invalidates their content.
  */
 export class DiskBlocks {
   readonly #options: DiskBlocksOptions;
@@ -46,7 +51,10 @@ export class DiskBlocks {
   readonly #promotions: Promotions;
   readonly #known: DiskKeys;
   readonly #pace: Pace;
-  /** What the host tier got and nobody has asked for since; and what was asked for, which is worth a write. */
+  /**
+   * `#once`: keys that entered the host tier and were not asked for since. `#again`: keys that were
+   * asked for, which makes them worth a write.
+   */
   readonly #once = new BoundedSet<bigint>(MOST_REMEMBERED);
   readonly #again = new BoundedSet<bigint>(MOST_REMEMBERED);
   #finds: KeyedOrder[] = [];
@@ -54,7 +62,7 @@ export class DiskBlocks {
   #writes: KeyedOrder[] = [];
   /** Keys of writes that are not over. */
   readonly #writing = new Set<bigint>();
-  /** What is to be written with the next plan. */
+  /** The keys to write with the next plan. */
   #keys: bigint[] = [];
   #places: number[] = [];
   #mustReset = false;
@@ -77,12 +85,12 @@ export class DiskBlocks {
     this.#pace = new Pace(options.now);
   }
 
-  /** Whether the workers have to be told of something. */
+  /** Whether there are orders for the workers. */
   get hasOrders(): boolean {
     return this.#mustReset || this.#keys.length + this.#finds.length + this.#reads.length > 0;
   }
 
-  /** Most blocks that are read for a request, or written, at once. */
+  /** Maximum number of blocks that are read for one request, or written, at once. */
   get mostBlocks(): number {
     return Math.max(1, Math.floor(this.#options.index.numPlaces / SHARE));
   }
@@ -92,15 +100,17 @@ export class DiskBlocks {
     return !this.#known.isComplete || this.#known.has(key);
   }
 
-  /** Whether a request has asked since it was admitted last; null = it has not. Then: whether it has to wait. */
+  /**
+   * Whether a request that has asked since its last admission must wait; null = it has not asked.
+   */
   awaits(handle: number): boolean | null {
     return this.#promotions.awaits(handle);
   }
 
   /**
    * Asks for blocks that the host tier lacks. Call it if `awaits` is null.
-   * @param wish null: the disk has none of them
-   * @returns whether the request has to wait; then it is woken
+   * @param wish null: the disk has none of the blocks
+   * @returns whether the request must wait; if so, it will be woken
    */
   ask(handle: number, wish: Wish | null): boolean {
     if (wish !== null && this.#promotions.join(handle, wish.keys[0])) return true;
@@ -110,7 +120,10 @@ export class DiskBlocks {
     return waits;
   }
 
-  /** A request was admitted, or has ended: it waits no more. Whoever wants the same blocks is asked again. */
+  /**
+   * A request was admitted or has ended, and waits no more. Other requests that want the same
+   * blocks are asked about again.
+   */
   forget(handle: number): void {
     this.#promotions.forget(handle);
   }
@@ -121,7 +134,10 @@ export class DiskBlocks {
     this.#promotions.forget(handle);
   }
 
-  /** A request was admitted that wants a block. What was computed before is written now, if the host tier has it, or when it gets it. */
+  /**
+   * An admitted request wants a block. A block that was computed before is written now, or when the
+   * host tier gets it.
+   */
   want(key: bigint): void {
     if (this.#once.delete(key)) this.#again.add(key);
     if (!this.#again.has(key) || this.#known.has(key)) return;
@@ -129,7 +145,7 @@ export class DiskBlocks {
     if (place !== ABSENT) this.#write(key, place);
   }
 
-  /** A place of the host tier was filled: its content is written, if it was asked for before. */
+  /** A place of the host tier was filled. Its content is written if it was asked for before. */
   filled(key: bigint, place: number): void {
     if (this.#known.has(key)) return;
     if (this.#again.has(key)) this.#write(key, place);
@@ -151,8 +167,9 @@ export class DiskBlocks {
   }
 
   /**
-   * What the workers are to do; undefined = nothing. Lets the requests go on whose time is over.
-   * @param numTokens that the plan computes
+   * Takes the orders for the workers; undefined = none. Ends the wait of requests whose time is
+   * over.
+   * @param numTokens number of tokens that the plan computes
    */
   take(numTokens: number): DiskOrders | undefined {
     this.#pace.plan(numTokens);
@@ -171,7 +188,7 @@ export class DiskBlocks {
     return orders;
   }
 
-  /** Takes what a rank reports. @returns whether the host tier has changed */
+  /** Handles the report of a rank. @returns whether the host tier has changed */
   report(rank: number, { ended, began }: DiskReport): boolean {
     let changed = false;
     if (began !== undefined) this.#known.begin(rank, began.isEmpty, began.numBlocks);
@@ -183,14 +200,14 @@ export class DiskBlocks {
   }
 
   /**
-   * Everything on the disk is worthless from now on. Jobs under way keep their places until they are over; their reports
-   * are counted, and change nothing else.
+   * Invalidates everything on the disk. Jobs under way keep their places until they are over. Their
+   * reports are counted, and change nothing else.
    */
   reset(): void {
     this.#mustReset = true;
     this.#jobs.reset();
     for (const place of this.#places) this.#release(place);
-    // What is under way is another epoch's.
+    // Writes under way belong to the previous epoch.
     this.#writing.clear();
     this.#keys = [];
     this.#places = [];
@@ -220,7 +237,7 @@ export class DiskBlocks {
       return false;
     }
     const begunAt = this.#pace.ask();
-    // Whoever waits for longer had better computed.
+    // A longer wait would take more time than computing.
     const dueAt = begunAt + Math.min(this.#options.budgetMs, this.#pace.computingMs(most));
     const promotion = this.#promotions.begin(handle, wish, { begunAt, dueAt });
     if (isSure) this.#read(wanted, promotion);
@@ -235,7 +252,8 @@ export class DiskBlocks {
 
   #end(job: DiskJob): boolean {
     const { kind, places, isStale, promotion } = job;
-    // A store does not know of the reset that came meanwhile: it is no fault, and never thrown.
+    // A store does not know of a reset that came meanwhile. Its late report is no fault, and is
+    // never thrown.
     if (isStale) this.#options.anomalies.report('after-reset', `a ${kind} from before a reset`, null, true);
     if (kind === 'write') {
       for (const place of places) this.#release(place);
@@ -255,7 +273,10 @@ export class DiskBlocks {
     this.#counts.writtenBlocks += good.reduce((sum, each) => sum + each, 0);
   }
 
-  /** Has the keys read that are wanted of those that every rank has. @returns false if there are none, or nobody waits */
+  /**
+   * Orders the read of wanted keys that every rank has. @returns false if there are none, or no
+   * request waits
+   */
   #found({ keys, good }: DiskJob, promotion: Promotion): boolean {
     const found = new Set(keys.filter((_, i) => good[i] > 0));
     for (const key of found) this.#known.add(key);
@@ -265,7 +286,7 @@ export class DiskBlocks {
     return wanted.length > 0;
   }
 
-  /** What is to be read of a wish, for which there is room. */
+  /** Chooses the keys of a wish to read, within the available room. */
   #choose(wish: Wish, found: (key: bigint) => boolean): readonly bigint[] {
     const { free, idle } = this.#options.index.counts();
     return wish.choose(found, Math.min(this.mostBlocks, free + idle));
@@ -279,7 +300,8 @@ export class DiskBlocks {
   #arrived({ keys, places, good, isStale, promotion }: DiskJob): boolean {
     const { index } = this.#options;
     let numGood = 0;
-    // The last block first: then the beginnings of texts, which more requests share, stay longest.
+    // The last block goes first, so that the beginnings of texts, which more requests share, are
+    // evicted last.
     for (let i = keys.length - 1; i >= 0; i--) {
       if (isStale || good[i] === 0) {
         index.giveBack(places[i]);
@@ -297,7 +319,7 @@ export class DiskBlocks {
     return true;
   }
 
-  /** @param share of the wish that came */
+  /** @param share the part of the wish that arrived, 0 to 1 */
   #over(promotion: Promotion, share: number): void {
     this.#pace.looked(promotion.begunAt, share);
     this.#promotions.conclude(promotion);

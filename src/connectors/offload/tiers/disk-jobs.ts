@@ -4,23 +4,26 @@ import { Verdict } from '../../../transfer/verdict.js';
 import type { DiskEnd } from './orders.js';
 import type { Promotion } from './promotions.js';
 
-/** A part of the ranks' work. */
+/** A disk job that all ranks carry out. */
 export interface DiskJob {
   readonly kind: 'find' | 'read' | 'write';
   readonly keys: readonly bigint[];
   readonly places: Int32Array;
   readonly promotion: Promotion | null;
-  /** By key: the least that a rank has reported, as in `DiskEnd`. */
+  /** By key: the lowest value that a rank has reported, as in `DiskEnd`. */
   readonly good: Uint8Array;
-  /** Begun before the last reset. */
+  /** Whether the job began before the last reset. */
   isStale: boolean;
 }
 
-/** The jobs between the host tier and the disk. A key is good only if every rank says so, in whatever order they report. */
+/**
+ * The jobs between the host tier and the disk. A key is good only if every rank reports it as good.
+ * Ranks may report in any order.
+ */
 export class DiskJobs {
   readonly #ranks: readonly number[];
   readonly #jobs: RankedJobs<DiskJob>;
-  /** The jobs that the ranks have not all reported. */
+  /** The jobs that some rank has not reported. */
   readonly #live = new Set<DiskJob>();
 
   constructor(ranks: readonly number[], anomalies: Anomalies) {
@@ -28,7 +31,7 @@ export class DiskJobs {
     this.#jobs = new RankedJobs(anomalies);
   }
 
-  /** Jobs that the ranks have not all reported. */
+  /** Number of jobs that some rank has not reported. */
   get size(): number {
     return this.#live.size;
   }
@@ -57,7 +60,7 @@ export class DiskJobs {
     return over;
   }
 
-  /** What is under way is worthless from now on. */
+  /** Invalidates all jobs under way. */
   reset(): void {
     for (const job of this.#live) job.isStale = true;
   }

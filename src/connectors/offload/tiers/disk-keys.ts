@@ -1,28 +1,32 @@
 import { BoundedSet } from '../../../base/collections/bounded-set.js';
 
 /**
- * The keys that the disk has, as far as the scheduler side knows. A disk that began empty has what was written since, so a miss is
- * answered at once. Of a disk that an earlier engine has filled only what was written or found since is known.
+ * The keys on the disk, as far as the scheduler side knows. For a disk that began empty, all later
+ * writes are known, so a miss is answered at once. For a disk that an earlier engine filled, only
+ * keys written or found since are known.
  *
- * It is a guess: what the disk drops to make room is not told. A key that is thought to be there and is not costs a read; one that
- * was forgotten costs a hit.
+ * The set is an estimate, because the disk does not report its evictions. A key that is wrongly
+ * expected costs a read; a forgotten key costs a hit.
  */
 export class DiskKeys {
-  /** As many as the smallest disk has room for, by their last use. */
+  /** The keys by last use, at most as many as the smallest disk has room for. */
   readonly #keys = new BoundedSet<bigint>(Number.POSITIVE_INFINITY);
-  /** Ranks whose disk may have more than is known. */
+  /** Ranks whose disk may have unknown keys. */
   readonly #silent: Set<number>;
 
   constructor(ranks: readonly number[]) {
     this.#silent = new Set(ranks);
   }
 
-  /** Whether a key that is not known is not there. */
+  /** Whether every key on the disk is known. */
   get isComplete(): boolean {
     return this.#silent.size === 0;
   }
 
-  /** A rank says how its disk has begun. @param numBlocks most blocks that it has room for */
+  /**
+   * A rank reports the first state of its disk. @param numBlocks maximum number of blocks that it
+   * has room for
+   */
   begin(rank: number, isEmpty: boolean, numBlocks: number): void {
     if (isEmpty) this.#silent.delete(rank);
     this.#keys.bound(numBlocks);
@@ -42,7 +46,7 @@ export class DiskKeys {
     this.#keys.delete(key);
   }
 
-  /** Everything on the disk is worthless from now on: it is as empty as a new one. */
+  /** Invalidates everything on the disk, which is then as empty as a new one. */
   clear(): void {
     this.#keys.clear();
     this.#silent.clear();

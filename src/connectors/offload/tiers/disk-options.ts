@@ -4,17 +4,23 @@ import { checkOptions } from '../../base/option-checks.js';
 
 /** A tier on disk behind the host tier: a file for each rank. */
 export interface DiskOptions {
-  /** The directory, which is made where there is none. It belongs to one engine at a time. */
+  /** The directory, which is created if missing. It belongs to one engine at a time. */
   path: string;
   /**
-   * What the KV is of: the model, its version, its numeric type, whatever changes the KV of equal tokens. An engine finds
-   * what an earlier one stored only if both have this name, the size of a block, and the scheduler's `hashSeed`; of a scheduler that is
-   * given none, the disk keeps one.
+   * Name of the model, with everything that changes the KV of equal tokens: its version and its
+   * numeric type. An engine finds an earlier engine's blocks only with the same name, block size
+   * and `hashSeed`. For a scheduler without a configured seed, the disk keeps one.
    */
   model: string;
-  /** Most bytes on each rank, at least 1 MiB. What was not used for longest goes first. Default 16 GiB. */
+  /**
+   * Maximum number of bytes on each rank, at least 1 MiB. The least recently used blocks are
+   * removed first. Default 16 GiB.
+   */
   maxBytes?: number;
-  /** Most milliseconds of one access to the disk; a slower one counts as a miss. Default 5,000. */
+  /**
+   * Maximum milliseconds of one access to the disk; a slower access counts as a miss. Default
+   * 5,000.
+   */
   timeoutMs?: number;
 }
 
@@ -25,7 +31,7 @@ const DISK = knownNames<DiskOptions>('the options of a disk tier', {
   timeoutMs: true,
 });
 
-/** Checks what the store behind does not. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Checks the options that the store itself does not check. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkDisk(disk: unknown): DiskOptions {
   checkOptions(disk, DISK);
   const { path, model } = disk as DiskOptions;

@@ -14,27 +14,28 @@ import { checkStore, type EmbeddedSettings } from '../../store/stores/store-opti
 import type { DiskOptions } from './disk-options.js';
 import type { DiskEnd, DiskOrders, DiskReport, KeyedOrder } from './orders.js';
 
-/** Raised whenever the same bytes would mean something else. */
+/** Increased whenever the format changes. */
 const VERSION = 1;
 
 /**
- * The part of the disk tier that one rank has: a file of slots, which a thread of its own reads and writes straight from
- * and into the places of the host tier. Every order ends in one report, and only when nothing touches its places any more.
+ * One rank's part of the disk tier: a file of slots. Its thread reads and writes directly into and
+ * from the places of the host tier. Every order ends in one report, after which nothing touches its
+ * places.
  *
- * After a reset nothing that was stored before may be found again, neither now nor after a restart. So keys name an epoch,
- * which stands in the file; what is stored under older epochs ages, and goes.
+ * After a reset, earlier blocks must never be found again, not even after a restart. Keys therefore
+ * contain an epoch, which is kept in the file. Values of older epochs age and are evicted.
  */
 export class DiskTier {
   readonly #store: StoreThread;
   readonly #file: SlotFile;
-  /** How the disk has begun. */
+  /** The first state of the disk. */
   readonly began: NonNullable<DiskReport['began']>;
-  /** False: an epoch could not be kept, and the disk is not used. */
+  /** False: a new epoch could not be written to the file, so the disk is not used. */
   #isOn = true;
   #ended: DiskEnd[] = [];
   /** The KV cache groups of the engine, as its orders name them. */
   #groups = '';
-  /** What keys begin with; empty: it has to be made anew. */
+  /** The common prefix of all keys; empty: it must be recomputed. */
   #prefix = '';
   #lastError: string | null = null;
 
@@ -57,12 +58,12 @@ export class DiskTier {
     this.began = { isEmpty: this.#file.isNew, numBlocks };
   }
 
-  /** The hash seed of engines that were given none, which survives a restart. */
+  /** The hash seed of engines without a configured seed. It survives a restart. */
   get hashSeed(): Uint8Array {
     return this.#file.seed;
   }
 
-  /** Begins what a plan orders. */
+  /** Begins the orders of a plan. */
   begin({ groups, reset, finds, reads, writes }: DiskOrders): void {
     if (this.#groups !== groups) this.#prefix = '';
     this.#groups = groups;
@@ -72,7 +73,7 @@ export class DiskTier {
     for (const order of writes) this.#write(order);
   }
 
-  /** The jobs that are over since the last call. */
+  /** Takes the jobs that ended since the last call. */
   drain(): DiskEnd[] {
     this.#store.drain();
     const ended = this.#ended;
@@ -85,7 +86,10 @@ export class DiskTier {
     return this.#lastError === null ? stats : { ...stats, lastError: this.#lastError };
   }
 
-  /** Writes what is to be written, and ends. @returns resolves when nothing touches the host tier any more */
+  /**
+   * Finishes all writes, and closes the disk. @returns resolves when nothing touches the host tier
+   * any more
+   */
   close(): Promise<void> {
     return this.#store.close();
   }
@@ -104,7 +108,7 @@ export class DiskTier {
     else this.#store.get(names, places, (outcomes) => (good = goodOf(outcomes)), end);
   }
 
-  /** Has values stored. What is there already is left. */
+  /** Stores values. Keys that are already there are skipped. */
   #write({ job, keys, places }: KeyedOrder): void {
     const names = this.#named(keys);
     let good = new Uint8Array(keys.length);
@@ -117,7 +121,7 @@ export class DiskTier {
     this.#ended.push({ job, good });
   }
 
-  /** The keys as the store knows them; null while the disk is off. */
+  /** Returns the keys in the store's form; null while the disk is off. */
   #named(keys: readonly bigint[]): string[] | null {
     if (!this.#isOn) return null;
     if (this.#prefix === '') {
@@ -127,7 +131,7 @@ export class DiskTier {
     return keys.map((key) => this.#prefix + key.toString(16));
   }
 
-  /** Begins an epoch. If it cannot be kept the disk is off, until one can be kept. */
+  /** Begins an epoch. If it cannot be written, the disk is off until an epoch can be written. */
   #renew(): void {
     this.#prefix = '';
     try {
@@ -140,7 +144,10 @@ export class DiskTier {
   }
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_FILE: earlier versions have left a database there, which nobody removes by the way */
+/**
+ * @throws ERR_BLOCKSTEP_BAD_FILE: earlier versions left a database there, which must not be removed
+ * silently
+ */
 function refuseLmdb(directory: string): void {
   const file = join(directory, 'blocks.mdb');
   if (!existsSync(file)) return;
@@ -148,7 +155,7 @@ function refuseLmdb(directory: string): void {
   throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', message);
 }
 
-/** Which outcomes are good. */
+/** Returns 1 for each good outcome, else 0. */
 function goodOf(outcomes: Uint8Array): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(outcomes, (outcome) => Number(outcome === Outcome.done));
 }

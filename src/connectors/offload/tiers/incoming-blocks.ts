@@ -3,7 +3,7 @@ import { type LoadsOptions, LoadsUnderWay } from '../../base/loads-under-way.js'
 import type { LoadOrder } from './orders.js';
 import { ABSENT, type TierIndex } from './tier-index.js';
 
-/** What `IncomingBlocks` is made of. */
+/** Options of an `IncomingBlocks`. */
 export interface IncomingOptions extends LoadsOptions {
   readonly index: TierIndex;
 }
@@ -11,15 +11,16 @@ export interface IncomingOptions extends LoadsOptions {
 /**
  * The loads from a tier.
  *
- * Invariant: a place is in use once for each load that reads it, until every rank has said that its part is over.
+ * Invariant: a place is in use once for each load that reads it, until every rank has reported its
+ * part as over.
  */
 export class IncomingBlocks {
   readonly #index: TierIndex;
   readonly #loads: LoadsUnderWay<Pick<LoadOrder, 'blocks' | 'places'>>;
-  /** Loads that were begun, and blocks of these. */
+  /** Number of loads that were begun, and of their blocks. */
   numBegun = 0;
   numBlocks = 0;
-  /** Loads that failed on some rank. */
+  /** Number of loads that failed on some rank. */
   numFailed = 0;
 
   constructor({ index, ...options }: IncomingOptions) {
@@ -27,23 +28,26 @@ export class IncomingBlocks {
     this.#loads = new LoadsUnderWay(options);
   }
 
-  /** Loads that the ranks have not all reported. */
+  /** Number of loads that some rank has not reported. */
   get numJobs(): number {
     return this.#loads.numJobs;
   }
 
-  /** Requests that wait for a load of others. */
+  /** Number of requests that wait for the load of another request. */
   get numWaiting(): number {
     return this.#loads.numWaiting;
   }
 
-  /** Whether a key is being loaded for some request. Then a request that wants it waits for that load. */
+  /**
+   * Whether a key is being loaded for some request. If so, a request that wants the key waits for
+   * that load.
+   */
   awaits(handle: number, key: bigint): boolean {
     return this.#loads.awaits(handle, key);
   }
 
   /**
-   * Begins the load of a request. A key that the tier does not have any more makes the load fail on every rank.
+   * Begins the load of a request. If the tier no longer has a key, the load fails on every rank.
    * @param blocks ids of the blocks to fill, one for each key; kept
    */
   begin(handle: number, keys: readonly bigint[], blocks: Int32Array): void {
@@ -54,7 +58,7 @@ export class IncomingBlocks {
     this.numBlocks += keys.length;
   }
 
-  /** The loads that were begun since the last call, for the workers of every rank. */
+  /** Takes the loads that were begun since the last call, for the workers of every rank. */
   take(): readonly LoadOrder[] {
     return this.#loads.take();
   }
@@ -65,14 +69,16 @@ export class IncomingBlocks {
     if (over === null) return false;
     const { places } = over.details;
     if (over.verdict !== Verdict.ok) this.numFailed++;
-    // What could not be read is no more to be trusted. A load that was cancelled says nothing about its source.
+    // Content that could not be read is no longer trusted. A cancelled load says nothing about its
+    // source.
     if (over.verdict === Verdict.failed) for (const key of over.keys) this.#index.drop(key);
-    // The last block first: then the beginnings of texts, which more requests share, stay longest.
+    // The last block goes first, so that the beginnings of texts, which more requests share, are
+    // evicted last.
     for (let i = places.length - 1; i >= 0; i--) if (places[i] !== ABSENT) this.#index.release(places[i]);
     return true;
   }
 
-  /** A request has ended. Its load goes on, and its places stay in use. */
+  /** A request has ended. Its load continues, and the places stay in use. */
   finish(handle: number): void {
     this.#loads.finish(handle);
   }

@@ -1,6 +1,9 @@
-/** A copy that every rank makes of its part of some blocks. Entry i of both lists is about the same block. */
+/**
+ * A copy of some blocks, of which every rank copies its part. Entry i of both lists describes the
+ * same block.
+ */
 export interface CopyOrder {
-  /** Number of the job, which the report names. Loads and stores are numbered apart. */
+  /** Number of the job, which the report repeats. Loads and stores have separate numbers. */
   readonly job: number;
   /** Ids of the blocks of the pool. */
   readonly blocks: Int32Array;
@@ -8,7 +11,7 @@ export interface CopyOrder {
   readonly places: Int32Array;
 }
 
-/** A load, which is for one request. */
+/** A load for one request. */
 export interface LoadOrder extends CopyOrder {
   /** Handle of the request. */
   readonly handle: number;
@@ -17,19 +20,22 @@ export interface LoadOrder extends CopyOrder {
 /** A job between the host tier and the disk. */
 export interface KeyedOrder {
   readonly job: number;
-  /** The keys of the blocks: their hashes, with KV cache groups hash and group (`BlockKeys`). */
+  /** The keys of the blocks: hashes, or with KV cache groups hash and group (`BlockKeys`). */
   readonly keys: readonly bigint[];
-  /** Places of the host tier, one for each key; none where keys are only looked for. */
+  /** Places of the host tier, one for each key; none if keys are only looked up. */
   readonly places: Int32Array;
 }
 
-/** What the workers are to do on disk, in this order. */
+/** The workers' jobs on disk, in this order. */
 export interface DiskOrders {
-  /** Names the KV cache groups: what was stored under another name is not found. Empty for one group of full attention. */
+  /**
+   * Name of the KV cache groups. Blocks stored under another name are not found. Empty for one
+   * group of full attention.
+   */
   readonly groups: string;
-  /** Whether everything that is there is to be forgotten first. */
+  /** Whether all earlier content must be forgotten first. */
   readonly reset: boolean;
-  /** Keys to be looked for. */
+  /** Keys to look up. */
   readonly finds: readonly KeyedOrder[];
   readonly reads: readonly KeyedOrder[];
   readonly writes: readonly KeyedOrder[];
@@ -38,35 +44,43 @@ export interface DiskOrders {
 /** The end of a job between the host tier and the disk, on one rank. */
 export interface DiskEnd {
   readonly job: number;
-  /** One byte for each key: 1 = it is there, or was read or written; 0 = it is not, or was not. */
+  /**
+   * One byte for each key: 1 = the key is there, or was read or written; 0 = it is not, or was not.
+   */
   readonly good: Uint8Array;
 }
 
-/** What a worker says of its disk. */
+/** A worker's report about its disk. */
 export interface DiskReport {
   /** Jobs that are over. */
   readonly ended: readonly DiskEnd[];
-  /** How the disk has begun; said once. `isEmpty`: nothing was there. `numBlocks`: most blocks that it has room for. */
+  /**
+   * The first state of the disk, reported once. `isEmpty`: it had no content. `numBlocks`: maximum
+   * number of blocks that it has room for.
+   */
   readonly began?: { readonly isEmpty: boolean; readonly numBlocks: number };
 }
 
-/** What the workers are to do with a plan. Plain data; null instead if there is nothing to do. */
+/** The workers' orders of a plan. Plain data; null if there are no orders. */
 export interface OffloadOrders {
-  /** Places that the scheduler side counts on: a worker with another number does nothing. */
+  /**
+   * Number of places that the scheduler side expects. A worker with another number refuses the
+   * orders.
+   */
   readonly hostBlocks: number;
   readonly stores: readonly CopyOrder[];
   readonly loads: readonly LoadOrder[];
-  /** Only where there is a disk tier. */
+  /** Absent without a disk tier. */
   readonly disk?: DiskOrders;
 }
 
-/** What a worker says. Plain data. */
+/** A worker's report. Plain data. */
 export interface OffloadReport {
-  /** Bytes of a block on this rank; said once. */
+  /** Bytes of a block on this rank, reported once. */
   readonly bytesPerBlock?: number;
-  /** Stores that are over: the job and its verdict, one after the other. */
+  /** Stores that are over: the job and its verdict, alternating. */
   readonly stores?: readonly number[];
-  /** Loads that are over, likewise. */
+  /** Loads that are over, in the same form. */
   readonly loads?: readonly number[];
   readonly disk?: DiskReport;
 }

@@ -1,25 +1,32 @@
-/** Share of a new lookup in the means. */
+/** Weight of a new lookup in the means. */
 const NEWEST = 1 / 8;
-/** Tokens after which what was computed before counts half. */
+/** Number of tokens after which earlier computation counts half. */
 const WINDOW_TOKENS = 65_536;
-/** While the disk is slower, it is tried again after so many times the duration of a lookup, and after so many milliseconds at most. */
+/**
+ * A disk that is too slow is tried again after this many times the duration of a lookup, and after
+ * at most this many milliseconds.
+ */
 const TRY_EVERY = 32;
 const MOST_MS = 1000;
 
 /**
- * Whether the disk is faster than computing, by what both took lately. A lookup takes from its order until its blocks are there; a
- * computed token takes its share of the time in which steps run. So while many requests share the steps, a token costs as little as it
- * really does. All times are milliseconds of the connector's clock; while it stands still, nothing is known.
+ * Decides whether the disk is faster than computing, by their recent durations. A lookup lasts from
+ * its order until its blocks arrive. A computed token takes its share of the time in which steps
+ * run. If many requests share the steps, a token is therefore as cheap as it really is. All times
+ * are milliseconds of the connector's clock. Before the first measurement, nothing is known.
  */
 export class Pace {
   readonly #now: () => number;
   #busyMs = 0;
   #tokens = 0;
-  /** Since when steps run that are not counted; null: none runs. */
+  /** Start of the running steps that are not counted yet; null: no step runs. */
   #since: number | null = null;
-  /** Duration of a lookup, which falls at once and rises as a mean: the first one waits for the disk's start. Null: there was none. */
+  /**
+   * Duration of a lookup. It falls at once and rises as a mean, because the first lookup waits for
+   * the disk's start. Null: there was no lookup.
+   */
   #lookupMs: number | null = null;
-  /** Mean share of the tokens of a lookup that came of it. */
+  /** Mean share of a lookup's tokens that arrived. */
   #yield = 1;
   #isSlow = false;
   #askedAt = Number.NEGATIVE_INFINITY;
@@ -28,7 +35,7 @@ export class Pace {
     this.#now = now;
   }
 
-  /** A plan was made. @param numTokens that it computes */
+  /** A plan was made. @param numTokens number of tokens that it computes */
   plan(numTokens: number): void {
     this.#count();
     if (numTokens === 0) return;
@@ -39,25 +46,27 @@ export class Pace {
     this.#busyMs /= 2;
   }
 
-  /** A request has ended. Whatever runs still shows with the next plan, which may come much later. */
+  /**
+   * A request has ended. Steps that still run show with the next plan, which may come much later.
+   */
   ended(): void {
     this.#count();
   }
 
-  /** Whether the disk was slower than computing when somebody wanted something of it last. */
+  /** Whether the disk was slower than computing at the last decision. */
   get isSlow(): boolean {
     return this.#isSlow;
   }
 
-  /** Milliseconds in which so many tokens are computed; Infinity while that is not known. */
+  /** Returns the milliseconds for computing this many tokens; Infinity if unknown. */
   computingMs(numTokens: number): number {
     return this.#busyMs === 0 ? Number.POSITIVE_INFINITY : (numTokens * this.#busyMs) / this.#tokens;
   }
 
   /**
-   * Whether to ask the disk. Now and then it is asked although it was slower lately.
-   * @param numTokens that it saves
-   * @param isSure whether it is known to have them
+   * Whether to ask the disk. From time to time, a disk that was slower lately is asked too.
+   * @param numTokens number of tokens that it saves
+   * @param isSure whether the disk is known to have them
    */
   allows(numTokens: number, isSure: boolean): boolean {
     const ms = this.#lookupMs;
@@ -65,13 +74,15 @@ export class Pace {
     return !this.#isSlow || this.#now() - this.#askedAt >= Math.min(MOST_MS, TRY_EVERY * (ms ?? 0));
   }
 
-  /** The disk is asked. @returns the present time */
+  /** Notes that the disk is asked. @returns the present time */
   ask(): number {
     this.#askedAt = this.#now();
     return this.#askedAt;
   }
 
-  /** A lookup is over, be it in time or too late. @param share of its tokens that came */
+  /**
+   * A lookup is over, in time or too late. @param share the part of its tokens that arrived, 0 to 1
+   */
   looked(begunAt: number, share: number): void {
     const ms = this.#now() - begunAt;
     const before = this.#lookupMs ?? ms;

@@ -1,41 +1,47 @@
-/** What a request wants of the disk. */
+/** The blocks that a request wants from the disk. */
 export interface Wish {
   /** Keys that the host tier lacks, in the order of the request's tokens; at least one. */
   readonly keys: readonly bigint[];
-  /** Tokens that need not be computed if the disk has all of the keys. */
+  /** Number of tokens that need not be computed if the disk has all keys. */
   readonly numTokens: number;
   /**
-   * Which of the keys are to be read, in the order of use.
+   * Chooses the keys to read, in the order of use.
    * @param found whether the disk has a key
-   * @param room most blocks that can be read
+   * @param room maximum number of blocks that can be read
    */
   choose(found: (key: bigint) => boolean, room: number): readonly bigint[];
 }
 
-/** What a request waits for: that its blocks come from the disk. */
+/** A transfer of blocks from the disk to the host tier, for which a request waits. */
 export interface Promotion extends Wish {
   readonly handle: number;
   readonly begunAt: number;
-  /** When the request goes on without them. */
+  /** When the request continues without the blocks. */
   readonly dueAt: number;
   /** Other requests that want the same blocks. */
   readonly waiters: Set<number>;
-  /** The answer has come, or comes too late. */
+  /** Whether the answer has come, or comes too late. */
   isOver: boolean;
 }
 
-/** When a promotion begins, and when its request goes on. Milliseconds of the connector's clock. */
+/**
+ * When a promotion begins, and when its request stops waiting. Milliseconds of the connector's
+ * clock.
+ */
 export type PromotionTime = Pick<Promotion, 'begunAt' | 'dueAt'>;
 
 /**
- * Which requests wait for which blocks of the disk. A block is read for one request at a time: others that want it wait for the same
- * promotion.
+ * Tracks which requests wait for which blocks of the disk. A block is read for one request at a
+ * time. Other requests that want it wait for the same promotion.
  *
  * Invariant: `#reading` has the keys of the promotions that are not over.
  */
 export class Promotions {
   readonly #wake: (handle: number) => void;
-  /** By handle: what was asked for a request that was not admitted since; null: it was answered at once. The oldest first. */
+  /**
+   * By handle: the promotion of a request that asked and was not admitted since; null: it was
+   * answered at once. The oldest first.
+   */
   readonly #asked = new Map<number, Promotion | null>();
   readonly #reading = new Map<bigint, Promotion>();
 
@@ -43,12 +49,12 @@ export class Promotions {
     this.#wake = wake;
   }
 
-  /** Requests that were asked for, and not admitted since. */
+  /** Number of requests that asked and were not admitted since. */
   get size(): number {
     return this.#asked.size;
   }
 
-  /** Requests that wait. */
+  /** Number of waiting requests. */
   get numWaiting(): number {
     let count = 0;
     for (const promotion of this.#asked.values())
@@ -56,21 +62,23 @@ export class Promotions {
     return count;
   }
 
-  /** Whether a request has asked since it was admitted last; null = it has not. Then: whether it has to wait. */
+  /**
+   * Whether a request that has asked since its last admission must wait; null = it has not asked.
+   */
   awaits(handle: number): boolean | null {
     const asked = this.#asked.get(handle);
     if (asked === undefined) return null;
     return asked !== null && !asked.isOver;
   }
 
-  /** A request wants a key. @returns whether it waits now for the promotion that brings that key */
+  /** A request wants a key. @returns whether it now waits for the promotion of that key */
   join(handle: number, key: bigint): boolean {
     const other = this.#reading.get(key);
     other?.waiters.add(handle);
     return other !== undefined;
   }
 
-  /** A request has to wait. */
+  /** A request must wait. */
   begin(handle: number, { keys, numTokens, choose }: Wish, time: PromotionTime): Promotion {
     const promotion = { handle, keys, numTokens, choose, ...time, waiters: new Set<number>(), isOver: false };
     this.#asked.set(handle, promotion);
@@ -83,25 +91,28 @@ export class Promotions {
     this.#asked.set(handle, null);
   }
 
-  /** A request was admitted, or has ended: it waits no more. Whoever wants the same blocks is asked again. */
+  /**
+   * A request was admitted or has ended, and waits no more. Other requests that want the same
+   * blocks are asked about again.
+   */
   forget(handle: number): void {
     const promotion = this.#asked.get(handle);
     this.#asked.delete(handle);
     if (promotion) this.#conclude(promotion, false);
   }
 
-  /** Nobody waits for a promotion any more. */
+  /** Ends the wait of all requests for a promotion. */
   conclude(promotion: Promotion): void {
     this.#conclude(promotion, true);
   }
 
-  /** Nobody waits any more for what begun before now is over. @param now Infinity: for anything */
+  /** Ends the wait for promotions that are due. @param now Infinity: for all promotions */
   expire(now: number): void {
     for (const promotion of this.#asked.values())
       if (promotion !== null && now >= promotion.dueAt) this.#conclude(promotion, true);
   }
 
-  /** @param wakes whether its own request is woken too */
+  /** @param wakes whether the promotion's own request is woken too */
   #conclude(promotion: Promotion, wakes: boolean): void {
     if (promotion.isOver) return;
     promotion.isOver = true;

@@ -1,20 +1,20 @@
 import type { TierCounts } from './tier-index.js';
 
-/** What a tier holds, and what it was good for so far. */
+/** Contents and hits of a tier. */
 export interface TierStats {
   /** Blocks that the tier can hold, on each rank. */
   readonly capacityBlocks: number;
   /** Blocks that can be found, on each rank. */
   readonly blocks: number;
-  /** Bytes of these blocks on all ranks; 0 until the workers have said how large a block is. */
+  /** Bytes of these blocks on all ranks; 0 until the workers have reported the size of a block. */
   readonly bytes: number;
   /** Places of the tier, by state. */
   readonly places: TierCounts;
-  /** Admissions that found something in the tier. */
+  /** Admissions that found blocks in the tier. */
   readonly hits: number;
-  /** Tokens that these found. */
+  /** Tokens of these hits. */
   readonly hitTokens: number;
-  /** Loads: begun so far, their blocks, those that failed on some rank, and those under way. */
+  /** Loads: begun, their blocks, failed on some rank, and under way. */
   readonly loads: {
     readonly begun: number;
     readonly blocks: number;
@@ -22,8 +22,9 @@ export interface TierStats {
     readonly inFlight: number;
   };
   /**
-   * Stores, one for each plan in which blocks became settled: begun so far, blocks that were stored, stores that failed on
-   * some rank, blocks that were never stored since there was no room before their requests ended, and stores under way.
+   * Stores, one for each plan in which blocks became settled. The fields count stores begun, blocks
+   * stored, stores failed on some rank, and stores under way. Skipped blocks were never stored,
+   * because there was no room before their requests ended.
    */
   readonly stores: {
     readonly begun: number;
@@ -36,42 +37,42 @@ export interface TierStats {
   readonly evictions: number;
 }
 
-/** What a disk tier was good for so far. */
+/** Statistics of a disk tier. */
 export interface DiskStats {
   /** Lookups for a request. */
   readonly lookups: number;
-  /** Lookups that brought something into the host tier, and how many blocks they brought. */
+  /** Lookups that brought blocks into the host tier, and the number of these blocks. */
   readonly hits: number;
   readonly readBlocks: number;
-  /** Lookups whose blocks came when their request had not waited any longer. */
+  /** Lookups whose blocks arrived after their request had stopped waiting. */
   readonly late: number;
-  /** Lookups that were not made, since the disk was slower than computing. */
+  /** Lookups that were not made because the disk was slower than computing. */
   readonly passed: number;
-  /** Blocks that the disk has of what it was given, also those that it had already. */
+  /** Blocks that were written, or that the disk had already. */
   readonly writtenBlocks: number;
-  /** Blocks that were not written, since too many were being written. */
+  /** Blocks that were not written because too many writes were under way. */
   readonly skippedBlocks: number;
-  /** Jobs that the ranks have not all reported. */
+  /** Jobs that some rank has not reported. */
   readonly inFlight: number;
   /** Requests that wait for the disk. */
   readonly waiting: number;
-  /** Requests of which it is kept that they were looked for, until they are admitted or end. */
+  /** Requests with kept lookups, until they are admitted or end. */
   readonly tracked: number;
 }
 
-/** What an `OffloadConnector` holds and has done. Plain data. */
+/** Contents and statistics of an `OffloadConnector`. Plain data. */
 export interface OffloadStats {
   /** Admissions for which the tiers were asked. */
   readonly lookups: number;
-  /** Requests that wait for a load of others. */
+  /** Requests that wait for the load of another request. */
   readonly waiting: number;
-  /** Requests of which something is kept: they were offered blocks, or admitted with a load that is not over. */
+  /** Requests with kept state: they got an offer, or were admitted with a load that is not over. */
   readonly tracked: number;
-  /** Blocks of the pool that stores keep from others. */
+  /** Blocks of the pool that stores have pinned. */
   readonly pinnedBlocks: number;
   /** Reports that no worker of this connector would send, by reason. */
   readonly anomalies: Readonly<Record<string, number>>;
   readonly host: TierStats;
-  /** Null where there is no disk tier. */
+  /** Null without a disk tier. */
   readonly disk: DiskStats | null;
 }

@@ -1,40 +1,42 @@
-/** How many places of a tier are in which state. The four add up to all of its places. */
+/** Number of places of a tier in each state. The four counts add up to all places. */
 export interface TierCounts {
   /** Places without content. */
   readonly free: number;
-  /** Places with content that nobody copies: these can be evicted. */
+  /** Places with content that is not being copied. They can be evicted. */
   readonly idle: number;
-  /** Places whose content is being copied elsewhere, whether it can still be found or not. */
+  /** Places whose content is being copied elsewhere, whether or not it can still be found. */
   readonly used: number;
   /** Places that are being filled. */
   readonly filling: number;
 }
 
-/** Why a key has no place. */
+/** The answer for a key without a place. */
 export const ABSENT = -1;
 
 const State = { free: 0, idle: 1, used: 2, filling: 3 } as const;
 
 /**
- * Which content lies in which place of a tier, and which content goes first when room is needed: the one whose last use
- * is longest ago. The index knows keys and places, and never touches memory.
+ * The content of each place of a tier, and the order of eviction: least recently used first. The
+ * index knows keys and places, and never touches memory.
  *
- * A place is taken (`take`), filled by whoever took it, and then found under its key (`put`). While somebody copies the
- * content (`use` until `release`) the place is never given away, also if the key was dropped meanwhile.
+ * A place is taken (`take`), filled by its taker, and then found under its key (`put`). While the
+ * content is being copied (from `use` to `release`), the place is never given away, even if the key
+ * was dropped meanwhile.
  *
- * Invariants: each place is free, idle, used or filling. The list of the idle places runs from the least recently used
- * one to the most recently used one. A key that can be found stands for an idle or used place.
+ * Invariants: each place is free, idle, used or filling. The list of the idle places runs from the
+ * least recently used one to the most recently used one. A key that can be found stands for an idle
+ * or used place.
  */
 export class TierIndex {
   /** Places of the tier; their numbers are 0 to numPlaces - 1. */
   readonly numPlaces: number;
-  /** Contents that were dropped to make room, so far. */
+  /** Number of contents that were dropped to make room. */
   numEvictions = 0;
   readonly #places = new Map<bigint, number>();
-  /** By place: the key of its content; undefined for a place without one, and for content that was dropped. */
+  /** By place: the key of its content; undefined if there is no content or it was dropped. */
   readonly #keys: (bigint | undefined)[];
   readonly #state: Uint8Array;
-  /** By place: how many copies read it. */
+  /** By place: number of copies that read it. */
   readonly #users: Uint32Array;
   /** The idle places as a ring, least recently used first; `numPlaces` is its head. */
   readonly #before: Int32Array;
@@ -46,7 +48,7 @@ export class TierIndex {
 
   /**
    * @param numPlaces 1 to 2^24
-   * @param told hears of every key that can be found from now on, or no longer
+   * @param told called with every key that can be found from now on, or no longer
    */
   constructor(numPlaces: number, told: (change: 'stored' | 'removed', key: bigint) => void = () => {}) {
     this.#told = told;
@@ -61,17 +63,20 @@ export class TierIndex {
     this.#counts[State.free] = numPlaces;
   }
 
-  /** Keys that can be found. */
+  /** Number of keys that can be found. */
   get size(): number {
     return this.#places.size;
   }
 
-  /** The place of a key; `ABSENT` if there is none. It is no use of the content. */
+  /** Returns the place of a key; `ABSENT` if there is none. The call does not count as a use. */
   get(key: bigint): number {
     return this.#places.get(key) ?? ABSENT;
   }
 
-  /** Takes a place to be filled: a free one, else the least recently used idle one, whose content is dropped. `ABSENT` = none. */
+  /**
+   * Takes a place to fill: a free one, or else the least recently used idle one, whose content is
+   * dropped. `ABSENT` = none.
+   */
   take(): number {
     const { numPlaces } = this;
     let place: number;
@@ -88,7 +93,10 @@ export class TierIndex {
     return place;
   }
 
-  /** A taken place was filled: its content can be found, as the most recently used. A key that is there already keeps its place. */
+  /**
+   * A taken place was filled. Its content can be found, as the most recently used. A key that is
+   * there already keeps its place.
+   */
   put(key: bigint, place: number): void {
     if (this.#places.has(key)) {
       this.giveBack(place);
@@ -101,7 +109,7 @@ export class TierIndex {
     this.#told('stored', key);
   }
 
-  /** The content of a key is wanted soon: it becomes the most recently used one. */
+  /** The content of a key will be needed soon, so it becomes the most recently used. */
   touch(key: bigint): void {
     const place = this.get(key);
     if (place === ABSENT || this.#state[place] !== State.idle) return;
@@ -114,14 +122,17 @@ export class TierIndex {
     this.#setFree(place);
   }
 
-  /** Somebody begins to copy the content of a place. */
+  /** A copy of a place's content begins. */
   use(place: number): void {
     if (this.#users[place]++ > 0) return;
     this.#unlink(place);
     this.#set(place, State.used);
   }
 
-  /** A copy is over. The content becomes the most recently used one; content that was dropped meanwhile leaves its place. */
+  /**
+   * A copy is over. The content becomes the most recently used; content that was dropped meanwhile
+   * frees its place.
+   */
   release(place: number): void {
     if (--this.#users[place] > 0) return;
     if (this.#keys[place] === undefined) {
@@ -132,7 +143,7 @@ export class TierIndex {
     this.#append(place);
   }
 
-  /** Drops the content of a key. Its place is free as soon as nobody copies it. */
+  /** Drops the content of a key. Its place is freed when no copy uses it. */
   drop(key: bigint): void {
     const place = this.get(key);
     if (place === ABSENT) return;

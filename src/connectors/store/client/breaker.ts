@@ -1,17 +1,17 @@
-/** Milliseconds of the first pause, and of the longest one. */
+/** Length of the first pause and of the longest pause, in milliseconds. */
 export interface BreakerTimes {
   readonly pauseMs: number;
   readonly maxPauseMs: number;
 }
 
 /**
- * Keeps calls from something that is down. After a failure nothing is let through for a pause; then one call is let
- * through as a probe, and its end decides. Pauses double from probe to probe.
+ * Keeps calls away from a service that is down. After a failure, no call passes for a pause. Then
+ * one call passes as a probe, and its result decides. The pause doubles from probe to probe.
  */
 export class Breaker {
   readonly #now: () => number;
   readonly #times: BreakerTimes;
-  /** Length of the present pause; 0 = closed, so that everything is let through. */
+  /** Length of the present pause; 0 = closed, so every call passes. */
   #pause = 0;
   /** When the present pause ends. */
   #until = 0;
@@ -22,7 +22,10 @@ export class Breaker {
     this.#times = times;
   }
 
-  /** `closed`: everything passes. `open`: nothing does. `probing`: one call is under way that will tell. */
+  /**
+   * `closed`: every call passes. `open`: no call passes. `probing`: one call is under way, and its
+   * result decides.
+   */
   get state(): 'closed' | 'open' | 'probing' {
     if (this.#pause === 0) return 'closed';
     return this.#probing ? 'probing' : 'open';
@@ -33,18 +36,24 @@ export class Breaker {
     return this.#pause === 0 || (!this.#probing && this.#now() >= this.#until);
   }
 
-  /** A call is made, as `isPassable` allowed. If the breaker is not closed, that call is the probe. */
+  /**
+   * Notes that a call is made, after `isPassable` allowed it. If the breaker is not closed, this
+   * call is the probe.
+   */
   pass(): void {
     this.#probing = this.#pause > 0;
   }
 
-  /** A call went well. */
+  /** Notes that a call succeeded. */
   good(): void {
     this.#pause = 0;
     this.#probing = false;
   }
 
-  /** A call failed. Calls that began before the pause and fail in it do not make it longer. */
+  /**
+   * Notes that a call failed. A call that began before a pause and fails during it does not
+   * lengthen the pause.
+   */
   bad(): void {
     if (this.#pause > 0 && !this.#probing) return;
     const { pauseMs, maxPauseMs } = this.#times;

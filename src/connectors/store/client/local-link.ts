@@ -5,8 +5,8 @@ import { StoreJobs } from './store-jobs.js';
 import { GRACE_MS, type StoreLink } from './store-link.js';
 
 /**
- * The way to a store of the user's own, which is called on the thread of the engine. Its answers wait here until somebody
- * looks for them. A job that is given up is over at once, whatever its store goes on doing.
+ * The link to a user's own store, which is called on the engine's thread. Answers wait here until
+ * they are received. A job that is given up is over at once, whatever the store still does.
  */
 export class LocalLink implements StoreLink {
   readonly exit: Promise<void>;
@@ -15,7 +15,7 @@ export class LocalLink implements StoreLink {
   #isReady = false;
   #ended!: () => void;
 
-  /** @param staging undefined if only `has` is asked */
+  /** @param staging undefined if only `has` is used */
   constructor(open: () => Promise<BlockStore>, staging: BlockArena | undefined) {
     this.exit = new Promise((resolve) => {
       this.#ended = resolve;
@@ -48,7 +48,7 @@ export class LocalLink implements StoreLink {
       this.#jobs.giveUpAll();
       this.#ended();
     };
-    // A store that hangs keeps nobody from ending.
+    // A store that hangs must not prevent the end.
     const timer = setTimeout(end, GRACE_MS);
     this.#jobs.close().then(end, end);
   }

@@ -2,7 +2,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { BlockArena } from '../../../transfer/block-arena.js';
 import type { RedisSettings } from '../stores/store-options.js';
 
-/** What a store is asked to do with keys. */
+/** The operation that a store performs on keys. */
 export type JobKind = 'has' | 'get' | 'put';
 
 /** A job for a store. */
@@ -10,19 +10,22 @@ export interface JobMessage {
   readonly job: number;
   readonly kind: JobKind;
   readonly keys: readonly string[];
-  /** Blocks of the staging arena: where each value goes to, or comes from; none for `has`. */
+  /** Blocks of the staging arena, the target or source of each value; none for `has`. */
   readonly places: Int32Array;
 }
 
-/** The last message of a client: the thread ends what it has begun for it, and then itself, if nobody else uses it. */
+/**
+ * The last message of a client. The thread finishes this client's jobs, and then itself if it has
+ * no other client.
+ */
 export interface CloseMessage {
   readonly close: true;
   readonly isLast: boolean;
 }
 
-/** A job was done, and its places are touched no more. */
+/** A job is done, and its places are no longer touched. */
 export interface AnswerMessage {
-  /** 0: what the store did wrong belongs to no job that is under way. */
+  /** 0: the store's fault belongs to no job under way. */
   readonly job: number;
   /** An `Outcome` for each key. */
   readonly outcomes: Uint8Array;
@@ -30,25 +33,28 @@ export interface AnswerMessage {
   readonly error: string | null;
 }
 
-/** What a thread has to open: a server, or a file that is open and locked already. */
+/** The store that a thread opens: a server, or a file that is already open and locked. */
 export type ThreadStore =
   | RedisSettings
   | { readonly kind: 'slots'; readonly fd: number; readonly maxBytes: number };
 
-/** A client of a thread begins. */
+/** A new client of a thread. */
 export interface ClientMessage {
   readonly port: MessagePort;
   readonly store: ThreadStore;
-  /** How the thread finds the staging arena; undefined if it has none, so that only `has` can be asked. */
+  /** Describes the staging arena; undefined if there is none, so that only `has` can be used. */
   readonly staging: BlockArena['descriptor'] | undefined;
-  /** Memory of both sides: the words of `Posted`. */
+  /** Memory shared by both sides: the words of `Posted`. */
   readonly posted: SharedArrayBuffer;
 }
 
-/** Words that the thread writes, so that the other side need not look for messages that are not there. */
+/**
+ * Indexes of the words that the thread writes. The other side reads them instead of polling for
+ * messages.
+ */
 export const Posted = {
-  /** Answers that the thread has posted. */
+  /** Number of answers that the thread has posted. */
   answers: 0,
-  /** 1 when the thread has tried to open the store. */
+  /** 1 after the thread has tried to open the store. */
   ready: 1,
 } as const;

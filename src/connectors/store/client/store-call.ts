@@ -5,40 +5,41 @@ import { type BlockStore, Outcome } from '../stores/block-store.js';
 import { seal, unseal } from '../stores/sealed-value.js';
 import type { JobKind } from './messages.js';
 
-/** Bytes of content that are sealed without a turn of the event loop in between; one block at least. */
+/** Bytes of content that are sealed within one turn of the event loop; at least one block. */
 const SEALED_AT_ONCE = 2 ** 20;
-/** What a store may answer for a key. */
+/** The valid answers of a store for a key. */
 const ANSWERS: Readonly<Record<'has' | 'put', readonly number[]>> = {
   has: [Outcome.done, Outcome.missing],
   put: [Outcome.done, Outcome.full, Outcome.failed],
 };
 
-/** What a call is about. */
+/** The parts of one call. */
 export interface CallParts {
   readonly kind: JobKind;
-  /** The keys, which the store cannot change: each stands for the place of the same index. */
+  /** The keys, which the store cannot change. Each key belongs to the place with the same index. */
   readonly keys: readonly string[];
   /** Blocks of the staging arena, as many as keys; none for `has`. */
   readonly places: Int32Array;
-  /** Where the outcomes go to, as many as keys; `failed` at first. */
+  /** Receives the outcomes, one for each key; `failed` at first. */
   readonly outcomes: Uint8Array;
   readonly staging: BlockArena | null;
-  /** Told what a store did wrong after its call was over. */
+  /** Called with a fault of the store that happened after its call was over. */
   readonly complain: (error: string) => void;
 }
 
 /**
- * One call of a store, which believes nothing: whatever the store answers, throws, or calls back, only what was shown to
- * be right goes to the staging arena, and what is no answer becomes an error of the call.
+ * One call of a store, which trusts the store in nothing. Only verified values reach the staging
+ * arena, whatever the store answers, throws or calls back. An invalid answer becomes an error of
+ * the call.
  *
- * Invariant: the staging arena is touched only while the call is open. It ends by itself, or it is given up, and what a
- * store does then changes nothing.
+ * Invariant: the staging arena is touched only while the call is open. A call ends by itself or is
+ * given up. After that, the store's actions change nothing.
  */
 export class StoreCall {
   readonly #parts: CallParts;
   readonly #abort = new AbortController();
   #state: 'open' | 'over' | 'given up' = 'open';
-  /** By index of a key: 1 if it was called back. */
+  /** By index of a key: 1 if `visit` was called for it. */
   readonly #seen: Uint8Array;
   #error: string | null = null;
 
@@ -47,7 +48,10 @@ export class StoreCall {
     this.#seen = new Uint8Array(parts.keys.length);
   }
 
-  /** Calls the store. Never rejects. @returns what went wrong; null if nothing did, or nobody asks any more */
+  /**
+   * Calls the store. Never rejects. @returns the error; null if there was none, or if the call was
+   * given up
+   */
   async make(store: BlockStore): Promise<string | null> {
     try {
       await this.#call(store);
@@ -59,10 +63,10 @@ export class StoreCall {
     return this.#error;
   }
 
-  /** Nobody waits for the call any more. */
+  /** Gives up the call. */
   giveUp(): void {
     this.#state = 'given up';
-    // What listens to the signal is no part of the step in which the time was over.
+    // Listeners of the signal must not run inside the step in which the time ran out.
     queueMicrotask(() => this.#abort.abort());
   }
 
@@ -101,16 +105,16 @@ export class StoreCall {
     const left = this.#seen.indexOf(0);
     if (left >= 0) this.#fail(`get did not call back for key ${left} of ${keys.length}`);
     const corrupt = keys.filter((_, i) => outcomes[i] === Outcome.corrupt);
-    // A value that nobody can use would be found again and again.
+    // Without removal, a corrupt value would be found again and again.
     if (corrupt.length > 0) await store.remove(corrupt, signal);
   }
 
-  /** Takes what the store has read. Never throws: it is the store who calls. */
+  /** Takes a value that the store has read. Never throws, because the store is the caller. */
   #visit(staging: BlockArena, index: number, value: unknown): void {
     if (this.#state === 'given up') return;
     const { keys, places, outcomes, complain } = this.#parts;
     if (this.#state === 'over') {
-      // Once is enough: nobody hears of it before the next job.
+      // One complaint is enough, because complaints are read only with the next job.
       this.#state = 'given up';
       complain(`get called back for key ${show(index)} after it was over`);
       return;
@@ -141,10 +145,10 @@ export class StoreCall {
     return Outcome.done;
   }
 
-  /** The values of a `put`, each a buffer of its own; null if nobody waits for them any more. */
+  /** Returns the values of a `put`, each in its own buffer; null if the call was given up. */
   async #sealed(staging: BlockArena): Promise<Uint8Array[] | null> {
     const { keys, places } = this.#parts;
-    // An ArrayBuffer over native memory has less than 4 GiB.
+    // An ArrayBuffer over native memory must be smaller than 4 GiB.
     const read = staging.numBytes < 2 ** 32 ? staging.block.bind(staging) : staging.readBlock.bind(staging);
     const values: Uint8Array[] = [];
     let bytes = 0;

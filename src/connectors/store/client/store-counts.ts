@@ -1,41 +1,50 @@
 import { Outcome } from '../stores/block-store.js';
 import type { JobKind } from './messages.js';
 
-/** What a `StoreThread` has done so far, and how its store is. Plain data. */
+/** Statistics of a `StoreThread` and the state of its store. Plain data. */
 export interface StoreStats {
-  /** `up`; `down`: left alone for a pause after a failure; `probing`: one job is under way that will tell. */
+  /**
+   * `up`: jobs are tried. `down`: no job is tried for a pause after a failure. `probing`: one job
+   * is under way, and its result decides.
+   */
   readonly state: 'up' | 'down' | 'probing';
-  /** Whether the store takes new values: it may be full while it can be read. */
+  /** Whether the store takes new values. A full store can still be read. */
   readonly takesValues: boolean;
   /** Jobs that have not ended. */
   readonly pending: number;
-  /** Keys that were asked for by `has`, and of these those that were there. */
+  /** Keys that `has` asked for; `found` counts the keys that were there. */
   readonly lookups: number;
   readonly found: number;
-  /** Values that were read; that were not there; and that were there and refused, since they were damaged or foreign. */
+  /**
+   * `hits`: values that were read. `misses`: values that were not there. `corrupt`: values that
+   * were there and were refused because they were damaged or foreign.
+   */
   readonly hits: number;
   readonly misses: number;
   readonly corrupt: number;
-  /** Values that were stored; and for which there was no room. */
+  /** `stored`: values that were stored. `full`: values for which there was no room. */
   readonly stored: number;
   readonly full: number;
-  /** Bytes of content that were read and stored. */
+  /** Bytes of content that were read (`bytesIn`) and stored (`bytesOut`). */
   readonly bytesIn: number;
   readonly bytesOut: number;
-  /** Jobs that failed; of these those that took too long; late answers of these; jobs that were not tried in a pause. */
+  /**
+   * `failures`: jobs that failed. `timeouts`: the failures that took too long. `late`: late answers
+   * of these jobs. `refused`: jobs that were not tried during a pause.
+   */
   readonly failures: number;
   readonly timeouts: number;
   readonly late: number;
   readonly refused: number;
-  /** Threads that ended without being told to. */
+  /** Threads that ended unexpectedly. */
   readonly deaths: number;
-  /** What was said of the last failure; null if there was none. */
+  /** Message of the last failure; null if there was none. */
   readonly lastError: string | null;
 }
 
 const STATES = { closed: 'up', open: 'down', probing: 'probing' } as const;
 
-/** Counts what a `StoreThread` does. */
+/** Counts the work of a `StoreThread`. */
 export class StoreCounts {
   failures = 0;
   timeouts = 0;
@@ -44,7 +53,7 @@ export class StoreCounts {
   deaths = 0;
   lastError: string | null = null;
   #lookups = 0;
-  /** Keys by kind of job and outcome. */
+  /** Number of keys by kind of job and outcome. */
   readonly #outcomes: Record<JobKind, Float64Array> = {
     has: new Float64Array(6),
     get: new Float64Array(6),

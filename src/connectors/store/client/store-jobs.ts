@@ -4,11 +4,11 @@ import { type BlockStore, Outcome } from '../stores/block-store.js';
 import type { AnswerMessage, JobKind, JobMessage } from './messages.js';
 import { StoreCall } from './store-call.js';
 
-/** Most bytes of content that one call of the store has; one block at least. */
+/** Maximum number of content bytes in one call of the store; at least one block. */
 const PIECE_BYTES = 2 ** 23;
-/** Most keys that one call of the store has. */
+/** Maximum number of keys in one call of the store. */
 const PIECE_KEYS = 1024;
-/** Calls of the store that are under way at once, of reads and of writes each. */
+/** Maximum number of calls under way at once, for reads and for writes separately. */
 const CALLS = 2;
 const METHODS = ['has', 'get', 'put', 'remove', 'close'] as const;
 
@@ -16,7 +16,7 @@ interface Job {
   readonly number: number;
   readonly outcomes: Uint8Array;
   error: string | null;
-  /** Calls that are not over. */
+  /** Number of calls that are not over. */
   numLeft: number;
 }
 
@@ -27,18 +27,18 @@ interface Piece {
 
 /** Calls of one direction. */
 interface Lane {
-  /** Calls that may begin. */
+  /** Number of calls that may begin. */
   free: number;
   readonly waiting: Piece[];
   readonly running: Set<Piece>;
 }
 
 /**
- * Carries out jobs with a store. Reads do not wait for writes. A job is done in pieces, so the memory that it needs is
- * bounded: at most `CALLS` pieces of each direction exist at once. The store is called between other work: never by the
- * one who brings a job.
+ * Carries out jobs with a store. Reads do not wait for writes. A job is done in pieces, so its
+ * memory is limited: at most `CALLS` pieces of each direction exist at once. The store is called in
+ * a later microtask, never inside `run`.
  *
- * Invariant: a call that is under way has one of the places of its lane, until its promise is settled.
+ * Invariant: a call under way occupies one place of its lane until its promise is settled.
  */
 export class StoreJobs {
   readonly #open: () => Promise<BlockStore>;
@@ -65,13 +65,16 @@ export class StoreJobs {
     this.#answer = answer;
   }
 
-  /** Opens the store, before the first job needs it. Never rejects: the next job tries again, and says what failed. */
+  /**
+   * Opens the store before the first job needs it. Never rejects: the next job tries again, and
+   * reports the error.
+   */
   open(): Promise<void> {
     this.#opening ??= this.#tryOpen();
     return this.#opening;
   }
 
-  /** Begins a job, which is answered later. */
+  /** Begins a job. The answer comes later. */
   run({ job: number, kind, keys, places }: JobMessage): void {
     const outcomes = new Uint8Array(keys.length).fill(Outcome.failed);
     const job: Job = { number, outcomes, error: null, numLeft: 0 };
@@ -82,7 +85,7 @@ export class StoreJobs {
       const to = Math.min(keys.length, from + size);
       const call = new StoreCall({
         kind,
-        // Who sorted them would have values written to the wrong places.
+        // If the store sorted its keys, values would be written to the wrong places.
         keys: Object.freeze(keys.slice(from, to)),
         places: places.subarray(from, to),
         outcomes: outcomes.subarray(from, to),
@@ -96,7 +99,7 @@ export class StoreJobs {
     else this.#pumpSoon();
   }
 
-  /** Nobody waits for a job any more. @returns whether it was under way; then it is over now, and not answered */
+  /** Gives up a job. @returns whether it was under way. It is then over, and never answered */
   giveUp(number: number): boolean {
     const job = this.#jobs.get(number);
     if (job === undefined) return false;
@@ -109,12 +112,12 @@ export class StoreJobs {
     return true;
   }
 
-  /** Gives up every job: nothing touches the staging arena any more. */
+  /** Gives up every job. Afterwards no job touches the staging arena. */
   giveUpAll(): void {
     for (const number of [...this.#jobs.keys()]) this.giveUp(number);
   }
 
-  /** Ends the store, when every job has been answered. No job may come any more. */
+  /** Closes the store after every job has been answered. No further job may be submitted. */
   async close(): Promise<void> {
     if (this.#jobs.size > 0)
       await new Promise<void>((resolve) => {
@@ -126,7 +129,7 @@ export class StoreJobs {
 
   async #tryOpen(): Promise<void> {
     try {
-      // Also what throws at once must find `#opening` set.
+      // `#opening` must be set before `open` can throw synchronously.
       const store = await Promise.resolve().then(this.#open);
       checkMethods(store);
       this.#store = store;
@@ -137,7 +140,7 @@ export class StoreJobs {
     this.#pumpSoon();
   }
 
-  /** The store cannot be opened: what waits for it has failed. */
+  /** The store cannot be opened, so all waiting jobs fail. */
   #failWaiting(error: string): void {
     for (const { waiting } of Object.values(this.#lanes))
       for (const { job } of waiting.splice(0)) this.#callOver(job, error);
@@ -157,7 +160,7 @@ export class StoreJobs {
     });
   }
 
-  /** Begins as many calls as may be under way. */
+  /** Begins as many calls as allowed. */
   #pump(): void {
     const lanes = Object.values(this.#lanes);
     if (this.#store === null) {
@@ -171,7 +174,7 @@ export class StoreJobs {
 
   async #make(store: BlockStore, lane: Lane, piece: Piece): Promise<void> {
     const { job, call } = piece;
-    // What comes after a failure would fail too, and only later.
+    // After a failure, the remaining calls would fail too, only later.
     if (job.error !== null) {
       this.#callOver(job, null);
       return;
@@ -201,7 +204,7 @@ function newLane(): Lane {
   return { free: CALLS, waiting: [], running: new Set() };
 }
 
-/** @throws if it is no store */
+/** @throws if the value is no store */
 function checkMethods(store: unknown): asserts store is BlockStore {
   const methods = Object(store) as Record<string, unknown>;
   const missing = METHODS.find((name) => typeof methods[name] !== 'function');

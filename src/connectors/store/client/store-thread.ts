@@ -15,31 +15,37 @@ import { ThreadLink } from './thread-link.js';
 
 /** Options of a `StoreThread`. */
 export interface StoreThreadOptions {
-  /** Where blocks are kept. */
+  /** The store that keeps the blocks. */
   store: StoreOptions;
-  /** What `get` writes and `put` reads; without it only `has` can be asked. On the host, or pinned. */
+  /**
+   * The arena that `get` writes and `put` reads, on the host or pinned. Without it, only `has` can
+   * be used.
+   */
   staging?: BlockArena;
-  /** Most milliseconds that a job may take; then it counts as failed. Default 1,000. */
+  /** Maximum duration of a job in milliseconds; a slower job counts as failed. Default 1,000. */
   timeoutMs?: number;
-  /** Milliseconds for which a store that failed is left alone, at first and at most; doubled in between. Default 100 and 5,000. */
+  /**
+   * First and longest pause after a failure of the store, in milliseconds. The pause doubles in
+   * between. Default 100 and 5,000.
+   */
   pauseMs?: number;
   maxPauseMs?: number;
   /** The clock, in milliseconds. Default `performance.now`. */
   now?: () => number;
 }
 
-/** Told once how a job went: an `Outcome` for each key. */
+/** Called once with the result of a job: an `Outcome` for each key. */
 export type StoreEnd = (outcomes: Uint8Array) => void;
-/** Told once that a job touches its places no more. */
+/** Called once when a job no longer touches its places. */
 export type StoreFree = () => void;
 
 interface Job {
   readonly kind: JobKind;
   readonly numKeys: number;
-  /** When it counts as failed. */
+  /** When the job counts as failed. */
   dueAt: number;
   readonly free: StoreFree | undefined;
-  /** Null once it was called. */
+  /** Null after it was called. */
   end: StoreEnd | null;
 }
 
@@ -52,50 +58,61 @@ const OPTIONS = knownNames<StoreThreadOptions>('the options of a StoreThread', {
   now: true,
 });
 const MAX_MS = 2 ** 31 - 1;
-/** Milliseconds that a thread has to start, and to open its store. Jobs of this time are due only after it. */
+/**
+ * Milliseconds that a thread has to start and to open its store. Jobs of this period are due only
+ * after it.
+ */
 const START_MS = 15_000;
 
 /**
- * Speaks to a block store by a thread of its own, so that neither payload nor a server that is slow ever stalls the event
- * loop. A store of the user's own is called on this thread instead (`LocalLink`), and all the rest is the same. No call waits, and none throws because of the store: each job ends with outcomes, in `drain`.
+ * Runs a block store on a thread of its own, so that neither payload nor a slow server stalls the
+ * event loop. A user's own store is called on this thread instead (`LocalLink`); everything else is
+ * the same. No call waits, and none throws because of the store. Each job ends with outcomes, in
+ * `drain`.
  *
- * Whatever fails costs only what was asked: a job that takes longer than `timeoutMs`, a thread that dies, a store that is
- * down. Then the store is left alone for a pause, in which every job fails at once; a breaker says when it is tried again,
- * and a thread that died is started again then. The thread keeps no process alive.
+ * A failure costs only the affected jobs. Failures are jobs slower than `timeoutMs`, a thread that
+ * dies, and a store that is down. After a failure the store is left alone for a pause, in which
+ * every job fails at once. A breaker decides when the store is tried again, and a dead thread is
+ * restarted then. The thread keeps no process alive.
  *
- * Two things end in a job, and in this order: what the caller waits for (`end`), and the use of its places (`free`). A job
- * that was too slow has ended while the thread may still write its places.
+ * Two events end a job, in this order: its result (`end`), and the release of its places (`free`).
+ * A job that was too slow has ended while the thread may still write its places.
  */
 export class StoreThread {
   readonly #settings: StoreSettings;
-  /** The file of an embedded store, open and locked as long as this object is. */
+  /** The file of an embedded store, open and locked while this object is open. */
   readonly #file: SlotFile | null;
   readonly #staging: BlockArena | null;
   readonly #timeoutMs: number;
   readonly #now: () => number;
   readonly #breaker: Breaker;
-  /** For `put` alone: a store that is full can still be read. */
+  /** Only for `put`: a full store can still be read. */
   readonly #putBreaker: Breaker;
   readonly #counts = new StoreCounts();
-  /** Jobs that the thread has, the oldest first: with one time-out for all, also the one that is due first. */
+  /**
+   * Jobs that the thread has, the oldest first. All jobs have the same time-out, so the oldest is
+   * also due first.
+   */
   readonly #jobs = new Map<number, Job>();
-  /** Jobs that the breaker did not let through. */
+  /** Jobs that the breaker refused. */
   #refused: Job[] = [];
   #lastJob = 0;
-  /** Null after the thread has died, until it is started again. */
+  /** Null after the thread has died, until it is restarted. */
   #link: StoreLink | null = null;
-  /** The thread has started, as far as this side has looked. */
+  /** Whether this side has noticed that the thread has started. */
   #isReady = false;
   #closed = false;
   #closing: Promise<void> = Promise.resolve();
 
   /**
-   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
-   * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used, or another process has it. A server that is down is no error.
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not
+   * installed; ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used, or another
+   * process has it. A server that is down is no error.
    */
   constructor(options: StoreThreadOptions);
   /**
-   * @param file that of an embedded store, if the caller has opened it; it is closed with this object
+   * @param file the file of an embedded store, if the caller has opened it; it is closed with this
+   * object
    * @internal
    */
   constructor(options: StoreThreadOptions, file: SlotFile | null);
@@ -115,23 +132,23 @@ export class StoreThread {
     this.#link = this.#start();
   }
 
-  /** Jobs whose end `drain` has not told yet. */
+  /** Number of jobs whose end `drain` has not reported yet. */
   get numPending(): number {
     return this.#refused.length + this.#jobs.size;
   }
 
-  /** Whether a `has` or `get` would be tried now: the store is not known to be down. */
+  /** Whether a `has` or `get` would be tried now, because the store is not known to be down. */
   get accepts(): boolean {
     return !this.#closed && this.#breaker.isPassable;
   }
 
-  /** Whether a `put` would be tried now: the store is not known to be down, or full. */
+  /** Whether a `put` would be tried now, because the store is not known to be down or full. */
   get acceptsPuts(): boolean {
     return this.accepts && this.#putBreaker.isPassable;
   }
 
   /**
-   * Asks which keys are there: `done` or `missing`.
+   * Asks which keys are stored: `done` or `missing`.
    * @param end see `StoreEnd`; called in a later `drain`
    */
   has(keys: readonly string[], end: StoreEnd): void {
@@ -139,23 +156,25 @@ export class StoreThread {
   }
 
   /**
-   * Reads values into places of the staging arena. A place whose outcome is not `done` has what it had before, or nothing
-   * of use.
-   * @param places as many as keys, each once; the job has them until `free`
+   * Reads values into places of the staging arena. A place whose outcome is not `done` keeps its
+   * content, or has useless content.
+   * @param places as many as keys, without repetition; the job owns them until `free`
    */
   get(keys: readonly string[], places: Int32Array, end: StoreEnd, free?: StoreFree): void {
     this.#submit('get', keys, places, end, free);
   }
 
   /**
-   * Stores what is in places of the staging arena.
+   * Stores the content of places of the staging arena.
    * @param places as many as keys; not written until `free`
    */
   put(keys: readonly string[], places: Int32Array, end: StoreEnd, free?: StoreFree): void {
     this.#submit('put', keys, places, end, free);
   }
 
-  /** Calls back for every job that has ended since the last call, or is too late now. */
+  /**
+   * Calls the callback of every job that has ended since the last call, or that is too late now.
+   */
   drain(): void {
     const refused = this.#refused;
     if (refused.length > 0) this.#refused = [];
@@ -170,14 +189,15 @@ export class StoreThread {
     }
   }
 
-  /** What was asked and answered so far, and how the store is. */
+  /** Returns the statistics and the state of the store. */
   stats(): StoreStats {
     return this.#counts.read(this.#breaker.state, this.#putBreaker.state, this.numPending);
   }
 
   /**
-   * Ends the thread when it has done what it was given. No job is taken any more, and none is told of. Idempotent.
-   * @returns resolves when the thread has ended: then nothing touches the staging arena
+   * Ends the thread after its jobs are done. No further job is accepted, and no callback is called.
+   * Idempotent.
+   * @returns resolves when the thread has ended and nothing touches the staging arena
    */
   close(): Promise<void> {
     if (this.#closed) return this.#closing;
@@ -187,7 +207,10 @@ export class StoreThread {
     return this.#closing;
   }
 
-  /** The hash seed that the file of an embedded store keeps for engines that were given none; null: there is no file. */
+  /**
+   * The hash seed that the file of an embedded store keeps for engines without a configured seed;
+   * null: there is no file.
+   */
   get hashSeed(): Uint8Array | null {
     return this.#file?.seed ?? null;
   }
@@ -218,7 +241,7 @@ export class StoreThread {
     return true;
   }
 
-  /** The thread has started: from now on the time of its jobs counts. */
+  /** The thread has started. From now on, the time of its jobs counts. */
   #begin(now: number): void {
     this.#isReady = true;
     for (const job of this.#jobs.values()) job.dueAt = Math.min(job.dueAt, now + this.#timeoutMs);
@@ -236,7 +259,7 @@ export class StoreThread {
       return;
     }
     this.#jobs.delete(number);
-    // A late answer of a job that failed by its time says nothing about the store now.
+    // A late answer of a job that timed out says nothing about the present state of the store.
     if (job.end === null) this.#counts.late++;
     else if (error !== null) this.#fail(job.kind, error);
     else this.#succeed(job.kind, outcomes);
@@ -300,7 +323,7 @@ export class StoreThread {
     });
   }
 
-  /** The thread has ended, and touches no place any more. */
+  /** The thread has ended and no longer touches any place. */
   #died(link: StoreLink): void {
     this.#takeAnswers();
     this.#link = null;
@@ -311,7 +334,7 @@ export class StoreThread {
       this.#breaker.bad();
       this.#putBreaker.bad();
     }
-    // The next `drain` tells of them.
+    // The next `drain` reports them.
     this.#refused.push(...this.#jobs.values());
     this.#jobs.clear();
   }

@@ -3,17 +3,20 @@ import { startThread } from '../../../base/scripts/script-file.js';
 import type { SlotFile } from '../slots/slot-file.js';
 import type { ClientMessage } from './messages.js';
 
-/** The threads of files: whoever uses a file has the same one, since it knows what lies where. */
+/**
+ * The threads of files. All users of a file share one thread, because the thread knows the contents
+ * of the slots.
+ */
 const OF_FILES = new Map<SlotFile, ThreadHost>();
 
-/** A running thread, with the clients that it serves. It keeps no process alive, but while a client ends. */
+/** A running thread with its clients. It keeps the process alive only while a client ends. */
 export class ThreadHost {
   /** Resolves when the thread has ended. */
   readonly exit: Promise<void>;
   readonly #worker: Worker;
-  /** When clients may come: the thread before this one has ended. */
+  /** Resolves when clients may be added: the previous thread of the file has ended. */
   readonly #after: Promise<void>;
-  /** Told what an error of the thread was, before it ends; one for each client. */
+  /** Called with an error of the thread before it ends; one for each client. */
   readonly #failed = new Set<(error: string) => void>();
   #isEnding = false;
 
@@ -26,11 +29,11 @@ export class ThreadHost {
     this.exit = new Promise((resolve) => this.#worker.on('exit', () => resolve()));
   }
 
-  /** @param file null: a thread for one client alone */
+  /** @param file null: a thread for a single client */
   static for(file: SlotFile | null): ThreadHost {
     const running = file === null ? undefined : OF_FILES.get(file);
     if (running !== undefined && !running.#isEnding) return running;
-    // Two threads that know what lies where would overwrite each other's values.
+    // Two threads with their own maps of the slots would overwrite each other's values.
     const host = new ThreadHost(running?.exit ?? Promise.resolve());
     if (file === null) return host;
     OF_FILES.set(file, host);
@@ -39,8 +42,8 @@ export class ThreadHost {
   }
 
   /**
-   * @param port that of the client, which goes to the thread
-   * @param failed told what an error of the thread was, before it ends
+   * @param port the client's port, which goes to the thread
+   * @param failed called with an error of the thread before it ends
    */
   add(client: ClientMessage, port: MessagePort, failed: (error: string) => void): void {
     this.#failed.add(failed);
@@ -48,10 +51,11 @@ export class ThreadHost {
   }
 
   /**
-   * A client ends, for which it has so many milliseconds.
+   * Removes a client, which has `graceMs` milliseconds to end.
    * @param failed as it was given to `add`
-   * @param gone resolves when it has ended
-   * @returns whether it is the last one, which ends the thread: no client may come any more
+   * @param gone resolves when the client has ended
+   * @returns whether the client is the last one. The thread then ends, and no client may be added
+   * any more
    */
   remove(failed: (error: string) => void, gone: Promise<void>, graceMs: number): boolean {
     this.#worker.ref();

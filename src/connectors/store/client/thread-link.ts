@@ -10,24 +10,24 @@ import { GRACE_MS, type StoreLink } from './store-link.js';
 import type { ThreadHost } from './thread-host.js';
 
 /**
- * A client of a thread, and the messages to and from it. It has no event handlers for messages: who wants an
- * answer looks for it, at any time and also without a turn of the event loop.
+ * A client of a thread, and the messages to and from it. It has no event handlers for messages. The
+ * caller polls for answers at any time, even without a turn of the event loop.
  */
 export class ThreadLink implements StoreLink {
   readonly exit: Promise<void>;
   readonly #host: ThreadHost;
   readonly #failed: (error: string) => void;
   readonly #port: MessagePort;
-  /** Milliseconds that the thread is given to end by itself. A disk takes its time, and answers at last. */
+  /** Milliseconds that the thread has to end by itself. A disk is slow, but answers in the end. */
   readonly #graceMs: number;
   readonly #posted = new Int32Array(new SharedArrayBuffer(8));
   #numTaken = 0;
-  /** The client ends, and the thread goes on for others. */
+  /** The client ends, and the thread continues for others. */
   #endsAlone = false;
 
   /**
-   * @param client what the thread is told of the client
-   * @param failed told what an error of the thread was, before it ends
+   * @param client the description of the client for the thread
+   * @param failed called with an error of the thread before it ends
    */
   constructor(
     host: ThreadHost,
@@ -64,7 +64,7 @@ export class ThreadLink implements StoreLink {
     return answer;
   }
 
-  /** The thread may be writing the job's places just now. */
+  /** The thread may be writing the job's places now. */
   giveUp(): boolean {
     return false;
   }

@@ -13,7 +13,7 @@ import {
 } from './messages.js';
 import { StoreJobs } from './store-jobs.js';
 
-/** The file of this thread, which all its clients share. */
+/** The file of this thread, shared by all its clients. */
 let slots: SlotStore | null = null;
 
 function open(store: ThreadStore): Promise<BlockStore> {
@@ -22,7 +22,7 @@ function open(store: ThreadStore): Promise<BlockStore> {
   return Promise.resolve(slots);
 }
 
-/** Serves one client, until it says that it ends. */
+/** Serves one client until the client closes. */
 function serve({ port, store, staging, posted }: ClientMessage): void {
   const counter = new Int32Array(posted);
   const arena = staging === undefined ? null : BlockArena.attach(staging);
@@ -40,11 +40,12 @@ function serve({ port, store, staging, posted }: ClientMessage): void {
   async function end(isLast: boolean): Promise<void> {
     await jobs.close().catch(() => {});
     arena?.dispose();
-    // Ends this thread, and not the process. A connection that hangs would keep the thread alive.
+    // The call ends this thread, not the process. A connection that hangs would keep the thread
+    // alive.
     if (isLast) process.exit(0);
     port.close();
   }
 }
 
-/** What the thread of a store runs; see `StoreThread`. */
+/** The entry point of a store's thread; see `StoreThread`. */
 parentPort?.on('message', serve);

@@ -5,15 +5,15 @@ import { checkNames, knownNames } from '../../../base/known-names.js';
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
 import { SEAL_VERSION } from '../stores/sealed-value.js';
 
-/** What the bytes of a block mean. Engines share blocks only if all of it is equal. */
+/** The meaning of a block's bytes. Engines share blocks only if all fields are equal. */
 export interface BlockFormat {
   /** The model and its weights, for instance name and revision. Other weights need another name. */
   model: string;
-  /** How a block is laid out in memory, in words of the executor: what lies behind what. */
+  /** The memory layout of a block, in the executor's terms. */
   layout: string;
   /** Type of the numbers, for instance `bf16`. */
   dtype: string;
-  /** Size of a block on one rank, in bytes: that of its KV arena. */
+  /** Size of a block on one rank, in bytes, as in its KV arena. */
   bytesPerBlock: number;
 }
 
@@ -40,11 +40,12 @@ export function checkFormat(format: unknown): BlockFormat {
 }
 
 /**
- * The part of all keys of an engine that names what its blocks mean: model, layout, dtype, bytes and tokens of a block,
- * hash seed, ranks, KV cache groups, and the version of this format. So engines that differ in any of it never share.
- * It is a hash behind a readable word.
- * @param epoch empty, or what keeps blocks of before a reset from being found
- * @throws ERR_BLOCKSTEP_BAD_ARG if the scheduler has a hash seed of its own making
+ * Returns the common prefix of an engine's keys. It identifies the meaning of the blocks: model,
+ * layout, dtype, bytes and tokens of a block, hash seed, ranks, KV cache groups, and the version of
+ * this format. Engines that differ in any of these never share. The prefix is a readable word
+ * followed by a hash.
+ * @param epoch empty, or a name that hides blocks from before a reset
+ * @throws ERR_BLOCKSTEP_BAD_ARG if the scheduler generated its own hash seed
  */
 export function spaceOf(format: BlockFormat, view: KvView, numRanks: number, epoch = ''): string {
   const { blockSize, hashSpace, numGroups, layout: groups } = view;
@@ -57,7 +58,7 @@ export function spaceOf(format: BlockFormat, view: KvView, numRanks: number, epo
   }
   const { model, layout, dtype, bytesPerBlock } = format;
   const facts = { model, layout, dtype, bytesPerBlock, blockSize, hashSpace, numRanks, numGroups, epoch };
-  // What one group of full attention stored before there were others is found still.
+  // Blocks that one group of full attention stored before other groups existed are still found.
   const named = groups === '' ? facts : { ...facts, groups };
   const hash = createHash('sha256')
     .update(JSON.stringify({ version: SEAL_VERSION, ...named }))
@@ -67,8 +68,8 @@ export function spaceOf(format: BlockFormat, view: KvView, numRanks: number, epo
 }
 
 /**
- * The key of one rank's part of a block.
- * @param hash of the content, as `BlockKeys` has it, which names the group too
+ * Returns the key of one rank's part of a block.
+ * @param hash of the content, from `BlockKeys`; it identifies the group too
  */
 export function blockKey(space: string, group: number, rank: number, hash: bigint): string {
   return `${space}:${group}:${rank}:${hash.toString(16)}`;

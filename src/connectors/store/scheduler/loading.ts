@@ -6,18 +6,20 @@ import type { GroupLoad } from '../../base/group-hits.js';
 import { type LoadsOptions, LoadsUnderWay } from '../../base/loads-under-way.js';
 import type { LoadOrder } from './store-orders.js';
 
-/** What `Loading` is made of. */
+/** Options of a `Loading`. */
 export interface LoadingParts extends Pick<LoadsOptions, 'ranks' | 'anomalies'> {
   readonly view: KvView;
   /** Hashes of blocks that the store has. */
   readonly known: BoundedSet<bigint>;
 }
 
-/** The loads from the store. What did not come is not known any more to be there. */
+/**
+ * The loads from the store. Blocks that did not arrive are no longer assumed to be in the store.
+ */
 export class Loading {
   readonly #known: BoundedSet<bigint>;
   readonly #loads: LoadsUnderWay<Pick<LoadOrder, 'hashes' | 'blocks'>>;
-  /** Loads that were begun. */
+  /** Number of loads that were begun. */
   numBegun = 0;
   #numBlocks = 0;
   #numMissing = 0;
@@ -27,22 +29,24 @@ export class Loading {
     this.#loads = new LoadsUnderWay({ ...others, wake: (handle) => view.wake(handle) });
   }
 
-  /** Loads that are not over. */
+  /** Number of loads that are not over. */
   get numLoads(): number {
     return this.#loads.numJobs;
   }
 
-  /** Those of them whose requests have not ended: what they bring gets into the prefix cache. */
+  /** Number of these loads whose requests have not ended. Their blocks enter the prefix cache. */
   get numAwaited(): number {
     return this.#loads.numAwaited;
   }
 
-  /** Blocks of loads that are over: those that came, and those that did not come after all. */
+  /** Blocks of finished loads: blocks that arrived, and blocks that did not. */
   get counts(): { readonly loadedBlocks: number; readonly missingBlocks: number } {
     return { loadedBlocks: this.#numBlocks, missingBlocks: this.#numMissing };
   }
 
-  /** Whether another request loads this block. Then the request is woken when that load is over. */
+  /**
+   * Whether another request loads this block. If so, the request is woken when that load is over.
+   */
   awaits({ handle }: Request, hash: bigint): boolean {
     return this.#loads.awaits(handle, hash);
   }
@@ -53,12 +57,12 @@ export class Loading {
     this.#loads.begin(handle, keys, { hashes: keys, blocks });
   }
 
-  /** The loads that were begun since the last call. */
+  /** Takes the loads that were begun since the last call. */
   take(): readonly LoadOrder[] {
     return this.#loads.take();
   }
 
-  /** Takes a rank's report of a load: how many of its first blocks came. */
+  /** Takes a rank's report of a load: how many leading blocks arrived. */
   report(job: number, rank: number, numGood: number): void {
     const over = this.#loads.report(job, rank, Verdict.ok, numGood);
     if (over === null) return;
@@ -68,7 +72,7 @@ export class Loading {
     for (const hash of over.keys.slice(over.numGood)) this.#known.delete(hash);
   }
 
-  /** A request has ended: it waits no more, and nobody waits for it. */
+  /** A request has ended. It waits no more, and no request waits for it. */
   forget(handle: number): void {
     this.#loads.finish(handle);
   }

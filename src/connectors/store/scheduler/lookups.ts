@@ -6,54 +6,66 @@ import type { StoreThread } from '../client/store-thread.js';
 import { Outcome } from '../stores/block-store.js';
 import { blockKey } from './block-names.js';
 
-/** Blocks that are asked for at once. A longer prefix is asked for piece by piece, as long as all of it is there. */
+/**
+ * Number of blocks in one lookup. A longer prefix is looked up piece by piece, while all blocks are
+ * found.
+ */
 const PIECE = 256;
 
-/** What a request with KV cache groups may need of the store, in the order in which it is asked for. */
+/**
+ * A block that a request with KV cache groups may need from the store. Blocks are looked up in the
+ * order of the list.
+ */
 export interface Wanted {
   readonly key: bigint;
-  /** Whether nothing behind it is of use without it. */
+  /** Whether all later blocks are useless without this one. */
   readonly isNeeded: boolean;
 }
 
-/** What the store has of one request. */
+/** The state of one request's lookup. */
 interface Lookup {
   readonly request: Request;
-  /** Index of the request's block that was asked for first; with KV cache groups the tokens of its local prefix. */
+  /**
+   * Index of the request's first block that was looked up; with KV cache groups, the tokens of its
+   * local prefix.
+   */
   readonly from: number;
-  /** Index behind the last block that can be asked for; with KV cache groups the length of `wanted`. */
+  /**
+   * Index after the last block that can be looked up; with KV cache groups, the length of `wanted`.
+   */
   readonly end: number;
-  /** With KV cache groups: the keys, and which of them were found; else null. */
+  /** With KV cache groups: the keys to look up, and the keys that were found; else null. */
   readonly wanted: readonly Wanted[] | null;
   readonly found: Set<bigint>;
-  /** Blocks from `from` on that every rank has in the store. */
+  /** Number of blocks from `from` on that every rank has in the store. */
   numFound: number;
   /** When a lookup that is not over counts as over. */
   readonly dueAt: number;
   isOver: boolean;
 }
 
-/** What `Lookups` is made of. */
+/** Options of a `Lookups`. */
 export interface LookupParts {
   readonly view: KvView;
   readonly thread: StoreThread;
   readonly known: BoundedSet<bigint>;
   readonly numRanks: number;
-  /** What all keys begin with, now. */
+  /** Returns the present prefix of all keys. */
   readonly space: () => string;
   readonly now: () => number;
-  /** Most milliseconds that a lookup may take. */
+  /** Maximum duration of a lookup, in milliseconds. */
   readonly budgetMs: number;
 }
 
 /**
- * Asks the store how many blocks of a request's prefix it has, and never waits for the answer. A lookup that is not over
- * within its budget ends with what was found until then. A block counts if the store has it for every rank.
+ * Asks the store how many blocks of a request's prefix it has, and never waits for the answer. A
+ * lookup that exceeds its budget ends with the blocks found until then. A block counts if the store
+ * has it for every rank.
  */
 export class Lookups {
   readonly #parts: LookupParts;
   readonly #lookups = new Map<number, Lookup>();
-  /** Those that are not over, by handle; the oldest first, which is also the first that is due. */
+  /** By handle: lookups that are not over, the oldest first, which is also due first. */
   readonly #asking = new Map<number, Lookup>();
   #numBegun = 0;
   #numLate = 0;
@@ -62,29 +74,31 @@ export class Lookups {
     this.#parts = parts;
   }
 
-  /** Requests of which something is known, or asked. */
+  /** Number of requests with a lookup. */
   get size(): number {
     return this.#lookups.size;
   }
 
-  /** Lookups that are not over. */
+  /** Number of lookups that are not over. */
   get numAsking(): number {
     return this.#asking.size;
   }
 
-  /** Lookups so far, and those of them that took longer than their budget. */
+  /** Number of lookups so far, and the number that exceeded the budget. */
   get counts(): { readonly begun: number; readonly late: number } {
     return { begun: this.#numBegun, late: this.#numLate };
   }
 
   /**
-   * How many blocks of a request the store has, from block `first` on. Begins a lookup if there is none that says it.
-   * @param end index behind the last block of interest
-   * @returns null: it is not known yet, and the request is woken when it is
+   * Returns how many blocks of a request the store has, from block `first` on. Begins a lookup if
+   * necessary.
+   * @param end index after the last block of interest
+   * @returns null: the answer is not known yet, and the request will be woken
    */
   ask(request: Request, first: number, end: number): number | null {
     const lookup = this.#lookups.get(request.handle);
-    // What was found locally is behind what was asked for, unless it was evicted meanwhile.
+    // The local prefix is at least as long as when the lookup began, unless blocks were evicted
+    // meanwhile.
     if (lookup !== undefined && lookup.from <= first) {
       return lookup.isOver ? Math.max(0, Math.min(end, lookup.from + lookup.numFound) - first) : null;
     }
@@ -92,9 +106,10 @@ export class Lookups {
   }
 
   /**
-   * Which keys of a request with KV cache groups the store has. Begins a lookup if there is none that says it.
+   * Returns which keys of a request with KV cache groups the store has. Begins a lookup if
+   * necessary.
    * @param local tokens of the request's local prefix
-   * @returns `later`: it is not known yet, and the request is woken when it is
+   * @returns `later`: the answer is not known yet, and the request will be woken
    */
   askGroups(request: Request, local: number, wanted: () => readonly Wanted[]): HasKey | 'later' | 'nothing' {
     const lookup = this.#lookups.get(request.handle);
@@ -121,7 +136,7 @@ export class Lookups {
     return true;
   }
 
-  /** Forgets what was found for a request: it has ended, or its blocks were allocated. */
+  /** Forgets the lookup of a request that has ended, or whose blocks were allocated. */
   drop(handle: number): void {
     this.#lookups.delete(handle);
     this.#asking.delete(handle);
@@ -150,7 +165,7 @@ export class Lookups {
     for (const hash of hashes)
       for (let rank = 0; rank < numRanks; rank++) keys.push(blockKey(prefix, 0, rank, hash));
     thread.has(keys, (outcomes) => {
-      // A request that was dropped has ended, or is asked about anew.
+      // A dropped request has ended, or is asked about anew.
       if (!lookup.isOver && this.#lookups.get(request.handle) === lookup)
         this.#take(lookup, hashes, outcomes);
     });
@@ -164,7 +179,8 @@ export class Lookups {
     }
     let count = 0;
     while (count < hashes.length && isThere(outcomes, count, numRanks)) known.add(hashes[count++]);
-    // A store that has lost one block may have lost them all: whoever computes them stores them again.
+    // If one block is missing, assume the rest are too. The next request that computes them stores
+    // them again.
     for (let i = count; i < hashes.length; i++) if (isMissing(outcomes, i, numRanks)) known.delete(hashes[i]);
     lookup.numFound += count;
     const isAll = lookup.from + lookup.numFound >= lookup.end;
@@ -207,7 +223,7 @@ function isThere(outcomes: Uint8Array, index: number, numRanks: number): boolean
   return true;
 }
 
-/** Whether the store says of some rank's part that it is not there. */
+/** Whether the store reports some rank's part as missing. */
 function isMissing(outcomes: Uint8Array, index: number, numRanks: number): boolean {
   return outcomes.subarray(index * numRanks, (index + 1) * numRanks).includes(Outcome.missing);
 }

@@ -29,24 +29,29 @@ import type { StoreOrders, StoreSaid } from './store-orders.js';
 
 /** Options of a `StoreConnector`. */
 export interface StoreConnectorOptions {
-  /** Where blocks are kept. The workers are given the same. */
+  /** The store that keeps the blocks. The workers get the same options. */
   store: StoreOptions;
-  /** What the bytes of a block mean. */
+  /** The meaning of a block's bytes. */
   format: BlockFormat;
-  /** Workers of the engine, 1 to 1,024. Default 1. */
+  /** Number of workers of the engine, 1 to 1,024. Default 1. */
   numRanks?: number;
-  /** Most milliseconds that a request waits to hear what the store has; then it goes on with what is known. Default 50. */
+  /**
+   * Maximum time that a request waits for the store's answer, in milliseconds. Afterwards it
+   * continues with the blocks known until then. Default 50.
+   */
   lookupBudgetMs?: number;
-  /** Most blocks that are kept from being reused because they are still to be copied. Default 256. */
+  /** Maximum number of blocks that are pinned because they still have to be copied. Default 256. */
   maxPinnedBlocks?: number;
   /**
-   * Blocks of requests that decode are stored in one step of so many, 1 to 1,024. More cost a step less, and store later.
-   * Prompts are stored at once. Default 8.
+   * Blocks of decoding requests are stored in every n-th step, 1 to 1,024. A larger value makes a
+   * step cheaper and stores later. Prompts are stored at once. Default 8.
    */
   storeEvery?: number;
   /** Milliseconds without an answer after which the store counts as down. Default 1,000. */
   timeoutMs?: number;
-  /** Milliseconds for which a store that failed is left alone, at first and at most. Default 100 and 5,000. */
+  /**
+   * First and longest pause after a failure of the store, in milliseconds. Default 100 and 5,000.
+   */
   pauseMs?: number;
   maxPauseMs?: number;
   /** The clock, in milliseconds. Default `performance.now`. */
@@ -66,20 +71,23 @@ const OPTIONS = knownNames<StoreConnectorOptions>('the options of a StoreConnect
   now: true,
 });
 const MAX_MS = 2 ** 31 - 1;
-/** Hashes that are remembered as stored: 2^20 blocks of 16 tokens are 16 million tokens. */
+/**
+ * Number of hashes that are remembered as stored: 2^20 blocks of 16 tokens are 16 million tokens.
+ */
 const MOST_KNOWN = 2 ** 20;
 const NOTHING: Match = { numTokens: 0, async: false };
 const LATER: Match = { numTokens: null, async: false, wakes: true };
 
 /**
- * Scheduler side of a connector that keeps KV blocks in a store outside of the engine, by the hash of their content:
- * a file, or a server of Redis or Valkey. What requests computed goes there while they run; whoever begins alike
- * later, in this engine or another one, loads it. The store is a cache: whatever happens to it costs hits, and never a
- * request, as long as `loadFailurePolicy` is `recompute`.
+ * Scheduler side of a connector that keeps KV blocks in a store outside the engine, by the hash of
+ * their content. The store is a file, or a Redis or Valkey server. Computed blocks go there while
+ * their requests run. Later requests with the same prefix, in this engine or another one, load
+ * them. The store is a cache. Its failures cost hits, but never a request, if `loadFailurePolicy`
+ * is `recompute`.
  *
- * It never waits for the store. A request about which the store was asked stands aside until the answer is there, or
- * until `lookupBudgetMs` is over. Blocks that are stored are settled, and pinned until they were copied to the staging
- * arena of every rank; nobody waits for the store itself.
+ * The connector never waits for the store. A request whose prefix is being looked up waits for the
+ * answer, at most `lookupBudgetMs`. Only settled blocks are stored. They are pinned until every
+ * rank has copied them to its staging arena; no request waits for the store itself.
  */
 export class StoreConnector implements SchedulerConnector<StoreOrders | null, StoreSaid> {
   readonly protection = 'pin';
@@ -87,14 +95,14 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   readonly #options: Required<Omit<StoreConnectorOptions, 'store' | 'timeoutMs' | 'pauseMs' | 'maxPauseMs'>>;
   readonly #thread: StoreThread;
   /**
-   * Hashes of blocks that the store has, as far as this engine knows: it stored them, or found them. Others may have
-   * removed them meanwhile.
+   * Hashes of blocks that this engine stored or found in the store. Other engines may have removed
+   * them meanwhile.
    */
   readonly #known = new BoundedSet<bigint>(MOST_KNOWN);
   readonly #anomalies = new Anomalies(false);
   #view!: KvView;
   #keys!: BlockKeys;
-  /** With KV cache groups: what matches and loads are made of. */
+  /** With KV cache groups: finds the matches and the blocks to load. */
   #groups: GroupHits | null = null;
   #lookups!: Lookups;
   #loading!: Loading;
@@ -102,8 +110,9 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   #space = '';
 
   /**
-   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed;
-   * ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used. A server that is down is no error.
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not
+   * installed; ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used. A server
+   * that is down is no error.
    */
   constructor(options: StoreConnectorOptions) {
     checkOptions(options, OPTIONS);
@@ -126,20 +135,26 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     this.#thread = new StoreThread({ store, timeoutMs, pauseMs, maxPauseMs, now });
   }
 
-  /** The hash seed that an embedded store keeps in its file for schedulers that were given none; null with another store. */
+  /**
+   * The hash seed that an embedded store keeps in its file for schedulers without a configured
+   * seed; null with another store.
+   */
   get hashSeed(): Uint8Array | null {
     return this.#thread.hashSeed;
   }
 
-  /** What was asked and stored so far, and how the store is. Plain data. */
+  /**
+   * Returns statistics of the lookups, the loads, the stores, and the state of the store. Plain
+   * data.
+   */
   stats() {
     const { begun, late } = this.#lookups?.counts ?? { begun: 0, late: 0 };
     return {
       lookups: begun,
       lateLookups: late,
-      /** Requests that wait for what the store has, or to be admitted with it. */
+      /** Requests that wait for the store's answer, or to be admitted with its blocks. */
       openLookups: this.#lookups?.size ?? 0,
-      /** With KV cache groups: requests that were offered blocks and were not admitted since. */
+      /** With KV cache groups: requests that got an offer and have not been admitted since. */
       offered: this.#groups?.size ?? 0,
       ...this.#loading?.counts,
       pinnedBlocks: this.#outgoing?.numPinned ?? 0,
@@ -196,10 +211,11 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     if (this.#groups !== null) return this.#matchGroups(this.#groups, request, numLocalTokens);
     const { blockSize } = this.#view;
     const first = Math.floor(numLocalTokens / blockSize);
-    // The last token is always computed, to sample from.
+    // The last token is always computed, because sampling needs it.
     const end = Math.floor((request.numTokens - 1) / blockSize);
     if (first >= end || first * blockSize !== numLocalTokens) return NOTHING;
-    // Whoever loads these blocks now leaves them in the pool, where they are found for nothing.
+    // The request that loads these blocks now leaves them in the pool, where this request finds
+    // them without a transfer.
     if (this.#loading.awaits(request, this.#view.blockHash(request, first))) return LATER;
     const count = this.#lookups.ask(request, first, end);
     if (count === null) return LATER;
@@ -218,7 +234,8 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   buildMetadata(plan: Plan): StoreOrders | null {
     this.#thread.drain();
     this.#lookups.expire();
-    // While the store is down nothing is looked at. What still runs is looked at when it is back.
+    // While the store is down, no request is examined. Requests that still run are examined when it
+    // is back.
     if (this.#thread.accepts) this.#outgoing.observe(plan);
     const loads = this.#loading.take();
     const outgoing = this.#outgoing.take();
@@ -249,9 +266,10 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   }
 
   /**
-   * After a reset this engine finds nothing of what was stored before, and other engines nothing of what it stores
-   * now: their blocks stay. False while anything is on its way. A load whose request has ended is not: nobody finds what it brings, and
-   * after a fence nobody may ever report it.
+   * After a reset, this engine finds no earlier blocks, and other engines find no later blocks of
+   * this engine. The blocks of other engines stay. The result is false while a transfer is under
+   * way. The load of an ended request does not count: no request finds its blocks, and after a
+   * fence its report may never come.
    */
   resetCache(): boolean {
     if (this.#outgoing.numPinned + this.#loading.numAwaited + this.#lookups.numAsking > 0) return false;
@@ -261,7 +279,7 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     return true;
   }
 
-  /** Blocks that were collected need one more plan, and pins last until the workers were asked. */
+  /** Collected blocks need one more plan, and pins last until the workers were asked. */
   hasPendingWork(): boolean {
     return this.#outgoing.numPinned > 0;
   }
@@ -269,11 +287,12 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
   #matchGroups(groups: GroupHits, request: Request, numLocalTokens: number): Match {
     const wanted = (): Wanted[] => [...groups.wanted(request, numLocalTokens, request.numTokens - 1)];
     const has = this.#lookups.askGroups(request, numLocalTokens, wanted);
-    // Whoever loads a block now leaves it in the pool, where it is found for nothing.
+    // The request that loads a block now leaves it in the pool, where this request finds it without
+    // a transfer.
     if (has === 'later') return LATER;
     if (has === 'nothing') return NOTHING;
     const hasNow = (key: bigint): boolean | null => (this.#loading.awaits(request, key) ? null : has(key));
-    // What a lookup has found stays found.
+    // Blocks that a lookup has found stay found.
     const version = this.#lookups.counts.begun + this.#loading.numBegun;
     const count = groups.match(request, numLocalTokens, hasNow, version);
     if (count === null) return LATER;

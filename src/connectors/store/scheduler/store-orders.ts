@@ -1,12 +1,15 @@
 import type { Verdict } from '../../../transfer/verdict.js';
 
-/** A load of a request: what every rank reads from the store. */
+/** A load of a request: the blocks that every rank reads from the store. */
 export interface LoadOrder {
   readonly job: number;
   readonly handle: number;
-  /** Key of each block (`BlockKeys`): its hash, where there is one group. In the order of the request's tokens, group after group. */
+  /**
+   * Key of each block (`BlockKeys`); with one group, this is the hash. Keys are in the order of the
+   * request's tokens, group by group.
+   */
   readonly hashes: readonly bigint[];
-  /** Where each goes, in the KV memory. */
+  /** The target of each block in the KV memory. */
   readonly blocks: Int32Array;
 }
 
@@ -17,22 +20,22 @@ export interface StoreOrder {
   readonly blocks: Int32Array;
 }
 
-/** What the scheduler side tells the workers with a plan. */
+/** The scheduler side's message to the workers, sent with a plan. */
 export interface StoreOrders {
-  /** What all keys begin with. */
+  /** The common prefix of all keys. */
   readonly space: string;
-  /** Bytes that the blocks have by the connector's format. */
+  /** Bytes of a block in the connector's format. */
   readonly bytesPerBlock: number;
   readonly loads: readonly LoadOrder[];
   readonly store: StoreOrder | null;
 }
 
-/** What a worker tells the scheduler side. */
+/** A worker's message to the scheduler side. */
 export interface StoreSaid {
-  /** Blocks of these jobs were copied, or will not be: they may be overwritten. */
+  /** Jobs whose blocks were copied, or will never be copied. The blocks may be overwritten. */
   readonly copied: readonly { readonly job: number; readonly verdict: Verdict }[];
-  /** Loads that are over, and how many of their first blocks came. */
+  /** Loads that are over, with the number of leading blocks that arrived. */
   readonly loaded: readonly { readonly job: number; readonly numGood: number }[];
-  /** Hashes of blocks that were copied, and that the store did not take after all. */
+  /** Hashes of blocks that were copied, but that the store did not take. */
   readonly unstored: readonly bigint[];
 }

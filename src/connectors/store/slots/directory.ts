@@ -1,36 +1,39 @@
 import { crc32 } from 'node:zlib';
 import { HEAD_BYTES } from './head.js';
 
-/** Slots of a segment: their entries lie together in front of them, and are read at once when the file is opened. */
+/**
+ * Slots of a segment. Their entries are stored together at the segment's beginning, and are read at
+ * once when the file is opened.
+ */
 export const SEGMENT_SLOTS = 1024;
 const ENTRY_BYTES = 64;
 /** Bytes of the entries of a segment. */
 export const DIRECTORY_BYTES = SEGMENT_SLOTS * ENTRY_BYTES;
-/** Bytes of a slot in front of its value: length of the key, and the key. */
+/** Bytes of a slot before its value: the length of the key, and the key. */
 export const KEY_BYTES = 128;
-/** Slots have whole pages: no page is written for two of them. */
+/** Slots consist of whole pages, so no page belongs to two slots. */
 const UNIT = 4096;
-/** Most slots of a file: each takes some 100 bytes of memory. */
+/** Maximum number of slots of a file. Each slot takes about 100 bytes of memory. */
 const MOST_SLOTS = 2 ** 22;
 
-/** The fields of an entry, by byte. */
+/** Byte offsets of the fields of an entry. */
 const Field = { crc: 0, valueBytes: 4, order: 8, name: 16 } as const;
-/** Bytes of a name: the first ones of the SHA-256 of a key. */
+/** Bytes of a name: the first bytes of the SHA-256 of a key. */
 export const NAME_BYTES = 16;
 
-/** What an entry says: the slot holds the value of a key. */
+/** An entry: the slot holds the value of a key. */
 export interface Entry {
-  /** Of the key, as Latin-1. */
+  /** The name of the key, as Latin-1. */
   readonly name: string;
-  /** Rises from one store to the next. */
+  /** The order number, which rises from one store to the next. */
   readonly order: number;
 }
 
-/** Where the slots of a file lie, all of one size. */
+/** Calculates where the slots of a file are. All slots have one size. */
 export class SlotLayout {
   readonly valueBytes: number;
   readonly slotBytes: number;
-  /** Slots that the file may have. */
+  /** Maximum number of slots of the file. */
   readonly mostSlots: number;
 
   constructor(valueBytes: number, maxBytes: number) {
@@ -39,7 +42,7 @@ export class SlotLayout {
     this.mostSlots = Math.min(MOST_SLOTS, Math.floor(maxBytes / this.slotBytes));
   }
 
-  /** Where the entries of a segment begin. */
+  /** Returns the byte offset of a segment's entries. */
   directoryAt(segment: number): number {
     return HEAD_BYTES + segment * (DIRECTORY_BYTES + SEGMENT_SLOTS * this.slotBytes);
   }
@@ -53,7 +56,7 @@ export class SlotLayout {
     return this.directoryAt(segment) + DIRECTORY_BYTES + (slot % SEGMENT_SLOTS) * this.slotBytes;
   }
 
-  /** An entry; null: the slot is free. */
+  /** Encodes an entry; null: the slot is free. */
   writeEntry(entry: Entry | null): Buffer {
     const bytes = Buffer.alloc(ENTRY_BYTES);
     if (entry === null) return bytes;
@@ -64,7 +67,7 @@ export class SlotLayout {
     return bytes;
   }
 
-  /** The entry of a slot in the entries of its segment; null: it is free, or damaged. */
+  /** Decodes a slot's entry from the entries of its segment; null: the slot is free or damaged. */
   readEntry(directory: Buffer, index: number): Entry | null {
     const bytes = directory.subarray(index * ENTRY_BYTES, (index + 1) * ENTRY_BYTES);
     if (bytes.readUInt32LE(Field.valueBytes) !== this.valueBytes) return null;

@@ -1,33 +1,39 @@
 import { readSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 
-/** Bytes in front of the first segment: the identity of the file, and from the middle on the size of its slots. */
+/**
+ * Bytes before the first segment. The first half has the identity of the file, the second half the
+ * size of its slots.
+ */
 export const HEAD_BYTES = 2 ** 14;
-/** Where the size of the slots stands. */
+/** Byte offset of the size of the slots. */
 const SIZE_AT = HEAD_BYTES / 2;
-/** Both halves begin with it, so that damage to one leaves a file known. */
+/** Both halves begin with it, so a file with one damaged half is still recognized. */
 const MAGIC = Buffer.from('blockstep slots\n');
-/** Raised whenever the same bytes would mean something else. */
+/** Increased whenever the format changes. */
 const VERSION = 1;
-/** Bytes of magic, version, length and CRC-32 of what follows. */
+/** Bytes of the magic, the version, the length, and the CRC-32 of the body. */
 const PREFIX_BYTES = MAGIC.length + 12;
-/** What LMDB has behind the first 16 bytes of a file. */
+/** The magic number of LMDB after the first 16 bytes of a file. */
 const LMDB_MAGIC = 0xbeefc0de;
 
-/** Who a file belongs to. */
+/** The owner of a file. */
 export interface Identity {
-  /** The hash seed of engines that were given none: 32 hex digits. */
+  /** The hash seed of engines without a configured seed: 32 hex digits. */
   readonly seed: string;
-  /** Stands in keys; a new one makes everything in the file worthless. */
+  /** A part of all keys. A new epoch invalidates all values in the file. */
   readonly epoch: string;
-  /** A hash of what the values are of. */
+  /** A hash of the names of the values' origin, such as the model. */
   readonly names: string;
 }
 
-/** What lies in a file: one of ours, with its identity; one that can be used as a new one; a database of LMDB; something else. */
+/**
+ * The kind of a file: a slot file with its identity, a file that can be overwritten, a database of
+ * LMDB, or another file.
+ */
 export type Found = { readonly identity: Identity } | 'unused' | 'lmdb' | 'foreign';
 
-/** Looks at the beginning of a file. @throws an error of the file system */
+/** Reads the beginning of a file. @throws an error of the file system */
 export function readIdentity(fd: number): Found {
   const head = Buffer.alloc(HEAD_BYTES);
   readSync(fd, head, 0, HEAD_BYTES, 0);
@@ -49,7 +55,10 @@ export function writeIdentity(fd: number, identity: Identity): void {
   writeSync(fd, closed(Buffer.from(JSON.stringify(identity))), 0, SIZE_AT, 0);
 }
 
-/** Bytes of a value; 0: nothing was ever stored, or the size is damaged. @throws an error of the file system */
+/**
+ * Returns the bytes of a value; 0: nothing was ever stored, or the size is damaged. @throws an
+ * error of the file system
+ */
 export function readValueBytes(fd: number): number {
   const half = Buffer.alloc(SIZE_AT);
   readSync(fd, half, 0, SIZE_AT, SIZE_AT);
@@ -63,7 +72,7 @@ export function writeValueBytes(fd: number, valueBytes: number): void {
   writeSync(fd, closed(body), 0, SIZE_AT, SIZE_AT);
 }
 
-/** Half of a head. */
+/** Encodes one half of a head. */
 function closed(body: Buffer): Buffer {
   const half = Buffer.alloc(SIZE_AT);
   MAGIC.copy(half);
@@ -74,7 +83,7 @@ function closed(body: Buffer): Buffer {
   return half;
 }
 
-/** What `closed` has put there; null: it is damaged, or of another version. */
+/** Decodes the body of one half; null: the half is damaged or of another version. */
 function opened(half: Buffer): Buffer | null {
   if (!half.subarray(0, MAGIC.length).equals(MAGIC)) return null;
   const length = half.readUInt32LE(MAGIC.length + 4);

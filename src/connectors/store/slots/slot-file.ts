@@ -5,11 +5,17 @@ import { BlockstepError, describeError } from '../../../base/errors.js';
 import { loadAddon } from '../../../core/loader.js';
 import { type Identity, readIdentity, writeIdentity } from './head.js';
 
-/** How a file is opened. */
+/** Options for opening a file. */
 export interface SlotFileOptions {
-  /** What the values are of: whoever names something else finds the file empty. Default: the keys say it. */
+  /**
+   * Names the origin of the values. A user with another name finds the file empty. Default: the
+   * keys identify the origin.
+   */
   readonly names?: string;
-  /** Whether one user at a time may have the file; what is no slot file of ours is overwritten then, since nobody else puts files there. */
+  /**
+   * Whether only one user at a time may have the file. A file that is no slot file is then
+   * overwritten, because no other program puts files there.
+   */
   readonly isOwn?: boolean;
 }
 
@@ -17,13 +23,14 @@ export interface SlotFileOptions {
 const OPEN = new Map<string, SlotFile>();
 
 /**
- * A file of slots that this process has open: its lock, and its identity. A second process is refused while this one lives; whoever opens it
- * in this process shares it. What is in the slots is the matter of `SlotStore`, on another thread.
+ * A slot file that this process has open: its lock and its identity. Other processes are refused
+ * while this process lives. All users in this process share the file. `SlotStore`, on another
+ * thread, manages the contents of the slots.
  */
 export class SlotFile {
   readonly path: string;
   readonly fd: number;
-  /** Whether there was nothing of use in the file. */
+  /** Whether the file had no usable content. */
   readonly isNew: boolean;
   #identity: Identity;
   #numUsers = 1;
@@ -44,8 +51,10 @@ export class SlotFile {
   }
 
   /**
-   * Opens a file, or makes it, for its owner's eyes alone: whoever knows the hash seed can make blocks that others take for theirs.
-   * @throws ERR_BLOCKSTEP_BAD_FILE: it cannot be made, read, written or locked; somebody else has it; it is no slot file
+   * Opens or creates a file that only its owner can read. A process that knows the hash seed could
+   * forge blocks that other engines accept.
+   * @throws ERR_BLOCKSTEP_BAD_FILE: the file cannot be created, read, written or locked; another
+   * process has it; it is no slot file
    */
   static open(path: string, options: SlotFileOptions = {}): SlotFile {
     const shared = OPEN.get(path);
@@ -70,17 +79,20 @@ export class SlotFile {
     }
   }
 
-  /** The hash seed of engines that were given none, 16 bytes. It survives a restart. */
+  /** The hash seed of engines without a configured seed, 16 bytes. It survives a restart. */
   get seed(): Uint8Array {
     return Uint8Array.from(Buffer.from(this.#identity.seed, 'hex'));
   }
 
-  /** Stands in keys. */
+  /** The epoch, a part of all keys. */
   get epoch(): string {
     return this.#identity.epoch;
   }
 
-  /** Begins an epoch, also for whoever opens the file later. @throws an error of the file system; then the file was emptied, if that could be */
+  /**
+   * Begins a new epoch, also for later users of the file. @throws an error of the file system. The
+   * file was then emptied if possible
+   */
   renew(): void {
     this.#identity = { ...this.#identity, epoch: randomUUID() };
     try {
@@ -91,7 +103,9 @@ export class SlotFile {
     }
   }
 
-  /** One user less. The last one closes the file, and nobody may read or write it any more. */
+  /**
+   * Removes one user. The last one closes the file, and no thread may read or write it any more.
+   */
   release(): void {
     if (--this.#numUsers > 0) return;
     OPEN.delete(this.path);

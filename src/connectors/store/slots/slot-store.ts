@@ -16,45 +16,47 @@ const readAt = promisify(read);
 const writeAt = promisify(write);
 const writeAllAt = promisify(writev);
 
-/** Reads and writes of one call that are under way at once. */
+/** Maximum number of reads and writes under way at once in one call. */
 const AT_ONCE = 8;
-/** Errors of the file system by which a disk, or what may be used of it, is full. */
+/** Error codes of the file system for a full disk or an exhausted quota. */
 const FULL: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
 /**
- * A store in a file of slots, which are all of one size: a cache that survives the end of its engine. The file is open and locked already
- * (`SlotFile`), and belongs to this process. It is read and written at places, by the threads that Node has for files.
+ * A store in a file of slots of one size: a cache that survives the end of its engine. The file is
+ * already open and locked (`SlotFile`), and belongs to this process. The file threads of Node read
+ * and write it at byte offsets.
  *
- * What lies where is known in memory alone while the file is open, in the order of use; the entries in the file say it after a restart, in the
- * order of storing. A value is written first, then the entry that says so. So whatever ends in between, and whatever else becomes of the
- * file, leaves values that are not found, or are found and refused: a slot holds its whole key, and a value its checksum.
+ * While the file is open, the index of the slots is only in memory, in the order of use. After a
+ * restart, the index is rebuilt from the entries in the file, in the order of storing. A value is
+ * written first, then its entry. After an interruption or damage, values are therefore not found,
+ * or found and refused. A slot holds its whole key, and a value holds its checksum.
  */
 export class SlotStore implements BlockStore {
   readonly #fd: number;
   readonly #maxBytes: number;
   /** Null: nothing was ever stored. */
   #layout: SlotLayout | null;
-  /** Whether a value was stored, or found to be of the size of the slots, since the file was opened. */
+  /** Whether a value was stored, or matched the size of the slots, since the file was opened. */
   #isFixed = false;
-  /** The slots with a value by the name of its key, the longest unused first. */
+  /** By name of the key: the slots with a value, the least recently used first. */
   readonly #slots = new Map<string, number>();
-  /** What is being stored just now, by name. */
+  /** By name: the stores under way. */
   readonly #underWay = new Map<string, Promise<Outcome>>();
   readonly #free: number[] = [];
-  /** Slots that the file has, used or free. */
+  /** Number of slots in the file, used or free. */
   #numSlots = 0;
-  /** Slots beyond which the disk was full, and those that it had no room for. */
+  /** The first slot for which the disk had no room, and the slots that could not be written. */
   #fullAt = Number.POSITIVE_INFINITY;
   readonly #roomless: number[] = [];
-  /** Values that had to go since the disk was full. */
+  /** Number of values that were evicted since the disk was full. */
   #numReplaced = 0;
   #order = 0;
-  /** Reads of a slot that are under way. */
+  /** By slot: number of reads under way. */
   readonly #readers = new Map<number, number>();
-  /** Slots that are free as soon as nobody reads them. */
+  /** Slots that become free when no read uses them. */
   readonly #leaving = new Set<number>();
 
-  /** Reads what a file has. @throws an error of the file system */
+  /** Reads the entries of a file. @throws an error of the file system */
   constructor(fd: number, maxBytes: number) {
     this.#fd = fd;
     this.#maxBytes = maxBytes;
@@ -97,13 +99,13 @@ export class SlotStore implements BlockStore {
       const layout = this.#layout;
       if (slot === undefined || layout === null) continue;
       this.#slots.delete(name);
-      // Nobody may take the slot before its entry is gone.
+      // The slot must not be reused before its entry is cleared.
       await writeAt(this.#fd, layout.writeEntry(null), 0, undefined, layout.entryAt(slot));
       this.#give(slot);
     }
   }
 
-  /** What is put is in the file. Whoever has opened it closes it. */
+  /** All stored values are in the file. The caller that opened the file closes it. */
   close(): Promise<void> {
     return Promise.resolve();
   }
@@ -123,7 +125,7 @@ export class SlotStore implements BlockStore {
     }
     found.sort((a, b) => a.order - b.order);
     for (const { name, order, slot } of found) {
-      // What was stored later is behind it in the order of use, too.
+      // A value that was stored later also comes later in the order of use.
       this.#slots.delete(name);
       this.#slots.set(name, slot);
       if (Number.isFinite(order)) this.#order = Math.max(this.#order, order);
@@ -134,7 +136,8 @@ export class SlotStore implements BlockStore {
   }
 
   /**
-   * The layout for values of a size. A file that has slots of another size is emptied by the first value that is stored.
+   * Returns the layout for values of a size. If the file has slots of another size, the first
+   * stored value empties it.
    * @throws if values of another size were stored since the file was opened
    */
   #layoutFor(valueBytes: number): SlotLayout {
@@ -170,7 +173,7 @@ export class SlotStore implements BlockStore {
     } finally {
       this.#endRead(slot);
     }
-    // What lies there is another key's, or nothing: nobody shall ask for it again.
+    // The slot has another key's value, or none. The name is removed so that it is not found again.
     if (this.#slots.get(name) === slot) {
       this.#slots.delete(name);
       this.#give(slot);
@@ -212,7 +215,7 @@ export class SlotStore implements BlockStore {
     head.write(key, 4, 'latin1');
     try {
       const { bytesWritten } = await writeAllAt(this.#fd, [head, value], layout.slotAt(slot));
-      // A disk becomes full in the middle of a value.
+      // A disk can become full in the middle of a value.
       if (bytesWritten !== KEY_BYTES + value.length) return this.#full(slot);
       const entry = layout.writeEntry({ name, order: ++this.#order });
       await writeAt(this.#fd, entry, 0, undefined, layout.entryAt(slot));
@@ -225,7 +228,7 @@ export class SlotStore implements BlockStore {
     return Outcome.done;
   }
 
-  /** A slot that nobody uses, if need be that of the value which was unused for longest; -1: there is none. */
+  /** Takes a free slot, or else the slot of the least recently used value; -1: there is none. */
   #takeSlot(layout: SlotLayout): number {
     const free = this.#free.pop();
     if (free !== undefined) return free;
@@ -233,7 +236,7 @@ export class SlotStore implements BlockStore {
     for (const [name, slot] of this.#slots) {
       if (this.#readers.has(slot)) continue;
       this.#slots.delete(name);
-      // Now and then it is tried whether the disk has room again.
+      // From time to time, the store tries whether the disk has room again.
       if (++this.#numReplaced % SEGMENT_SLOTS === 0) {
         this.#fullAt = Number.POSITIVE_INFINITY;
         this.#free.push(...this.#roomless.splice(0));
@@ -243,7 +246,7 @@ export class SlotStore implements BlockStore {
     return -1;
   }
 
-  /** The disk had no room for a slot. Those before it can be used still. */
+  /** The disk had no room for a slot. Earlier slots can still be used. */
   #full(slot: number): Outcome {
     this.#fullAt = Math.min(this.#fullAt, slot);
     this.#roomless.push(slot);
@@ -265,7 +268,7 @@ function isFull(error: unknown): boolean {
   return FULL.has((error as NodeJS.ErrnoException).code);
 }
 
-/** The key in front of a value. */
+/** Returns the key before a value. */
 function keyOf(slot: Buffer): string | null {
   const length = slot.readUInt32LE(0);
   return length <= KEY_BYTES - 4 ? slot.toString('latin1', 4, 4 + length) : null;
@@ -275,7 +278,10 @@ function nameOf(key: string): string {
   return createHash('sha256').update(key).digest().toString('latin1', 0, NAME_BYTES);
 }
 
-/** Does something for each index, `AT_ONCE` of them at once. @throws the first error, when nothing is under way any more */
+/**
+ * Calls `act` for each index, `AT_ONCE` calls at a time. @throws the first error, after all calls
+ * have ended
+ */
 async function some(count: number, act: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
   const lane = async (): Promise<void> => {

@@ -1,60 +1,63 @@
-/** Values of fewer bytes are left to the client's own parser. */
+/** Smaller values, in bytes, are left to the client's own parser. */
 const LEAST_BYTES = 2 ** 14;
-/** Bytes that are read at once while no value is being read. */
+/** Bytes that are read at once while no large value is being read. */
 const SCRATCH_BYTES = 2 ** 16;
-/** Buffers that are kept for the next values. */
+/** Number of buffers that are kept for later values. */
 const MOST_KEPT = 8;
-/** What a stand-in begins with. */
+/** The beginning of a stand-in. */
 const MARK = 'blockstep bulk ';
 const [DOLLAR, STAR, RETURN] = [0x24, 0x2a, 0x0d];
 
 /**
- * Takes large values out of the stream of a server's replies, and reads each straight into a buffer of its own. To the
- * client it gives a stand-in: a small value that names the buffer. The client's parser would copy every value twice, from
- * pieces of 64 KiB, which costs more than reading it.
+ * Takes large values out of a server's reply stream, and reads each directly into its own buffer.
+ * The client gets a stand-in: a small value that names the buffer. The client's parser would copy
+ * every value twice, from pieces of 64 KiB, which costs more than reading it.
  *
- * It knows as much of the protocol as that needs: lines, and values behind a line that has their length. The commands of a
- * block store are answered so. At an array, which none of them is answered with, it lets everything pass from then on.
+ * The reader knows only the necessary part of the protocol: lines, and values after a line with
+ * their length. All commands of a block store are answered in this form. At an array, which answers
+ * none of these commands, the reader passes everything on from then on.
  */
 export class BulkReader {
   readonly #pass: (bytes: Buffer) => void;
   readonly #scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
-  /** Values that were read and not taken, by number. */
+  /** By number: values that were read and not yet taken. */
   readonly #values = new Map<number, Buffer>();
   readonly #kept: Buffer[] = [];
   #lastNumber = 0;
-  /** The beginning of a line whose end was not read yet. */
+  /** The beginning of an incomplete line. */
   #line = Buffer.alloc(0);
-  /** Bytes of a small value and its line end that pass as they are. */
+  /** Remaining bytes of a small value and its line end, which pass unchanged. */
   #numPassing = 0;
   /** The value that is being read, with its line end; null if there is none. */
   #target: Buffer | null = null;
   #numRead = 0;
   #isBlind = false;
 
-  /** @param pass takes what the client's parser is to see */
+  /** @param pass receives the bytes for the client's parser */
   constructor(pass: (bytes: Buffer) => void) {
     this.#pass = pass;
   }
 
-  /** Where the next bytes of the stream are to be read to. */
+  /** Returns the buffer for the next bytes of the stream. */
   room(): Buffer {
     return this.#target === null ? this.#scratch : this.#target.subarray(this.#numRead);
   }
 
-  /** Takes bytes that were read to `room`. */
+  /** Handles bytes that were read into `room`. */
   take(count: number): void {
     if (this.#target !== null) {
       this.#grow(count);
       return;
     }
-    // The scratch buffer is used again, and the parser keeps what it is given.
+    // The scratch buffer is reused, but the parser keeps its input.
     const bytes = Buffer.from(this.#scratch.subarray(0, count));
     if (this.#isBlind) this.#pass(bytes);
     else this.#scan(bytes);
   }
 
-  /** The value that a reply stands for; the reply itself if it stands for none. `give` must follow. */
+  /**
+   * Returns the value behind a reply that is a stand-in; else the reply itself. `give` must follow.
+   */
   open(reply: Buffer): Buffer {
     if (reply.length > 40 || reply.toString('latin1', 0, MARK.length) !== MARK) return reply;
     const number = Number(reply.toString('latin1', MARK.length));
@@ -63,7 +66,7 @@ export class BulkReader {
     return value ?? reply;
   }
 
-  /** Gives back a value that nobody reads any more. */
+  /** Gives back a value that is no longer read. */
   give(value: Buffer): void {
     if (value.length >= LEAST_BYTES && this.#kept.length < MOST_KEPT) this.#kept.push(value);
   }
@@ -91,7 +94,7 @@ export class BulkReader {
     }
   }
 
-  /** Takes a whole line. @returns where the scan goes on */
+  /** Handles a whole line. @returns where the scan continues */
   #lineRead(line: Buffer, bytes: Buffer, at: number): number {
     const length = line[0] === DOLLAR ? Number(line.toString('latin1', 1, line.length - 2)) : -1;
     if (length >= LEAST_BYTES) {

@@ -1,7 +1,7 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { BulkReader } from './bulk-reader.js';
 
-/** Where a server listens. */
+/** The address of a server. */
 export interface Place {
   readonly host?: string;
   readonly port?: number;
@@ -9,10 +9,10 @@ export interface Place {
 }
 
 /**
- * Makes a kind of connection for iovalkey, of one connection, whose large values are read by a `BulkReader`. It is for
- * sockets without TLS: what is encrypted is copied anyway.
+ * Makes a connector class for iovalkey, for one connection, whose large values a `BulkReader`
+ * reads. It serves sockets without TLS, because decryption copies the bytes anyway.
  * @param abstract the class of connectors of iovalkey
- * @param told is given the reader when the connection is begun
+ * @param told called with the reader when the connection begins
  */
 export function directConnector(
   abstract: typeof import('iovalkey').AbstractConnector,

@@ -11,19 +11,20 @@ type Client = typeof import('iovalkey');
 
 interface Connection {
   readonly redis: Redis;
-  /** Reads large values; null where the connection has TLS. */
+  /** Reads large values; null if the connection uses TLS. */
   readonly reader: BulkReader | null;
 }
 
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * A store in a server of Redis 6.2 or newer, or of Valkey, which engines on several machines share. Commands go out
- * without waiting for each other's replies. Values that nobody used for the time to live are removed by the server; a
- * full server removes others, or refuses new ones, as its `maxmemory-policy` says.
+ * A store in a server of Redis 6.2 or newer, or of Valkey, which engines on several machines share.
+ * Commands are pipelined. The server removes values that were not used for the time to live. A full
+ * server removes others, or refuses new ones, as its `maxmemory-policy` says.
  *
- * There is one connection. It is made when it is needed, and given up whenever the server was too slow or the connection
- * failed: then what is under way rejects, and the next call connects again. How often that is tried is up to the caller.
+ * There is one connection. It is made on demand, and closed when the server was too slow or the
+ * connection failed. Calls under way then reject, and the next call connects again. The caller
+ * decides how often that is tried.
  */
 export class RedisStore implements BlockStore {
   readonly #client: Client;
@@ -35,7 +36,7 @@ export class RedisStore implements BlockStore {
     this.#settings = settings;
   }
 
-  /** Loads the client. The server is asked by the first call. @throws ERR_BLOCKSTEP_NO_PACKAGE */
+  /** Loads the client. The first call contacts the server. @throws ERR_BLOCKSTEP_NO_PACKAGE */
   static async open(settings: RedisSettings): Promise<RedisStore> {
     const what = 'a store in Redis or Valkey';
     return new RedisStore(await optionalPackage<Client>('iovalkey', IOVALKEY_VERSIONS, what), settings);
@@ -80,14 +81,14 @@ export class RedisStore implements BlockStore {
     this.#connection = null;
   }
 
-  /** Reads a value, and begins its time to live again. */
+  /** Reads a value, and restarts its time to live. */
   async #read(redis: Redis, key: string): Promise<Buffer | null> {
     const { ttlMs } = this.#settings;
     try {
       const read = ttlMs > 0 ? redis.getexBuffer(key, 'PX', ttlMs) : redis.getBuffer(key);
       return await read;
     } catch (error) {
-      // Something else than bytes: nobody can use it, as with any other foreign value.
+      // The key holds another type than bytes. Like any foreign value, it cannot be used.
       if (isReply(error, /^WRONGTYPE/)) return NO_BYTES;
       throw error;
     }
@@ -104,7 +105,10 @@ export class RedisStore implements BlockStore {
     }
   }
 
-  /** Calls with a connection. A failure ends the connection, unless the server itself has answered with an error. */
+  /**
+   * Calls with a connection. A failure closes the connection, unless the server answered with an
+   * error.
+   */
   async #with<T>(call: (connection: Connection) => Promise<T>): Promise<T> {
     this.#connection ??= this.#connect();
     const connection = this.#connection;
@@ -144,14 +148,15 @@ export class RedisStore implements BlockStore {
       commandTimeout: commandTimeoutMs,
     });
     hearSocketErrors(redis);
-    // The call that needs the connection gets the error. Without a listener it would be printed too.
+    // The call that needs the connection gets the error. Without a listener, the error would be
+    // printed too.
     let failed: unknown;
     redis.on('error', (error) => {
       failed ??= error;
     });
     try {
       await redis.connect();
-      // The first reply tells whether the password is right.
+      // The first reply shows whether the password is right.
       await redis.select(db);
       return { redis, reader };
     } catch (error) {
@@ -161,7 +166,10 @@ export class RedisStore implements BlockStore {
   }
 }
 
-/** Waits for all, also if one rejects: then nothing of it is under way any more. @throws the first error */
+/**
+ * Waits for all promises, even if one rejects, so that none is under way afterwards. @throws the
+ * first error
+ */
 async function all<T>(promises: readonly Promise<T>[]): Promise<T[]> {
   const settled = await Promise.allSettled(promises);
   return settled.map((each) => {
@@ -170,7 +178,7 @@ async function all<T>(promises: readonly Promise<T>[]): Promise<T[]> {
   });
 }
 
-/** Whether the server answered with such an error. */
+/** Whether an error is a server's error reply with this text. */
 function isReply(error: unknown, text: RegExp): boolean {
   return error instanceof Error && error.name === 'ReplyError' && text.test(error.message);
 }

@@ -1,16 +1,16 @@
 import { crc32 } from 'node:zlib';
 
-/** Bytes that a value has before its content. */
+/** Bytes of a value before its content. */
 export const SEAL_BYTES = 32;
-/** `BSKV` in ASCII: what every value begins with. */
+/** `BSKV` in ASCII, the beginning of every value. */
 const MAGIC = 0x42534b56;
-/** Raised whenever the same bytes would mean something else. Keys have it too. */
+/** Increased whenever the format changes. Keys contain it too. */
 export const SEAL_VERSION = 1;
 
 /**
- * Seals the content of a block: puts a header before it that says what it is. The header has, in 32-bit words of little
- * endian: magic, version, bytes of the content (two words), CRC-32 of the key, of the words before and of the content;
- * the rest is 0. A CRC finds damage; it does not prove who wrote the value.
+ * Seals the content of a block with a header. The header consists of 32-bit little-endian words:
+ * magic, version, bytes of the content (two words), and the CRC-32 of the key, the previous words
+ * and the content. The rest is 0. A CRC finds damage; it does not prove who wrote the value.
  * @returns a new buffer
  */
 export function seal(key: string, content: Uint8Array): Uint8Array {
@@ -26,9 +26,9 @@ export function seal(key: string, content: Uint8Array): Uint8Array {
 }
 
 /**
- * Takes the content out of a sealed value. A value that was truncated, changed, stored under another key, or that is of
- * another length or version, is refused.
- * @param length bytes that the content must have
+ * Takes the content out of a sealed value. Refused values were truncated, changed, or stored under
+ * another key, or have another length or version.
+ * @param length required bytes of the content
  * @returns the content, as a view of the value; null if the value is refused
  */
 export function unseal(key: string, value: Uint8Array, length: number): Uint8Array | null {
@@ -40,7 +40,7 @@ export function unseal(key: string, value: Uint8Array, length: number): Uint8Arr
   return words.getUint32(16, true) === checksum(key, value) ? value.subarray(SEAL_BYTES) : null;
 }
 
-/** The CRC-32 of a key and of a sealed value, without the checksum itself. */
+/** Returns the CRC-32 of a key and of a sealed value without its checksum. */
 function checksum(key: string, value: Uint8Array): number {
   const ofKey = crc32(key);
   const ofHead = crc32(value.subarray(0, 16), ofKey);

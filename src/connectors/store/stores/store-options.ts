@@ -6,43 +6,61 @@ import { checkPackage } from '../../../base/packages/optional-package.js';
 import { checkRedisUrl, IOVALKEY_VERSIONS } from '../../../base/packages/redis-address.js';
 import type { BlockStore } from './block-store.js';
 
-/** A store in a file: it needs no server, and serves the engines of one process, whose blocks have one size. */
+/**
+ * A store in a file. It needs no server, and serves the engines of one process whose blocks have
+ * one size.
+ */
 export interface EmbeddedStoreOptions {
-  /** The file, which is made where there is none. The first process has it, and others are refused while that one lives. */
+  /**
+   * The file, which is created if missing. The first process owns it, and others are refused while
+   * that process lives.
+   */
   path: string;
-  /** Most bytes that the values take in the file, 1 MiB to 8 TiB. What was unused for longest is removed. Default 16 GiB. */
+  /**
+   * Maximum number of bytes of all values in the file, 1 MiB to 8 TiB. The least recently used
+   * value is removed first. Default 16 GiB.
+   */
   maxBytes?: number;
 }
 
 /** A store in a server of Redis or Valkey, which engines on several machines share. */
 export interface RedisStoreOptions {
   /**
-   * `redis://` or, with TLS, `rediss://`: `redis://user:password@host:port/database`; a Unix socket as
-   * `redis+unix:///path/of/the/socket?db=0`.
+   * `redis://` or, with TLS, `rediss://`: `redis://user:password@host:port/database`; a Unix socket
+   * as `redis+unix:///path/of/the/socket?db=0`.
    */
   url: string;
-  /** A value is removed when it was neither stored nor loaded for so many milliseconds. Default one day; 0 = never. */
+  /**
+   * Time to live in milliseconds: a value is removed if it was neither stored nor loaded for this
+   * time. Default one day; 0 = never.
+   */
   ttlMs?: number;
-  /** Options of the TLS connection, as `tls.connect` takes them, for instance `ca`. They must be plain data. */
+  /**
+   * Options of the TLS connection, in the form of `tls.connect`, for instance `ca`. They must be
+   * plain data.
+   */
   tls?: Readonly<Record<string, unknown>>;
-  /** Most milliseconds until the server has answered to a connection, or to a command. Default 1,000. */
+  /**
+   * Maximum time until the server answers a connection or a command, in milliseconds. Default
+   * 1,000.
+   */
   commandTimeoutMs?: number;
 }
 
 /**
- * A store of your own: in memory, on a file server, in the cloud. It is called on the thread of the engine, between steps,
- * so it must not block: no method may compute for long, or wait in any other way than by its promise.
+ * A user's own store: in memory, on a file server, in the cloud. It is called on the engine's
+ * thread, between steps. No method may block or compute for long; it must return a promise instead.
  */
 export interface OwnStoreOptions {
   /**
-   * Opens the store. The connector calls it once, each worker calls it once, and each closes what it was given, so what
-   * several of them share must stay open as long as one of them uses it. If it rejects, the store counts as down, and it
-   * is called again after a pause.
+   * Opens the store. The connector and each worker call it once, and each of them closes its store.
+   * Resources that several of them share must stay open while one of them uses them. If the promise
+   * rejects, the store counts as down, and `open` is called again after a pause.
    */
   open: () => Promise<BlockStore>;
 }
 
-/** Where blocks are kept: one of the three kinds. */
+/** The store that keeps blocks: one of the three kinds. */
 export type StoreOptions = EmbeddedStoreOptions | RedisStoreOptions | OwnStoreOptions;
 
 /** Checked options of an embedded store. */
@@ -55,7 +73,7 @@ export interface RedisSettings extends Required<RedisStoreOptions> {
   readonly kind: 'redis';
 }
 
-/** Checked options of a store of the user's own. They stay in their thread. */
+/** Checked options of a user's own store. They stay in their thread. */
 export interface OwnSettings extends OwnStoreOptions {
   readonly kind: 'own';
 }
@@ -76,8 +94,10 @@ const OWN = knownNames<OwnStoreOptions>('the options of a store of your own', { 
 const MAX_MS = 2 ** 31 - 1;
 
 /**
- * Checks where blocks are to be kept. A server is not asked: one that is down costs hits later, and no start.
- * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not installed
+ * Checks the options of a store. The check does not contact a server: a server that is down costs
+ * hits later, but does not prevent a start.
+ * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not
+ * installed
  */
 export function checkStore(store: unknown): StoreSettings {
   if (!isObject(store)) throw badArg('store', store, 'an object with path, with url, or with open');

@@ -3,12 +3,13 @@ import { checkHostMemory } from '../../../base/host-memory.js';
 import type { BlockArena } from '../../../transfer/block-arena.js';
 import { hostArenaFor } from '../../base/kv-memory.js';
 
-/** What a place of the staging arena is used for. */
+/** The use of a place of the staging arena. */
 export type StagingUse = 'load' | 'store';
 
 /**
- * The arena between the KV memory of a rank and its store, and which places of it are free. Its size bounds what is on
- * the way between both. Stores use at most half of it, so that loads, which requests wait for, find room.
+ * The arena between the KV memory of a rank and its store, with its free places. Its size limits
+ * the blocks under way. Stores use at most half of it, so that loads, for which requests wait, find
+ * room.
  */
 export class Staging {
   readonly arena: BlockArena;
@@ -17,8 +18,9 @@ export class Staging {
 
   /**
    * @param kv the KV memory
-   * @param numBytes bound of the arena
-   * @throws ERR_BLOCKSTEP_BAD_ARG if it has not two blocks; ERR_BLOCKSTEP_NO_MEMORY if the machine has not so much
+   * @param numBytes maximum size of the arena
+   * @throws ERR_BLOCKSTEP_BAD_ARG if two blocks do not fit; ERR_BLOCKSTEP_NO_MEMORY if the machine
+   * has too little memory
    */
   constructor(kv: BlockArena, numBytes: number) {
     const { bytesPerBlock } = kv;
@@ -30,24 +32,24 @@ export class Staging {
     this.#free = Array.from({ length: numBlocks }, (_, i) => numBlocks - 1 - i);
   }
 
-  /** Places in use. */
+  /** Number of places in use. */
   get numUsed(): number {
     return this.#used.load + this.#used.store;
   }
 
-  /** How many places `take` would give. */
+  /** Returns how many places `take` can give. */
   room(use: StagingUse): number {
     const half = this.arena.numBlocks >> 1;
     return use === 'load' ? this.#free.length : Math.min(this.#free.length, half - this.#used.store);
   }
 
-  /** Takes places, of which there is room for at least as many. */
+  /** Takes places. The caller has checked that there is room. */
   take(use: StagingUse, count: number): Int32Array {
     this.#used[use] += count;
     return Int32Array.from(this.#free.splice(this.#free.length - count, count));
   }
 
-  /** Gives places back that nothing uses any more. */
+  /** Gives back places that are no longer used. */
   give(use: StagingUse, places: Int32Array): void {
     this.#used[use] -= places.length;
     for (const place of places) this.#free.push(place);

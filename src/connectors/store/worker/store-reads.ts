@@ -8,7 +8,7 @@ import type { Staging } from './staging.js';
 export interface Read {
   readonly job: number;
   readonly handle: number;
-  /** The step whose plan began it, and the step that must be executed before it writes. */
+  /** The step whose plan began the load, and the step that must be executed before it writes. */
   readonly step: number;
   readonly notBefore: number;
   readonly keys: readonly string[];
@@ -16,24 +16,29 @@ export interface Read {
 }
 
 interface ReadState extends Read {
-  /** Blocks from the first one on for which reading has begun. */
+  /** Number of leading blocks for which reading has begun. */
   numBegun: number;
-  /** Parts that are under way. */
+  /** Number of parts under way. */
   numParts: number;
-  /** The copies among them. */
+  /** The jobs of the copies among them. */
   readonly jobs: Set<number>;
-  /** Index of the first block that did not come. What comes behind it is of no use, and is not read any more. */
+  /**
+   * Index of the first block that did not arrive. Later blocks are useless, and are no longer read.
+   */
   firstBad: number;
 }
 
-/** Told once that nothing writes the blocks of a read any more; `numGood` of its first blocks came. */
+/**
+ * Called once when no copy writes the blocks of a read any more. `numGood` leading blocks arrived.
+ */
 export type ReadEnd = (read: Read, numGood: number) => void;
 
 /**
- * The loads of one rank: each block goes from the store to a place of the staging arena, and from there to the KV memory
- * by a lane. A long load is done in parts, as many at once as there are places.
+ * The loads of one rank. Each block goes from the store to a place of the staging arena, and then
+ * by a lane to the KV memory. A long load is done in parts, as many at once as there are places.
  *
- * Invariant: a place is given back when neither the thread nor the lane has it, whatever became of its block.
+ * Invariant: a place is given back when neither the thread nor the lane uses it, whatever the
+ * outcome of its block.
  */
 export class StoreReads {
   readonly #thread: StoreThread;
@@ -41,9 +46,9 @@ export class StoreReads {
   readonly #staging: Staging;
   readonly #partBlocks: number;
   readonly #end: ReadEnd;
-  /** Reads that have blocks left to begin, the oldest first. */
+  /** Reads with blocks that were not begun, the oldest first. */
   readonly #waiting: ReadState[] = [];
-  /** All that are not over. */
+  /** All reads that are not over. */
   readonly #reads = new Set<ReadState>();
 
   constructor(thread: StoreThread, lanes: KvLanes, staging: Staging, partBlocks: number, end: ReadEnd) {
@@ -54,7 +59,7 @@ export class StoreReads {
     this.#end = end;
   }
 
-  /** Reads that are not over. */
+  /** Number of reads that are not over. */
   get size(): number {
     return this.#reads.size;
   }
@@ -71,7 +76,7 @@ export class StoreReads {
     this.#waiting.push(begun);
   }
 
-  /** Gives up a request's read, since the request has ended: its copies are cancelled. The read ends as ever. */
+  /** Gives up the read of an ended request and cancels its copies. The read ends as usual. */
   cancel(handle: number): void {
     for (const read of this.#reads) {
       if (read.handle !== handle) continue;
@@ -80,13 +85,16 @@ export class StoreReads {
     }
   }
 
-  /** Gives up every read: what the store still answers is written to no block. The reads end as ever, with nothing that came. */
+  /**
+   * Gives up every read. Later answers of the store are written to no block. The reads end as
+   * usual, with no block.
+   */
   fence(): void {
     for (const read of this.#reads) read.firstBad = 0;
     this.pump();
   }
 
-  /** Begins as many parts as there are places for. */
+  /** Begins as many parts as there are places. */
   pump(): void {
     while (this.#waiting.length > 0) {
       const read = this.#waiting[0];
@@ -107,7 +115,7 @@ export class StoreReads {
     read.numBegun += count;
     read.numParts++;
     const places = this.#staging.take('load', count);
-    // The thread and, if anything came, the lane.
+    // The users of the places: the thread and, if a value arrived, the lane.
     let numUsers = 1;
     const release = (): void => {
       if (--numUsers === 0) this.#staging.give('load', places);

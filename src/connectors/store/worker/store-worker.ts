@@ -24,15 +24,23 @@ import { StoreWrites } from './store-writes.js';
 export interface StoreWorkerOptions {
   /** The KV memory of this rank. */
   memory: KvMemory;
-  /** Where blocks are kept, as the `StoreConnector` has it. */
+  /** The store that keeps the blocks, equal to the `StoreConnector`'s option. */
   store: StoreOptions;
   /** This worker's place in `EngineOptions.workers`. Default 0. */
   rank?: number;
-  /** Bound of the memory for blocks on their way, two blocks at least; less than 4 GiB is best. Default 256 MiB. */
+  /**
+   * Maximum memory for blocks under way, in bytes; at least two blocks, and preferably less than 4
+   * GiB. Default 256 MiB.
+   */
   stagingBytes?: number;
-  /** Most milliseconds that a read or a write of at most 8 MiB may take; then it counts as failed. Default 1,000. */
+  /**
+   * Maximum time of a read or a write of at most 8 MiB, in milliseconds; slower ones count as
+   * failed. Default 1,000.
+   */
   timeoutMs?: number;
-  /** Milliseconds for which a store that failed is left alone, at first and at most. Default 100 and 5,000. */
+  /**
+   * First and longest pause after a failure of the store, in milliseconds. Default 100 and 5,000.
+   */
   pauseMs?: number;
   maxPauseMs?: number;
   /** The clock, in milliseconds. Default `performance.now`. */
@@ -52,12 +60,13 @@ const OPTIONS = knownNames<StoreWorkerOptions>('the options of a StoreWorker', {
   now: true,
   makeLane: true,
 });
-/** Bytes of one read or write; one block at least. */
+/** Bytes of one read or write; at least one block. */
 const PART_BYTES = 2 ** 23;
 
 /**
- * Worker side of a `StoreConnector`, one for each rank: moves blocks between the KV memory and the store, through a staging
- * arena. Lanes copy between KV memory and staging, a thread speaks to the store, and no method waits for either.
+ * Worker side of a `StoreConnector`, one for each rank. It moves blocks between the KV memory and
+ * the store, through a staging arena. Lanes copy between KV memory and staging, and a thread
+ * accesses the store. No method waits for either.
  */
 export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSaid> {
   readonly #memory: KvMemory;
@@ -75,8 +84,9 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
   #numMismatches = 0;
 
   /**
-   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY if the machine has no room for the staging arena;
-   * ERR_BLOCKSTEP_NO_PACKAGE, ERR_BLOCKSTEP_BAD_FILE as `StoreConnector`; ERR_BLOCKSTEP_CUDA
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY if the machine has no room for the
+   * staging arena; ERR_BLOCKSTEP_NO_PACKAGE and ERR_BLOCKSTEP_BAD_FILE as in `StoreConnector`;
+   * ERR_BLOCKSTEP_CUDA
    */
   constructor(options: StoreWorkerOptions) {
     checkOptions(options, OPTIONS);
@@ -87,7 +97,7 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
     checkInteger('stagingBytes', stagingBytes, 1, 2 ** 46);
     const makeLane = checkLaneFactory(options.makeLane);
     const now = checkClock(options.now);
-    // Before the staging arena is allocated, which may be large.
+    // The file is opened before the staging arena, which may be large, is allocated.
     const settings = checkStore(store);
     const file = settings.kind === 'embedded' ? SlotFile.open(settings.path) : null;
     try {
@@ -110,9 +120,9 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
     });
   }
 
-  /** What was read and stored so far, and how the store is. Plain data. */
+  /** Returns statistics of the reads, the writes, and the state of the store. Plain data. */
   stats() {
-    // An engine that has nothing to do asks its workers nothing, and the store may have answered meanwhile.
+    // An idle engine does not poll its workers, and the store may have answered meanwhile.
     this.#thread.drain();
     const { numUsed, arena } = this.#staging;
     return {
@@ -120,7 +130,10 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
       stagingBytes: arena.numBytes,
       stagingBlocksInUse: numUsed,
       loads: this.#reads.size,
-      /** Orders that were refused, since the connector's format has blocks of another size than the KV memory. */
+      /**
+       * Orders that were refused because the block sizes of the connector's format and the KV
+       * memory differ.
+       */
       mismatches: this.#numMismatches,
       store: this.#thread.stats(),
     };
@@ -166,8 +179,8 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
   }
 
   /**
-   * Ends every load and every store at once: from then on nothing that was begun touches the KV memory. Waits for copies that have begun.
-   * Call it before `Engine.fenceTransfers`.
+   * Ends every load and every store at once. Afterwards no earlier operation touches the KV memory.
+   * The call waits for copies that have begun. Call it before `Engine.fenceTransfers`.
    */
   fence(): void {
     this.#lanes.fence();
@@ -186,7 +199,9 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
     this.#writes.pump();
   }
 
-  /** Reports a load. Blocks behind one that is missing may be there; they are computed again with it. */
+  /**
+   * Reports a load. Blocks after a missing one may have arrived; they are computed again with it.
+   */
   #readOver({ job, handle, step, blocks }: Read, numGood: number): void {
     for (const block of blocks.subarray(numGood)) this.#invalid.push({ block, handle });
     this.#received.push({ handle, step });

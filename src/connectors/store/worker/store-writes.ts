@@ -18,17 +18,17 @@ interface WriteState extends Write {
   verdict: Verdict;
 }
 
-/** What `StoreWrites` tells. */
+/** The callbacks of a `StoreWrites`. */
 export interface WriteEvents {
-  /** The blocks of a job are read no more. Told once. */
+  /** The blocks of a job are no longer read. Called once. */
   copied(job: number, verdict: Verdict): void;
   /** A block that was copied was not stored. */
   unstored(hash: bigint): void;
 }
 
 /**
- * The stores of one rank: each block is copied from the KV memory to a place of the staging arena by a lane, and from there
- * it is stored. Blocks are kept from others only until they were copied.
+ * The stores of one rank. A lane copies each block from the KV memory to a place of the staging
+ * arena, and the thread stores it from there. Blocks are pinned only until they were copied.
  */
 export class StoreWrites {
   readonly #thread: StoreThread;
@@ -56,7 +56,10 @@ export class StoreWrites {
     this.#waiting.push({ ...write, numBegun: 0, numParts: 0, verdict: Verdict.ok });
   }
 
-  /** Begins as many copies as there are places for. While the store takes nothing, what waits is given up. */
+  /**
+   * Begins as many copies as there are places. While the store takes no values, waiting blocks are
+   * given up.
+   */
   pump(): void {
     while (this.#waiting.length > 0) {
       const write = this.#waiting[0];
@@ -73,7 +76,7 @@ export class StoreWrites {
     }
   }
 
-  /** Reads no block any more: what was copied already is stored, and nothing else. */
+  /** Stops reading blocks. Only blocks that were already copied are stored. */
   fence(): void {
     for (const write of this.#waiting) giveUp(write);
     this.pump();
@@ -105,7 +108,7 @@ export class StoreWrites {
   }
 }
 
-/** What was not begun will not be. */
+/** Gives up the blocks that were not begun. */
 function giveUp(write: WriteState): void {
   write.numBegun = write.keys.length;
   write.verdict = Verdict.failed;

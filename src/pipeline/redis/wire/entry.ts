@@ -3,32 +3,35 @@ import type { PipelineMessage } from '../../transport/messages.js';
 import { fromWire } from './message-parts.js';
 import type { Packer } from './packer.js';
 
-/** The first byte of an entry. Whoever reads another number skips the entry. */
+/** The first byte of an entry. A reader skips entries with another number. */
 const VERSION = 1;
-/** The field of an entry of a stream that has the messages. */
+/** The field of a stream's entry that holds the messages. */
 export const FIELD = 'm';
 
-/** Where a run of messages stands among all that one sender sent to one receiver. */
+/** The position of a run of messages among all messages from one sender to one receiver. */
 export interface Place {
   /** The sender's name. */
   readonly sender: string;
-  /** Random: another one in each life of the sender. */
+  /** Random, and different in each life of the sender. */
   readonly instance: string;
-  /** Counts the beginnings of this sender: numbers count from 1 on again with each. */
+  /** Number of the sender's present epoch. In each epoch, messages are numbered from 1. */
   readonly epoch: number;
-  /** Number of the first message, from 1 on. */
+  /** Number of the first message, from 1. */
   readonly first: number;
 }
 
-/** Messages that travel together, as they came. */
+/** Messages that are sent together. */
 export interface Entry extends Place {
-  /** The messages in order; null: it only has a number (a mark), or it is none that this version knows. */
+  /**
+   * The messages in order; null: the message is only a number (a mark), or of a kind unknown to
+   * this version.
+   */
   readonly messages: readonly (PipelineMessage | null)[];
-  /** Of these, those that are no messages. */
+  /** Number of messages of unknown kinds. */
   readonly numForeign: number;
 }
 
-/** Joins packed messages, in order, to one entry. */
+/** Joins packed messages, in order, into one entry. */
 export function makeEntry(
   { sender, instance, epoch, first }: Place,
   messages: readonly Uint8Array[],
@@ -37,7 +40,10 @@ export function makeEntry(
   return Buffer.concat([Uint8Array.of(VERSION), packer.pack([sender, instance, epoch, first]), ...messages]);
 }
 
-/** What stands for a message that is only a number: the receiver learns by it how many there were. */
+/**
+ * Makes a mark: a message that is only a number. It tells the receiver how many messages there
+ * were.
+ */
 export function makeMark(packer: Packer): Uint8Array {
   return packer.pack(null);
 }

@@ -12,17 +12,17 @@ import type {
 } from '../../transport/messages.js';
 
 type Kind = PipelineMessage['kind'];
-/** A message as it travels: the number of its kind, then its parts in a fixed order. */
+/** The form of a message on the wire: the number of its kind, then its parts in a fixed order. */
 export type Wired = readonly [number, ...unknown[]];
 
-/** Kinds in the order of their numbers, which stand in messages: a new one goes to the end. */
+/** Kinds in the order of their numbers on the wire. New kinds are added at the end. */
 const KINDS: readonly Kind[] = [
   ...(['submit', 'chunk', 'taken', 'abort', 'ping', 'explain'] as const),
   ...(['output', 'ended', 'failed', 'pong', 'explained'] as const),
 ];
 const NUMBERS = new Map(KINDS.map((kind, i) => [kind, i]));
 
-/** What travels of a message. */
+/** Converts a message to its form on the wire. */
 export function toWire(message: PipelineMessage): Wired {
   return [NUMBERS.get(message.kind) as number, ...parts(message)];
 }
@@ -52,7 +52,7 @@ function parts(message: PipelineMessage): unknown[] {
     case 'ended':
       return [message.key, message.stage, message.numOutputs, message.end];
     case 'failed': {
-      // The error itself stays here: it is for one process.
+      // The error object itself is not sent, because it is valid only in one process.
       const { code, message: text } = message.failure;
       return [message.key, message.stage, code, text];
     }
@@ -63,7 +63,7 @@ function parts(message: PipelineMessage): unknown[] {
   }
 }
 
-/** The message that something from elsewhere is; null: it is none. Never throws. */
+/** Converts a received value to a message; null: it is none. Never throws. */
 export function fromWire(wired: unknown): PipelineMessage | null {
   if (!Array.isArray(wired)) return null;
   const [number, ...rest] = wired;
@@ -125,7 +125,7 @@ const READERS: Readonly<Record<Kind, (parts: readonly unknown[]) => PipelineMess
   },
 };
 
-/** The code of a failure whose own code is not known here: a newer stage. */
+/** Replaces the unknown code of a failure from a newer stage. */
 const UNKNOWN: ErrorCode = 'ERR_BLOCKSTEP_REQUEST';
 const END_REASONS: readonly EndReason[] = ['stop', 'length', 'abort'];
 

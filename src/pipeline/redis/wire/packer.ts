@@ -1,12 +1,15 @@
 import type { Decoder, Encoder } from '@msgpack/msgpack';
 import { optionalPackage } from '../../../base/packages/optional-package.js';
 
-/** The versions of @msgpack/msgpack that work, as npm writes them. */
+/** The supported versions of @msgpack/msgpack, in npm's notation. */
 const VERSIONS = '^3.1.3';
 
-/** MessagePack's number of our extension: a typed array. */
+/** The MessagePack type of the extension for typed arrays. */
 const TYPED_ARRAY = 1;
-/** Kinds of typed arrays; their places here stand in messages, so a new one goes to the end. A `Uint8Array` is plain bytes. */
+/**
+ * Kinds of typed arrays. Their indexes are used on the wire, so new kinds are added at the end. A
+ * `Uint8Array` is plain bytes.
+ */
 const KINDS = [
   Int8Array,
   Uint8ClampedArray,
@@ -21,8 +24,9 @@ const KINDS = [
 ] as const;
 
 /**
- * Packs values as MessagePack: whatever JSON has, and bigints, dates, bytes and typed arrays. Buffers come back as `Uint8Array`,
- * `undefined` as null, an instance of a class as a plain object; functions and symbols cannot be packed.
+ * Packs values as MessagePack: all JSON values, and bigints, dates, bytes and typed arrays. Buffers
+ * are unpacked as `Uint8Array`, `undefined` as null, and an instance of a class as a plain object.
+ * Functions and symbols cannot be packed.
  */
 export class Packer {
   readonly #encoder: Encoder;
@@ -46,19 +50,23 @@ export class Packer {
     const shared = { extensionCodec, useBigInt64: true } as const;
     return new Packer(
       new library.Encoder({ ...shared, ignoreUndefined: true }),
-      // Anything takes a byte at least, so no list in a message has more entries than the message has bytes.
+      // Every element takes at least one byte, so no list in a message has more entries than the
+      // message has bytes.
       new library.Decoder({ ...shared, maxArrayLength: maxBytes, maxMapLength: maxBytes }),
     );
   }
 
-  /** @throws if there is something that cannot be packed */
+  /** @throws if a value cannot be packed */
   pack(value: unknown): Uint8Array {
     return this.#encoder.encode(value);
   }
 
-  /** @returns the values that stand one behind the other in `bytes` @throws if they are damaged */
+  /**
+   * @returns the consecutive values in `bytes`
+   * @throws if they are damaged
+   */
   unpack(bytes: Uint8Array): unknown[] {
-    // A Buffer would give Buffers, whose `slice` is no copy.
+    // A Buffer would yield Buffers, whose `slice` is no copy.
     return [...this.#decoder.decodeMulti(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length))];
   }
 }
@@ -75,6 +83,7 @@ function packTypedArray(value: unknown): Uint8Array | null {
 
 function unpackTypedArray(packed: Uint8Array): unknown {
   const Kind = KINDS[packed[0]];
-  // A kind that is not known here throws. A copy of its own: it must begin at a multiple of the size of its numbers, and outlive the message.
+  // An unknown kind throws. The bytes are copied, because the array must be aligned to its element
+  // size and must outlive the message.
   return new Kind(packed.slice(1).buffer as ArrayBuffer);
 }

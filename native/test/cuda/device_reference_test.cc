@@ -319,6 +319,8 @@ static void test_astray() {
   EXPECT(memory.astray().size == 1, "one that was not written");
   memory.prepare(orders.data(), nullptr, starts, 0);
   EXPECT(memory.astray().size == 0 && memory.num_orders() == 0, "the next step");
+  memory.place({0, kNone, 2}, 2, 1, {1, 1, 1, 7, 1, 1});
+  EXPECT(memory.astray().size == 1, "one of the next step that was not written");
 }
 
 /// A state goes astray because the tables change when the step is judged: its entry fails behind its answer.

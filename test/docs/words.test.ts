@@ -12,6 +12,8 @@ const CLEAN = [
   'docs/internals/decisions.md',
   'docs/internals/tour.md',
   'docs/kv-events.md',
+  'docs/gpu.md',
+  'docs/guarantees.md',
   'docs/llama-cpp.md',
   'docs/metrics.md',
   'docs/operating.md',

@@ -43,7 +43,7 @@ export const SUITES: readonly Suite[] = [
   { room: 'executors/reference', without: [], short: [], expected: 25 },
   { room: 'executors/cost-model', without: [], short: [], expected: 10 },
   { room: 'transfer', without: ['lifetime'], short: [], expected: 25 },
-  { room: 'cuda', without: [], short: ['decided-scheduler'], expected: 50, placesItself: true },
+  { room: 'cuda', without: [], short: ['decided-scheduler'], expected: 40, placesItself: true },
 ];
 
 /** Processes at once: each has a context of its own on the GPU, and they take turns on it. */

@@ -97,7 +97,7 @@ export function definePlanCommand(
   add('--threads <n>', 'threads that simulate', parse.count, availableParallelism());
   command.optionsGroup('Trace:');
   command.addOption(
-    new Option('--format <name>', 'format of TRACE; told by its first line unless given').choices(
+    new Option('--format <name>', 'format of TRACE; by default read from its first line').choices(
       TRACE_FORMATS,
     ),
   );

@@ -39,16 +39,16 @@ export function addReplayFlags(command: Command): void {
   const add = flagAdder(command);
   command.optionsGroup('Workload:');
   command.addOption(
-    new Option('--format <name>', 'format of FILE; told by its first line unless given').choices(
+    new Option('--format <name>', 'format of FILE; by default read from its first line').choices(
       TRACE_FORMATS,
     ),
   );
   add('--limit <n>', 'replay only the first n requests of FILE', parse.count);
   add('--skip-bad', 'skip and count malformed lines of FILE instead of refusing it', undefined, false);
-  add('--generate', 'generate the requests; so it is done without a FILE too', undefined, false);
-  add('--requests <n>', 'how many to generate', parse.count, 2000);
+  add('--generate', 'generate requests; this is the default without a FILE', undefined, false);
+  add('--requests <n>', 'number of requests to generate', parse.count, 2000);
   add('--request-rate <n>', 'how many generated requests arrive a second, on average', parse.positive, 20);
-  add('--speed-up <n>', 'have requests arrive n times as fast', parse.positive, 1);
+  add('--speed-up <n>', 'let requests arrive n times as fast', parse.positive, 1);
   add(
     '--abort-rate <share>',
     'share of the requests that are aborted, each at a random moment of its life',
@@ -59,8 +59,8 @@ export function addReplayFlags(command: Command): void {
   command.optionsGroup('Output:');
   add('--json', 'print one JSON object instead of tables', undefined, false);
   add('--report <page>', 'write an HTML page with charts as well: one file, which needs no network');
-  add('--record <log>', 'record every input and decision; recording counts into the time of a step');
-  add('--log <log>', 'run a recorded log again instead of a workload, and say where it decides otherwise');
+  add('--record <log>', 'record every input and decision; step times then include recording');
+  add('--log <log>', 'run a recorded log again instead of a workload, and print where decisions differ');
 }
 
 /** Adds the flags of the cost model, which says how long a step takes in virtual time. */

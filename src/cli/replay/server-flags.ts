@@ -38,7 +38,7 @@ export function addServerFlags(command: Command): void {
   );
   add('--concurrency <n>', 'most requests under way at once; others wait for a place', parse.count);
   add('--timeout-s <n>', 'most seconds of a request', timeout, 3600);
-  add('--ignore-eos', 'have texts as long as the trace says, by ignore_eos', undefined, true);
+  add('--ignore-eos', 'make answers as long as in the trace, by ignore_eos', undefined, true);
   command.addOption(new Option('--no-ignore-eos').hideHelp());
   add('--vocabulary-size <n>', 'token ids of prompts are below this', vocabularySize, USUAL_VOCABULARY);
 }

@@ -62,7 +62,9 @@ async function reference(
   return {
     executor: new ReferenceExecutor({ ...sizes, seed, eosTokenId: o200k.endOfText, latencyMs }),
     model: { id: 'blockstep-reference', sampling: 'ignore' },
-    notes: [`The reference executor is no language model: a text goes on as it went on before. ${IGNORES}`],
+    notes: [
+      `The reference executor is no language model: it continues a text with text that it has already seen. ${IGNORES}`,
+    ],
   };
 }
 

@@ -9,26 +9,26 @@ import { MODEL_FLAGS } from './executor/model-flags.js';
 import { addServeFlags, REFERENCE_FLAGS, type ServeFlags, SIMULATED_FLAGS } from './serve-flags.js';
 
 const DESCRIPTION =
-  'Serves an engine over HTTP, as OpenAI’s API has it: /v1/completions and /v1/chat/completions, and a page and routes for operators beside them.';
+  'Serves an engine over HTTP with OpenAI’s API (/v1/completions, /v1/chat/completions and more), a status page, and routes for operators.';
 
 const DETAILS = `
-A model is run by llama.cpp, which comes in a package for each platform; where it
-is missing the command says what to install. All flags of the scheduler are chosen
-to suit the model and the memory, unless they are given.
+llama.cpp runs the model. It comes in a package for each platform; if it is missing,
+the command prints what to install. Flags of the scheduler that you leave out are
+picked for the model and the memory.
 
-Executors: "reference" really keeps its KV memory, and is no language model: a
-text goes on as it went on before. "simulated" is a stand-in for a server on a
-GPU: it decides what vLLM decides, takes the time that a cost model says, and
-makes texts up. A module of your own has a default export that is called with
-{ options, vocabulary } and gives { executor, model }; see docs/serving.md.
+Executors: "reference" uses real KV memory but is no language model: it continues a
+text with text that it has already seen. "simulated" stands in for a server on a
+GPU: it decides what vLLM decides, takes the time that a cost model predicts, and
+makes up its texts. The default export of your own module is called with
+{ options, vocabulary } and returns { executor, model }; see docs/serving.md.
 
 An interrupt (or SIGTERM) lets unfinished requests finish for --drain-ms; a second
-one ends at once. A key is better given as BLOCKSTEP_API_KEY: what is typed can
-be seen by others of this machine.
+one stops at once. Pass a key as BLOCKSTEP_API_KEY rather than as a flag: other
+users of this machine can see command lines.
 
 Examples (in a checkout, npm start -- in place of npx blockstep serve):
-  npx blockstep serve --model model.gguf            a model that you have
-  npx blockstep serve --model hf:OWNER/NAME:Q4_K_M  one from Hugging Face
+  npx blockstep serve --model model.gguf            your model
+  npx blockstep serve --model hf:OWNER/NAME:Q4_K_M  a model from Hugging Face
   npx blockstep serve                               the reference executor
   npx blockstep serve --executor simulated --profile llama-3.1-70b-4xh100
   npx blockstep serve --executor ./my-executor.mjs`;

@@ -54,73 +54,75 @@ const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'
 export function addServeFlags(command: Command): void {
   const add = flagAdder(command);
   command.optionsGroup('Server:');
-  add('--port <n>', 'where it listens; the next free one if it is in use; 0 is any', port, 8000);
-  add('--host <name>', 'at which address; 0.0.0.0 is all of this machine', undefined, '127.0.0.1');
+  add('--port <n>', 'port to listen on; if it is in use, the next free one; 0 means any', port, 8000);
+  add(
+    '--host <name>',
+    'address to listen on; 0.0.0.0 means every address of this machine',
+    undefined,
+    '127.0.0.1',
+  );
   command.addOption(
-    new Option('--api-key <key...>', 'keys of which every client must show one').env('BLOCKSTEP_API_KEY'),
+    new Option('--api-key <key...>', 'accepted keys; every client must send one of them').env(
+      'BLOCKSTEP_API_KEY',
+    ),
   );
   command.addOption(
     new Option(
       '--allowed-hosts <name...>',
-      'names by which clients ask for it, beside addresses, localhost and the name of this machine',
+      'host names that clients may use, besides addresses, localhost and the name of this machine',
     ),
   );
   add('--served-model-name <name>', 'the name of the model (default: that of the executor)');
   add('--max-queued-requests <n>', 'most requests that wait; more are answered 429', parse.count, 1024);
-  add(
-    '--drain-ms <n>',
-    'milliseconds that unfinished requests are given at the end',
-    parse.nonNegative,
-    30_000,
-  );
+  add('--drain-ms <n>', 'milliseconds that unfinished requests get at shutdown', parse.nonNegative, 30_000);
   add('--max-body-bytes <n>', 'most bytes of a request’s body', parse.count, 2 ** 23);
   command.addOption(
     new Option(
       '--log-level <name>',
-      'what is logged to stderr: info has a line for each request that generates or changes something',
+      'log level on stderr; info logs one line for each request that generates text or changes something',
     )
       .choices(LOG_LEVELS)
       .default('info'),
   );
   add('--log-prompts', 'log prompts and answers too', undefined, false);
   command.addOption(
-    new Option('--no-control', 'without the routes that pause, reset and abort for everybody'),
+    new Option('--no-control', 'turn off the routes that pause, reset and abort for all clients'),
   );
-  add('--stream-interval <n>', 'tokens of a chunk of a stream', parse.count, 1);
+  add('--stream-interval <n>', 'tokens in each chunk of a stream', parse.count, 1);
   add(
     '--kv-events-config <json>',
     'publish KV cache events over ZeroMQ, with the keys that vLLM has',
     parseKvEventsConfig,
   );
-  command.addOption(new Option('--no-page', 'without the page that shows what the server does'));
+  command.addOption(new Option('--no-page', 'turn off the status page'));
   command.optionsGroup('Model:');
   for (const option of modelFlags()) command.addOption(option);
   command.optionsGroup('Executor:');
   add(
     '--executor <name>',
-    'without --model: reference, simulated, or the path of a module of your own',
+    'without --model: reference, simulated, or the path of your own module',
     undefined,
     'reference',
   );
-  add('--latency-ms <n>', 'reference: milliseconds that a step takes', parse.nonNegative, 20);
+  add('--latency-ms <n>', 'reference: milliseconds per step', parse.nonNegative, 20);
   add(
     '--profile <name>',
     `simulated: a model on GPUs: ${Object.keys(PROFILES).join(', ')}; or a profile in a file (JSON)`,
     undefined,
     'llama-3.1-8b-h100',
   );
-  add('--mean-output-tokens <n>', 'simulated: tokens of a text on average', parse.positive, 200);
+  add('--mean-output-tokens <n>', 'simulated: average tokens per answer', parse.positive, 200);
   add('--acceptance-rate <share>', 'simulated: probability that a draft token is accepted', parse.share, 0.7);
   add(
     '--step-overhead-ms <n>',
-    'simulated: host work before a step, in place of the profile’s',
+    'simulated: host milliseconds before each step, instead of the profile’s',
     parse.nonNegative,
   );
-  add('--prefill-tokens-per-second <n>', 'simulated: prompt tokens a second', parse.positive);
+  add('--prefill-tokens-per-second <n>', 'simulated: prompt tokens per second', parse.positive);
   add('--weight-bytes <n>', 'simulated: bytes of weights', parse.nonNegative);
-  add('--kv-bytes-per-token <n>', 'simulated: bytes of KV cache of a token', parse.nonNegative);
-  add('--memory-bytes-per-second <n>', 'simulated: bytes read from memory a second', parse.positive);
-  add('--seed <n>', 'seed of texts', parse.seed, 0);
+  add('--kv-bytes-per-token <n>', 'simulated: bytes of KV cache per token', parse.nonNegative);
+  add('--memory-bytes-per-second <n>', 'simulated: bytes read from memory per second', parse.positive);
+  add('--seed <n>', 'seed of the generated texts', parse.seed, 0);
 }
 
 function port(text: string): number {

@@ -4,7 +4,7 @@ import { parse } from './flag-values.js';
 
 /** What the help says of each rule in which versions of vLLM differ. */
 const HELP: Readonly<Record<keyof VersionRules, string>> = {
-  freeOrder: 'where blocks without a hash are queued when they are given back',
+  freeOrder: 'where freed blocks without a hash are queued',
   admissionLookahead:
     'give a request slots for its drafts when it is admitted; by default on (--no-admission-lookahead)',
   watermark: 'share of the blocks that an admission leaves free while others run; by default 0',
@@ -14,7 +14,7 @@ const HELP: Readonly<Record<keyof VersionRules, string>> = {
   padDecode: 'give an admitted request of one token a row of empty drafts, for captured graphs',
   fenceFrees: 'free blocks that a step in flight may write when that step has ended',
   sessionSeats: 'which sessions take seats of --max-num-seqs',
-  preemptedOutputs: 'what becomes of outputs in flight of a preempted request',
+  preemptedOutputs: 'what happens to outputs in flight of a preempted request',
   preemptedIds: 'which preempted requests a plan lists',
   grammarFailures: 'when a request whose grammar failed ends',
   windowBasis: 'by which tokens windows and states let blocks go',
@@ -38,7 +38,7 @@ const NUMBERS: ReadonlySet<keyof VersionRules> = new Set(['watermark', 'draftSlo
 /** Adds `--like`, and a flag for each rule. They have no defaults here: those follow from the version. */
 export function addRuleFlags(command: Command): void {
   command.addOption(
-    new Option('--like <version>', 'rules of this commit of vLLM, of May or of August 2026').choices(
+    new Option('--like <version>', 'decide by the rules of this vLLM commit, of May or August 2026').choices(
       VLLM_VERSIONS,
     ),
   );

@@ -55,9 +55,9 @@ const FLAGS: readonly SchedulerFlag[] = [
     help: 'most tokens of a request, prompt and output (default: what the longest one needs)',
     lateDefault: true,
   },
-  { key: 'enablePrefixCaching', help: 'share KV blocks between prompts that begin alike' },
+  { key: 'enablePrefixCaching', help: 'share KV blocks between prompts with a common beginning' },
   { key: 'policy', help: 'order in which requests are admitted', choices: ['fcfs', 'priority'] },
-  { key: 'steadyDecode', help: 'count requests that decode in step together' },
+  { key: 'steadyDecode', help: 'plan requests that decode together as one group; decisions stay the same' },
   { key: 'enableChunkedPrefill', help: 'compute a long prompt in several steps' },
   { key: 'longPrefillTokenThreshold', help: 'most prompt tokens of one request in a step; 0 is no limit' },
   {
@@ -69,7 +69,7 @@ const FLAGS: readonly SchedulerFlag[] = [
   { key: 'numSpeculativeTokens', help: 'draft tokens of a request in a step' },
   {
     key: 'speculativeMethod',
-    help: 'where draft tokens come from',
+    help: 'source of the draft tokens',
     choices: ['ngram', 'eagle', 'draft_model'],
   },
   { key: 'maxLoras', help: 'most LoRA adapters in a step; 0 is no limit' },
@@ -78,7 +78,7 @@ const FLAGS: readonly SchedulerFlag[] = [
     help: 'most requests that hold blocks at once (default: twice --max-num-seqs)',
     lateDefault: true,
   },
-  { key: 'strict', help: 'end at the first anomaly instead of counting them' },
+  { key: 'strict', help: 'stop at the first anomaly instead of counting anomalies' },
 ];
 
 /** Defaults that differ by command. A replay is to be the same every time; a server's hashes are to be known to nobody. */

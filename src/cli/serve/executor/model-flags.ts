@@ -41,7 +41,7 @@ export function modelFlags(): readonly Option[] {
   return [
     new Option(
       '--model <file>',
-      'a model in a GGUF file, run by llama.cpp; hf:OWNER/NAME[:QUANT] is fetched from Hugging Face',
+      'GGUF file to run with llama.cpp; hf:OWNER/NAME[:QUANT] downloads it from Hugging Face',
     ),
     new Option(
       '--ctx <n>',
@@ -49,7 +49,7 @@ export function modelFlags(): readonly Option[] {
     ).argParser(parse.count),
     new Option(
       '--variant <name>',
-      'what llama.cpp computes on; auto is CUDA or Vulkan where its package is installed and finds a GPU, Metal on a Mac of Apple’s, else the CPU',
+      'backend of llama.cpp; auto takes CUDA or Vulkan if its package is installed and finds a GPU, Metal on Apple silicon, otherwise the CPU',
     )
       .choices([...VARIANTS])
       .default('auto'),
@@ -58,12 +58,12 @@ export function modelFlags(): readonly Option[] {
       '--threads <n>',
       'threads that compute on the CPU (default: one less than there are processors, at most 8)',
     ).argParser(parse.count),
-    new Option('--cache-type <name>', 'how keys and values are kept')
+    new Option('--cache-type <name>', 'type of the keys and values in the cache')
       .choices([...CACHE_TYPE_NAMES])
       .default('f16'),
     new Option(
       '--attention <name>',
-      'what computes attention on the CPU; auto is blockstep’s kernel where it can be, else llama.cpp’s',
+      'attention kernel on the CPU; auto takes blockstep’s where it works, otherwise llama.cpp’s',
     )
       .choices(['auto', 'llama'])
       .default('auto'),
@@ -71,14 +71,14 @@ export function modelFlags(): readonly Option[] {
       '--memory <gib>',
       'GiB that weights and KV cache may take together (default: nine tenths of what is free)',
     ).argParser(parse.positive),
-    new Option('--chat-template <file>', 'a chat template in Jinja, in place of the model’s own'),
+    new Option('--chat-template <file>', 'Jinja chat template that replaces the model’s own'),
     new Option(
       '--tool-call-parser <name>',
-      'the form in which the model calls tools; auto is that of its template, none leaves calls as text',
+      'format of the model’s tool calls; auto takes the format of its template, none leaves calls as text',
     )
       .choices(['auto', 'none', ...Object.keys(TOOL_CALL_PARSERS)])
       .default('auto'),
-    new Option('--reasoning-parser <name>', 'the form in which the model thinks; auto and none as above')
+    new Option('--reasoning-parser <name>', 'format of the model’s reasoning; auto and none as above')
       .choices(['auto', 'none', ...Object.keys(REASONING_PARSERS)])
       .default('auto'),
   ];

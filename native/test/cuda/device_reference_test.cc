@@ -353,7 +353,7 @@ static void test_late_state() {
   }
 }
 
-static void test_damage(u32 rounds) {
+[[maybe_unused]] static void test_damage(u32 rounds) {
   Random random(3);
   u32 refused = 0;
   u32 found = 0;
@@ -414,6 +414,8 @@ int main(int argc, char** argv) {
   test_groups();
   test_astray();
   test_late_state();
-  test_damage(times);
+#if !defined(__SANITIZE_THREAD__)
+  test_damage(times);  // a damaged table may name a slot twice: two threads then write it, which is what is damaged
+#endif
   return 0;
 }

@@ -5,6 +5,7 @@ const VERSIONS = ['5.2', '5.3', '5.4', '5.5', '5.6', '5.7', '5.8', '5.9', '6.0',
 
 const SOURCE = `import { Engine, type Executor, ReferenceExecutor } from 'blockstep';
 import type { SchedulerConnector, WorkerConnector } from 'blockstep/connector';
+import { purgeUntracked } from 'blockstep/borrow';
 import { LeaseConnector } from 'blockstep/connectors/lease';
 import { MultiConnector, type MultiConnectorOptions, MultiWorker } from 'blockstep/connectors/multi';
 import { offload } from 'blockstep/connectors/offload';

@@ -270,7 +270,7 @@ export const MEMO_PLANTS: readonly Plant[] = [
   {
     name: 'reports loads that failed as good ones',
     changes: [
-      ['if (verdict === b.Verdict.ok) this.memory', 'this.memory'],
+      ['if (verdict === Verdict.ok) this.memory', 'this.memory'],
       ['      else failedReceiving.push({ handle, step });\n', ''],
     ],
     says: /unexpected-load|-read|foreign-write/,

@@ -65,15 +65,20 @@ export class Checkout {
   }
 
   #resolve(from: string, name: string): string | null {
-    const path = name.startsWith('.')
-      ? posix.join(dirname(from), name)
-      : name.startsWith('blockstep')
-        ? // As its users name it; every entry is below the face of its room.
-          posix.join('src', name.slice('blockstep/'.length), 'index.js')
-        : null;
-    if (path === null) return null;
-    return [path.replace(/\.js$/, '.ts'), path].find((each) => this.#files.has(each)) ?? null;
+    const paths = name.startsWith('.') ? [posix.join(dirname(from), name)] : faceOf(name);
+    return (
+      paths.flatMap((path) => [path.replace(/\.js$/, '.ts'), path]).find((each) => this.#files.has(each)) ??
+      null
+    );
   }
+}
+
+/** Where the source of an entry point of the package may be, by the name that users import. */
+function faceOf(name: string): string[] {
+  const [, entry = 'index'] = /^blockstep(?:\/(.+))?$/.exec(name) ?? [null, null];
+  if (entry === null) return [];
+  const room = entry === 'sim' ? 'planner' : entry;
+  return [`src/${room}.js`, `src/${room}/index.js`, `src/executors/${room}/index.js`];
 }
 
 /** The files that a proof is made of, sorted: its suites, what stands beside them, and whatever these import. */

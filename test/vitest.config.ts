@@ -1,16 +1,14 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { suitesApart } from './proofs/proofs.js';
 import { COMPILED, compiledPackage } from './support/compiled/compiled-package.js';
+import { entryPoints } from './support/entry-points.js';
 import { areNamed, isQuick } from './support/share.js';
 import { PATIENCE_MS } from './support/waiting.js';
 
-/** The path of a file of `src`. */
-function source(file: string): string {
-  return `${fileURLToPath(new URL('../src', import.meta.url))}/${file}`;
-}
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 /** Where the cores of the suites are kept, and who decides; bench/gpu/checks/suites.ts names suites that make sense so. */
 function setupFiles(): string[] {
@@ -56,18 +54,13 @@ export default defineConfig({
     setupFiles().length === 0 && process.env['BLOCKSTEP_TEST_SOURCES'] !== '1' ? [compiledPackage()] : [],
   // Examples name the package as its users do.
   resolve: {
-    alias: [
-      { find: /^blockstep$/, replacement: source('index.ts') },
-      { find: /^blockstep\/(borrow|connector|replay|transfer)$/, replacement: source('$1.ts') },
-      {
-        find: /^blockstep\/(connectors\/[a-z]+|pipeline\/redis|pipeline|serve|testing)$/,
-        replacement: source('$1/index.ts'),
-      },
-      { find: /^blockstep\/llama-cpp$/, replacement: source('executors/llama-cpp/index.ts') },
-    ],
+    alias: [...entryPoints(readFileSync(`${ROOT}package.json`, 'utf8'))].map(([name, path]) => ({
+      find: new RegExp(`^${name}$`),
+      replacement: `${ROOT}${path}`,
+    })),
   },
   test: {
-    root: fileURLToPath(new URL('..', import.meta.url)),
+    root: ROOT,
     globalSetup: ['test/support/share.ts', 'test/support/choose-gpu.ts', ...present(MADE_ONCE)],
     setupFiles: setupFiles(),
     server: { deps: { external: [COMPILED] } },

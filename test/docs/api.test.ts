@@ -1,18 +1,14 @@
 import { join } from 'node:path';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
+import { entryPoints } from '../support/entry-points.js';
 import { ROOT, read } from './declarations.js';
 
-const { exports: entries } = JSON.parse(read('package.json')) as {
-  exports: Record<string, { default?: string }>;
-};
-
 /** The entry points of the package: the name behind `blockstep`, and the source. */
-const ENTRIES = Object.entries(entries).flatMap(([path, { default: file }]) =>
-  file === undefined
-    ? []
-    : [{ name: path.slice(2), source: file.replace('./dist', 'src').replace(/\.js$/, '.ts') }],
-);
+const ENTRIES = [...entryPoints(read('package.json'))].map(([name, source]) => ({
+  name: name.slice('blockstep/'.length),
+  source,
+}));
 
 const config = ts.readConfigFile(join(ROOT, 'tsconfig.json'), ts.sys.readFile).config as object;
 const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT);

@@ -7,6 +7,7 @@ import ts from 'typescript';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { addonInUse } from '../support/addon.js';
 import { facesFolder } from '../support/compiled/compile-scripts.js';
+import { entryPoints } from '../support/entry-points.js';
 import { RedisServer, whyNoRedis } from '../support/redis/redis-server.js';
 import { isQuick } from '../support/share.js';
 import { useTempFiles, useTempFolders } from '../support/temp-file.js';
@@ -25,14 +26,7 @@ function program(page: string, heading: string): string {
   return found;
 }
 
-const { exports: entries } = JSON.parse(read('package.json')) as {
-  exports: Record<string, { default: string }>;
-};
-
-/** Where the compiled package has an entry point. @param path what stands behind `blockstep` in its name */
-function sourceOf(path: string): string {
-  return entries[`.${path}`].default.replace('./dist', 'src');
-}
+const ENTRIES = entryPoints(read('package.json'));
 
 /** A program with something else in it. */
 function edited(text: string, from: string, to: string): string {
@@ -72,8 +66,9 @@ describe('the programs of the pages run, and end by themselves', () => {
       compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
     });
     return outputText.replace(
-      / from 'blockstep((?:\/[^']*)?)'/g,
-      (_, path: string) => ` from '${pathToFileURL(join(compiled, sourceOf(path))).href}'`,
+      / from '(blockstep(?:\/[^']*)?)'/g,
+      (_, name: string) =>
+        ` from '${pathToFileURL(join(compiled, ENTRIES.get(name)!.replace(/\.ts$/, '.js'))).href}'`,
     );
   }
 

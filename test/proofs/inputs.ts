@@ -3,15 +3,24 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { specifiers } from '../house/tree.js';
+import { entryPoints } from '../support/entry-points.js';
 import type { Proof } from './proofs.js';
 
 /** Files that every proof is made of: who compiles, runs and resolves the suites. */
-const ALL = ['package-lock.json', 'tsconfig.json', 'test/vitest.config.ts', 'test/support/compiled/'];
+const ALL = [
+  'package-lock.json',
+  'tsconfig.json',
+  'test/vitest.config.ts',
+  'test/support/entry-points.ts',
+  'test/support/compiled/',
+];
 
 /** The files of a checkout: those of git, and new ones that it does not ignore. */
 export class Checkout {
   readonly #files: ReadonlySet<string>;
   readonly #read: (path: string) => Buffer;
+  /** Sources that are imported as users name them. */
+  readonly #entries: ReadonlyMap<string, string>;
   readonly #imports = new Map<string, readonly string[]>();
   readonly #hashes = new Map<string, string>();
 
@@ -19,6 +28,7 @@ export class Checkout {
   constructor(files: Iterable<string>, read: (path: string) => Buffer) {
     this.#files = new Set(files);
     this.#read = read;
+    this.#entries = entryPoints(read('package.json').toString('utf8'));
   }
 
   static of(root: string): Checkout {
@@ -65,20 +75,10 @@ export class Checkout {
   }
 
   #resolve(from: string, name: string): string | null {
-    const paths = name.startsWith('.') ? [posix.join(dirname(from), name)] : faceOf(name);
-    return (
-      paths.flatMap((path) => [path.replace(/\.js$/, '.ts'), path]).find((each) => this.#files.has(each)) ??
-      null
-    );
+    if (!name.startsWith('.')) return this.#entries.get(name) ?? null;
+    const path = posix.join(dirname(from), name);
+    return [path.replace(/\.js$/, '.ts'), path].find((each) => this.#files.has(each)) ?? null;
   }
-}
-
-/** Where the source of an entry point of the package may be, by the name that users import. */
-function faceOf(name: string): string[] {
-  const [, entry = 'index'] = /^blockstep(?:\/(.+))?$/.exec(name) ?? [null, null];
-  if (entry === null) return [];
-  const room = entry === 'sim' ? 'planner' : entry;
-  return [`src/${room}.js`, `src/${room}/index.js`, `src/executors/${room}/index.js`];
 }
 
 /** The files that a proof is made of, sorted: its suites, what stands beside them, and whatever these import. */

@@ -19,9 +19,12 @@ const PROOF: Proof = {
 };
 const FILES: Readonly<Record<string, string>> = {
   'package-lock.json': '{}',
+  'package.json':
+    '{"exports":{".":{"default":"./dist/index.js"},"./part":{"default":"./dist/base/part.js"}}}',
   'tsconfig.json': '{}',
   'test/vitest.config.ts': '',
   'test/support/compiled/compile.ts': '',
+  'test/support/entry-points.ts': '',
   'test/room/deep/a.test.ts': "import type { Thing } from '../../../src/base/thing.js';\n",
   'test/room/deep/child.mjs': 'started by the suite',
   'test/room/deep/README.md': 'what it is',
@@ -56,6 +59,14 @@ describe('a proof must run', () => {
   it('when a file comes to what it is made of, or another version of a tool', () => {
     expect(hashOf(PROOF, checkout({ 'native/core/more.h': '' }), ['node 20'])).not.toBe(before);
     expect(hashOf(PROOF, checkout(), ['node 22'])).not.toBe(before);
+  });
+
+  it('when an entry point of the package changes that a suite names as users do', () => {
+    const suite = { 'test/room/deep/a.test.ts': "import 'blockstep/part';\n" };
+    const part = { 'src/base/part.ts': 'changed' };
+    expect(hashOf(PROOF, checkout({ ...suite, ...part }), ['node 20'])).not.toBe(
+      hashOf(PROOF, checkout(suite), ['node 20']),
+    );
   });
 
   it.each([

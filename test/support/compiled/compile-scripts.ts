@@ -12,6 +12,7 @@ import {
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type CompiledScripts, isFresh, LIST } from '../../../src/base/scripts/compiled-scripts.js';
+import { entryPoints } from '../entry-points.js';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const FOLDERS = join(ROOT, 'build', 'compiled');
@@ -50,15 +51,6 @@ const STARTED = [
   'test/pipeline/process/alive.ts',
   'test/pipeline/process/child.ts',
 ];
-/** What programs import of the package: the sources of its exports. */
-function facesOfPackage(): string[] {
-  const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
-    exports: Record<string, string | { default: string }>;
-  };
-  return Object.values(exports).flatMap((face) =>
-    typeof face === 'string' ? [] : face.default.replace(/^\.\/dist\/(.*)\.js$/, 'src/$1.ts'),
-  );
-}
 /** The package, what tests compute much with, and what they start. */
 const SCRIPTS = [
   ...sources('src'),
@@ -110,7 +102,9 @@ async function compile(): Promise<string> {
   const making = mkdtempSync(join(FOLDERS, 'making-'));
   const begin = Date.now();
   const made = [...MADE_BY, ...(await compileInto(making, ROOT, SCRIPTS))];
-  await bundleTogether(making, TOGETHER, STARTED, facesOfPackage());
+  await bundleTogether(making, TOGETHER, STARTED, [
+    ...entryPoints(readFileSync(join(ROOT, 'package.json'), 'utf8')).values(),
+  ]);
   const files = Object.fromEntries(made.map((path) => [path, stampOf(path)] as const));
   // What was written meanwhile may have been read before: then the list fits no source, and the next run makes it anew.
   for (const [path, [mtimeMs, size]] of Object.entries(files))

@@ -141,7 +141,7 @@ class ReferenceModel {
 
   u32 num_groups() const { return config_.tables.num_lists(); }
   bool is_block(std::int32_t named) const { return named >= 1 && static_cast<u32>(named) < config_.num_blocks; }
-  bool has_states(u32 group) const { return config_.groups[group].reads == Reads::kState; }
+  bool has_states(u32 group) const { return config_.has_states(group); }
   /// Index of an entry in the columns that each group has.
   u64 at(u32 group, u32 entry) const { return u64{group} * config_.tables.max_entries + entry; }
   const std::int32_t* row(const Tables& tables, u32 group, u32 entry) const {

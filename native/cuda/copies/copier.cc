@@ -10,10 +10,7 @@ constexpr u32 kQuad = 16;
 }  // namespace
 
 Copier::Copier(const Sides& sides, const DeviceLaneOptions& options, cudaStream_t stream)
-    : sides_(sides), stream_(stream), mode_(options.mode), targets_(kMaxBlocks), sources_(kMaxBlocks), sizes_(kMaxBlocks) {
-  targets_.clear();
-  sources_.clear();
-  sizes_.clear();
+    : sides_(sides), stream_(stream), mode_(options.mode) {
   const u64 bytes = sides_.bytes_per_block;
   const bool aligned = bytes % kQuad == 0;
   if (!aligned && mode_ == CopyMode::kKernel) {
@@ -21,10 +18,16 @@ Copier::Copier(const Sides& sides, const DeviceLaneOptions& options, cudaStream_
   }
   // By the kernel, because the copies of two streams in one direction starve each other on the copy engine, at every priority.
   if (aligned && mode_ == CopyMode::kAuto) mode_ = CopyMode::kKernel;
-  letter_.source = sides_.source_on_device;
-  letter_.target = sides_.target_on_device;
-  letter_.quads = static_cast<u32>(bytes / kQuad);
-  if (mode_ == CopyMode::kKernel || mode_ == CopyMode::kCopies) return;
+  if (mode_ == CopyMode::kKernel) {
+    letter_.source = sides_.source_on_device;
+    letter_.target = sides_.target_on_device;
+    letter_.quads = static_cast<u32>(bytes / kQuad);
+    return;
+  }
+  targets_.reserve(kMaxBlocks);
+  sources_.reserve(kMaxBlocks);
+  sizes_.reserve(kMaxBlocks);
+  if (mode_ == CopyMode::kCopies) return;
   const bool batches = batches_work();
   if (!batches && mode_ == CopyMode::kBatch) throw Error{kCuda, "this driver or this build has no batches of copies"};
   mode_ = batches ? CopyMode::kBatch : CopyMode::kCopies;

@@ -25,11 +25,9 @@ u64 most_stretches(const ReferenceConfig& config) {
   return u64{config.tables.num_lists()} * config.tables.max_entries + blocks / blocks_of_window(config) + 1;
 }
 
-bool has_states(const ReferenceConfig& config, u32 group) { return config.groups[group].reads == Reads::kState; }
-
 u32 num_groups_of_states(const ReferenceConfig& config) {
   u32 count = 0;
-  for (u32 g = 0; g < config.tables.num_lists(); ++g) count += has_states(config, g);
+  for (u32 g = 0; g < config.tables.num_lists(); ++g) count += config.has_states(g);
   return count;
 }
 
@@ -191,7 +189,7 @@ void CudaReference::plan_windows(Step& step) const {
   for (u32 row = 0; row < config_.tables.num_lists() * num_entries; ++row) {
     const u32 g = row / num_entries;
     const u32 e = row % num_entries;
-    const u32 num_blocks = has_states(config_, g) ? 0 : static_cast<u32>(io.num_blocks[u64{g} * config_.tables.max_entries + e]);
+    const u32 num_blocks = config_.has_states(g) ? 0 : static_cast<u32>(io.num_blocks[u64{g} * config_.tables.max_entries + e]);
     step.starts.push_back(step.starts.back() + num_blocks);
     for (u32 from = 0; from < num_blocks;) {
       if (step.windows.empty() || step.windows.back().num_blocks == room) step.windows.push_back({num_stretches, 0, 0});
@@ -208,7 +206,7 @@ void CudaReference::plan_windows(Step& step) const {
 EntrySite CudaReference::site_of(const TablesOnDevice& tables) const {
   EntrySite site{tables.at.seq_lens, reinterpret_cast<KvEntry*>(blocks_->on_device()), config_.num_blocks, config_.block_size, {}};
   for (u32 g = 0; g < config_.tables.num_lists(); ++g) {
-    site.groups[g] = {tables.groups[g], config_.tables.blocks_per_row(g), config_.tokens_per_block(g), has_states(config_, g),
+    site.groups[g] = {tables.groups[g], config_.tables.blocks_per_row(g), config_.tokens_per_block(g), config_.has_states(g),
                       config_.groups[g].zeroed};
   }
   return site;

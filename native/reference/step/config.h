@@ -36,6 +36,7 @@ struct ReferenceConfig {
   bool report_only;        // after a finding, answer as if nothing had been found
   ReferenceGroup groups[kMaxGroups] = {};  // [tables.num_lists()]
 
+  bool has_states(u32 group) const { return groups[group].reads == Reads::kState; }
   /// Tokens per block in a group.
   u32 tokens_per_block(u32 group) const { return tables.num_groups == 0 ? block_size : tables.groups[group].block_size; }
 };

@@ -41,7 +41,7 @@ inline std::vector<u32> live_with(CudaBench& bench, u64 executor, const std::str
 }
 
 /// One call of CUDA or one question fails, whichever it is: a job, or the lane, and never more than that.
-inline void test_failed_calls(u32 calls) {
+inline void test_failed_calls(u32 calls, CopyMode mode) {
   u32 failed = 0;
   u32 lost = 0;
   u32 stores = 0;  // that could not be given, as the lane says
@@ -49,7 +49,7 @@ inline void test_failed_calls(u32 calls) {
     const auto made = make_stream();
     const Stream& executor = *made;
     const u64 theirs = reinterpret_cast<std::uintptr_t>(executor.get());
-    DeviceLaneOptions options = options_of(CopyMode::kAuto, completion);
+    DeviceLaneOptions options = options_of(mode, completion);
     options.piece_bytes = 3 * kBytes;
     for (u32 at = 0; at < 2 * calls; ++at) {
       const std::string fault = (at % 2 == 0 ? "fail=" : "ask=") + std::to_string(at / 2 + 1);

@@ -73,10 +73,13 @@ void test_priority() {
 void test_info() {
   DeviceLaneOptions options;
   for (const Place to : {Place::kDevice, Place::kPinned}) {
-    CudaBench bench(options, to == Place::kDevice ? Place::kPinned : Place::kDevice, to);
-    const DeviceLaneInfo& info = bench.cuda().info();
-    EXPECT(info.mode == CopyMode::kKernel && info.completion == CompletionMode::kWriteValue, "what it found");
-    for (u32 block = 0; block < kBlocks; ++block) EXPECT(holds(*bench.target, block, block, 2), "block %u was written", block);
+    for (const CopyMode mode : {CopyMode::kAuto, CopyMode::kBatch}) {
+      CudaBench bench(options_of(mode), to == Place::kDevice ? Place::kPinned : Place::kDevice, to);
+      const DeviceLaneInfo& info = bench.cuda().info();
+      EXPECT(info.mode == (mode == CopyMode::kBatch ? mode : CopyMode::kKernel), "what it found");
+      EXPECT(info.completion == CompletionMode::kWriteValue, "how it tells");
+      for (u32 block = 0; block < kBlocks; ++block) EXPECT(holds(*bench.target, block, block, 2), "block %u was written", block);
+    }
   }
   CudaBench on_device(options, Place::kDevice, Place::kDevice);
   EXPECT(on_device.cuda().info().mode == CopyMode::kKernel, "on one GPU");
@@ -217,7 +220,7 @@ int main(int argc, char** argv) {
   test_contract(cuda_lanes(Place::kPinned, Place::kDevice), rounds);
   test_contract(cuda_lanes(Place::kDevice, Place::kPinned), rounds);
   test_contract(cuda_lanes(Place::kDevice, Place::kDevice), rounds);
-  test_failed_calls(calls);
+  for (const CopyMode mode : {CopyMode::kKernel, CopyMode::kBatch}) test_failed_calls(calls, mode);
   test_lost();
   test_silent();
   test_hang();

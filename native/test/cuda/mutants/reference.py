@@ -26,7 +26,7 @@ MUTANTS = [
         ('the tables of the first group are copied alone', '  for (u32 g = 0; g < config_.tables.num_lists(); ++g) {\n    const GroupTables of_group',
          '  for (u32 g = 0; g < 1; ++g) {\n    const GroupTables of_group'),
         ('the first group alone has tables', '  for (u32 g = 0; g < config_.tables.num_lists(); ++g) {\n    site.groups', '  for (u32 g = 0; g < 1; ++g) {\n    site.groups'),
-        ('blocks of states hold tokens', 'has_states(config_, g),\n', 'false,\n'),
+        ('blocks of states hold tokens', 'config_.has_states(g),\n', 'false,\n'),
         ('a text is read to its end alone', '                      config_.groups[g].zeroed};', '                      false};'),
         ('the rows of the first group alone are read', 'row < config_.tables.num_lists() * num_entries', 'row < num_entries'),
         ('every group has the places of the first', 'u64{g} * config_.tables.max_entries + e]', 'e]'),

@@ -59,14 +59,16 @@ static void live_on(u32 device, bool beside_capture = false) {
   const u64 bytes = 8 * kBytes;
   const auto source = std::make_shared<BlockArena>(8, kBytes, gpu_code::allocate_blocks(Place::kPinned, device, bytes));
   const auto target = std::make_shared<BlockArena>(8, kBytes, gpu_code::allocate_blocks(Place::kDevice, device, bytes));
-  for (const CompletionMode completion : {CompletionMode::kWriteValue, CompletionMode::kEvent}) {
-    const auto ring = std::make_shared<CompletionRing>(4);
-    const auto lane = gpu_code::open_lane(ring, source, target, options_of(CopyMode::kAuto, completion));
-    const std::int32_t blocks[] = {1, 3};
-    lane->submit({blocks, 2}, {blocks, 2}, Lane::kNoFence);
-    lane->fence();
-    std::int32_t pair[2] = {};
-    EXPECT(ring->drain(pair, 1).pairs == 1 && pair[1] == static_cast<std::int32_t>(Verdict::kOk), "verdict %d", pair[1]);
+  for (const CopyMode mode : {CopyMode::kKernel, CopyMode::kBatch}) {
+    for (const CompletionMode completion : {CompletionMode::kWriteValue, CompletionMode::kEvent}) {
+      const auto ring = std::make_shared<CompletionRing>(4);
+      const auto lane = gpu_code::open_lane(ring, source, target, options_of(mode, completion));
+      const std::int32_t blocks[] = {1, 3};
+      lane->submit({blocks, 2}, {blocks, 2}, Lane::kNoFence);
+      lane->fence();
+      std::int32_t pair[2] = {};
+      EXPECT(ring->drain(pair, 1).pairs == 1 && pair[1] == static_cast<std::int32_t>(Verdict::kOk), "verdict %d", pair[1]);
+    }
   }
   if (beside_capture) return;
   std::vector<u8> block(kBytes, 9);

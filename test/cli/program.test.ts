@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import type { Report } from '../../src/cli/replay/report/report.js';
 import { resolveOptions } from '../../src/scheduler/options/resolve-options.js';
+import { SINGLE_RULES } from '../../src/scheduler/options/rules.js';
 import { useTempFiles } from '../support/temp-file.js';
 import { replay, run } from './run-program.js';
 
@@ -136,7 +137,10 @@ describe('the command line', () => {
     [['replay', '--speed-up', ''], "argument '' is invalid. Expected a number > 0."],
     [['replay', '--abort-rate', '1.1'], 'Expected a number from 0 to 1.'],
     [['replay', '--watermark', '1'], 'Expected a number from 0 to less than 1.'],
-    [['replay', '--like', '0.27'], "argument '0.27' is invalid. Allowed choices are 28be48fa, 017e9f444."],
+    [
+      ['replay', '--like', '0.27'],
+      "argument '0.27' is invalid. Allowed choices are vllm-0.22, vllm-0.27, 28be48fa, 017e9f444.",
+    ],
     [['replay', '--draft-slots', '65'], 'draftSlots must be an integer from 0 to 64, got 65'],
     [['replay', '--requests', '0'], 'Expected an integer >= 1.'],
     [['replay', '--seed', '4294967296'], 'Expected an integer from 0 to 2^32 - 1.'],
@@ -192,6 +196,12 @@ describe('scheduler flags', () => {
     } = resolveOptions({ numBlocks: 2 });
     expect(Object.keys(options)).toEqual(expect.arrayContaining(Object.keys(config)));
     const { stdout } = await run(['replay', '--help']);
+    expect(stdout).toContain('--like <version>');
+    for (const rule of SINGLE_RULES) {
+      const flag = rule.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+      expect(stdout).not.toMatch(new RegExp(`--(\\[no-\\])?${flag}\\b`));
+      Reflect.deleteProperty(config, rule);
+    }
     for (const key of Object.keys(config)) {
       const flag = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
       expect(stdout).toMatch(

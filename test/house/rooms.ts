@@ -241,6 +241,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'options/group-name.ts',
     'options/kv-groups.ts',
     'options/rules.ts',
+    'options/single-rules.ts',
     'options/layer-groups.ts',
     'options/option-names.ts',
     'options/options.ts',

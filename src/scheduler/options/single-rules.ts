@@ -1,3 +1,6 @@
+import { deviationsOff } from './deviations.js';
+import { groupOptions } from './kv-groups.js';
+import type { SchedulerConfig } from './options.js';
 import { SINGLE_RULES, type SingleRules } from './rules.js';
 
 /**
@@ -18,6 +21,19 @@ export function carryRules<const T extends object>(options: WithRules<T>): Omit<
     delete others[name];
   }
   return { ...others, [RULES]: rules } as unknown as Omit<T, keyof SingleRules>;
+}
+
+/** The options of which a checked configuration came, as far as a log's header has them too. */
+export function optionsAgain<
+  const T extends Pick<SchedulerConfig, 'deviations' | 'kvGroups' | 'pipelineDepth'>,
+>(config: T) {
+  const { deviations, kvGroups, pipelineDepth, ...others } = config;
+  return {
+    ...carryRules(others),
+    ...groupOptions(kvGroups),
+    pipelineDepth: pipelineDepth as 1 | 2 | 3,
+    deviations: deviationsOff(deviations),
+  };
 }
 
 /** The single rules that options carry. */

@@ -1,6 +1,5 @@
 import { PlanViews } from '../../../src/engine/executor/plan-view.js';
-import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
-import { carryRules, type WithRules } from '../../../src/scheduler/options/single-rules.js';
+import { carryRules } from '../../../src/scheduler/options/single-rules.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
 import type { RequestInput } from '../../../src/scheduler/request/request.js';
@@ -23,13 +22,13 @@ import { Fabric, type FabricHooks } from './fabric.js';
 import type { SimGrammar } from './grammar.js';
 import { IndexReader } from './index-reader.js';
 import { type Lost, Memory } from './memory.js';
-import type { ConnectorShape } from './setup.js';
+import type { ConnectorShape, Setup } from './setup.js';
 import { takenIn } from './targets.js';
 import { describePlan, describeRow, describeTransfers, rulesOf } from './tell.js';
 import { type Timing, Transfers } from './transfers.js';
 
 export interface WorldOptions {
-  scheduler: Omit<WithRules<SchedulerOptions>, 'now' | 'connector'>;
+  scheduler: Setup['scheduler'];
   connector: ConnectorShape | null;
   decisions?: Decisions;
   hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
@@ -81,12 +80,9 @@ export class World {
     };
     this.index = tells ? new IndexReader(wrong) : null;
     this.borrowing = borrower === null ? null : new Borrowing(this, borrower);
-    const kvEvents = this.index?.sink ?? null;
+    const told = { kvEvents: this.index?.sink ?? null, now: () => this.now };
     const lends = this.borrowing === null ? {} : { borrower: this.borrowing.adapter };
-    this.scheduler = new Scheduler({
-      ...carryRules(scheduler),
-      ...{ ...extra, ...lends, kvEvents, now: () => this.now },
-    });
+    this.scheduler = new Scheduler({ ...carryRules(scheduler), ...extra, ...lends, ...told });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const rules = rulesOf(this.scheduler, connector);
     this.memory = new Memory(rules.numBlocks, rules.groups, numRanks, (block, turn, over) => {

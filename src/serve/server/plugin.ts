@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import { packageRoot } from '../../core/package-root.js';
 import { ApiError } from '../api/api-error.js';
 import { Guard } from '../entry/guard.js';
+import { answerHalfClosed } from '../entry/half-closed.js';
 import { addRefusals, refusalOf } from '../entry/refusals.js';
 import { RequestLog } from '../log/request-log.js';
 import { Metrics } from '../metrics/metrics.js';
@@ -67,6 +68,7 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
     guard.check(request);
     done();
   });
+  answerHalfClosed(app);
   app.setErrorHandler((error, request, reply) => {
     const answer = refusalOf(error, maxBodyBytes, request);
     // What the server is to blame for is logged as it was thrown.

@@ -39,6 +39,27 @@ describe('what no route is asked for', () => {
     });
   });
 
+  it.each([[], ['one']])(
+    'is refused without a host, as HTTP/1.1 wants one, with the keys %j',
+    async (...apiKeys) => {
+      const { url } = await serve({ app: { ...appOptions }, serve: { apiKeys } });
+      const end = 'Connection: close\r\n\r\n';
+      for (const path of ['/health', '/v1/models', '/nothing', '/v1/%zz'])
+        for (const method of ['GET', 'POST'])
+          expect(await raw(url, `${method} ${path} HTTP/1.1\r\n${end}`)).toMatchObject({
+            status: 400,
+            error: { type: 'invalid_request_error' },
+          });
+      expect(await raw(url, `GET /v1/models HTTP/1.1\r\n${end}`)).toMatchObject({
+        error: { code: 'missing_host', message: 'the request has no Host header, as HTTP/1.1 wants' },
+      });
+      // HTTP/1.0 has no such header.
+      expect(await raw(url, 'GET /v1/models HTTP/1.0\r\n\r\n')).toMatchObject(
+        apiKeys.length === 0 ? { status: 200 } : { status: 401 },
+      );
+    },
+  );
+
   it.each<[string, string, RequestInit, number, string | null, RegExp]>([
     [
       'another method',

@@ -1,9 +1,9 @@
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
-import type { Executor } from '../../src/index.js';
-import { until } from '../support/waiting.js';
-import { scripted, TWO_CALLS } from './support/scripted.js';
-import { isEmpty, MODEL, type Served, serve } from './support/served.js';
+import type { Executor } from '../../../src/index.js';
+import { until } from '../../support/waiting.js';
+import { scripted, TWO_CALLS } from '../support/scripted.js';
+import { isEmpty, MODEL, type Served, serve } from '../support/served.js';
 
 const PROMPT = 'one two three one two three one';
 

@@ -132,6 +132,52 @@ describe('what no route is asked for', () => {
   });
 });
 
+describe('a body that is too large', () => {
+  it('is taken before it is refused, so that its client reads why', async () => {
+    const { url } = await serve();
+    const large = Buffer.alloc(2 ** 25, 'a');
+    const headers = { 'content-type': 'application/json' };
+    const chunked = () =>
+      new ReadableStream({
+        start(stream) {
+          for (let i = 0; i < large.length; i += 2 ** 20) stream.enqueue(large.subarray(i, i + 2 ** 20));
+          stream.close();
+        },
+      });
+    for (const body of [large, chunked()]) {
+      const response = await fetch(`${url}/v1/completions`, {
+        method: 'POST',
+        headers,
+        body,
+        duplex: 'half',
+      } as RequestInit);
+      expect([response.status, (await answerOf(response)).error.code]).toEqual([413, 'body_too_large']);
+    }
+  });
+
+  it('is taken as far as it is of use', async () => {
+    const { url } = await serve();
+    const { port, hostname } = new URL(url);
+    const socket = connect(Number(port), hostname).on('error', () => {});
+    let text = '';
+    socket.setEncoding('utf8').on('data', (piece: string) => {
+      text += piece;
+    });
+    socket.write(
+      `POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${2 ** 40}\r\n\r\n`,
+    );
+    const piece = Buffer.alloc(2 ** 20, 'a');
+    const send = (): void => {
+      while (!socket.destroyed && socket.write(piece));
+      socket.once('drain', send);
+    };
+    send();
+    await new Promise((resolve) => socket.once('close', resolve));
+    expect(text.split(' ')[1] ?? '413').toBe('413');
+    expect(socket.bytesWritten).toBeLessThan(2 ** 28);
+  });
+});
+
 describe('a body', () => {
   const read = (text: string): Promise<unknown> => readJson(Buffer.from(text));
 

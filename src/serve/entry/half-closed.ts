@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 
 /** Milliseconds between two probes of a half-closed connection. */
-const PROBE_MS = 250;
+const PROBE_MS = 500;
 
 /** A comment of server-sent events. */
 const COMMENT = ':\n\n';

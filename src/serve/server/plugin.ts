@@ -5,7 +5,7 @@ import { packageRoot } from '../../core/package-root.js';
 import { ApiError } from '../api/api-error.js';
 import { Guard } from '../entry/guard.js';
 import { answerHalfClosed } from '../entry/half-closed.js';
-import { addRefusals, refusalOf } from '../entry/refusals.js';
+import { addRefusals, discardBody, refusalOf } from '../entry/refusals.js';
 import { RequestLog } from '../log/request-log.js';
 import { Metrics } from '../metrics/metrics.js';
 import { addPageRoutes } from '../page/page-routes.js';
@@ -69,8 +69,9 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
     done();
   });
   answerHalfClosed(app);
-  app.setErrorHandler((error, request, reply) => {
+  app.setErrorHandler(async (error, request, reply) => {
     const answer = refusalOf(error, maxBodyBytes, request);
+    if (answer.status === 413) await discardBody(request.raw);
     // What the server is to blame for is logged as it was thrown.
     log.failed(reply.raw, answer.status >= 500 ? error : answer);
     return answerError(answer, reply);

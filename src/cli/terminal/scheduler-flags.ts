@@ -1,9 +1,8 @@
 import { type Command, Option } from 'commander';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
-import type { VersionRules } from '../../scheduler/options/rules.js';
+import { VLLM_VERSIONS } from '../../scheduler/options/rules.js';
 import { parse } from './flag-values.js';
-import { addRuleFlags, ruleOptions } from './rule-flags.js';
 
 /**
  * Default size of the pool, in blocks: 56 GiB at 2 MiB per block of 16 tokens. The GPU of the default cost model has about that
@@ -11,20 +10,19 @@ import { addRuleFlags, ruleOptions } from './rule-flags.js';
  */
 export const DEFAULT_NUM_BLOCKS = 28_672;
 
+/** Options whose flag has no default here. */
+const EXTRAS = ['like', 'watermark', 'draftSlots', 'hashSeed', 'kvGroups', 'hashBlockSize'] as const;
+
 /** The options of a scheduler that have a flag. Deadlines have none: nothing in a trace could miss one. */
 type FlagKey = Exclude<
   keyof SchedulerOptions,
-  | keyof VersionRules
-  | 'like'
+  | (typeof EXTRAS)[number]
   | 'now'
   | 'log'
   | 'deviations'
-  | 'hashSeed'
   | 'deadlines'
   | 'numRanks'
   | 'kvEvents'
-  | 'kvGroups'
-  | 'hashBlockSize'
   | 'reportBlocks'
   | 'backend'
   | 'authority'
@@ -92,7 +90,21 @@ export function addSchedulerFlags(command: Command, { isServed = false }: FlagDe
   for (const flag of FLAGS) {
     for (const option of makeOptions(flag, defaults[flag.key])) command.addOption(option);
   }
-  addRuleFlags(command);
+  command.addOption(
+    new Option('--like <version>', 'decide by the rules of this version of vLLM').choices(VLLM_VERSIONS),
+  );
+  command.addOption(
+    new Option(
+      '--watermark <share>',
+      'share of the blocks that an admission leaves free while others run; by default 0',
+    ).argParser(parse.part),
+  );
+  command.addOption(
+    new Option(
+      '--draft-slots <n>',
+      'tokens of the budget that each scheduled request costs beside its own; by default 0',
+    ).argParser(parse.integer),
+  );
   const hashSeed = new Option(
     '--hash-seed <n>',
     'key of the block hash, up to 128 bits: a number, or 0x and hex digits',
@@ -129,9 +141,8 @@ function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
 
 /** The scheduler options that a parsed command line asks for. */
 export function schedulerOptions(values: Record<string, unknown>): SchedulerOptions {
-  const options: Record<string, unknown> = ruleOptions(values);
-  for (const key of ['hashSeed', 'kvGroups', 'hashBlockSize'])
-    if (values[key] !== undefined) options[key] = values[key];
+  const options: Record<string, unknown> = {};
+  for (const key of EXTRAS) if (values[key] !== undefined) options[key] = values[key];
   for (const { key } of FLAGS) if (values[key] !== undefined) options[key] = values[key];
   if (values['deviations'] === false) options['deviations'] = false;
   return options as unknown as SchedulerOptions;

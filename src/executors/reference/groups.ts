@@ -15,7 +15,7 @@ import {
   type KvGroupOptions,
   type KvGroups,
 } from '../../scheduler/options/kv-groups.js';
-import type { SchedulerConfig } from '../../scheduler/options/options.js';
+import type { RuledConfig } from '../../scheduler/options/options.js';
 
 /** The groups as options, whichever way they were given. They are checked where the other options are. */
 export function asGroupOptions(given: unknown): {
@@ -31,7 +31,7 @@ export function asGroupOptions(given: unknown): {
 
 /** What native code is told of the groups of a checked configuration. */
 export function nativeGroups(
-  config: SchedulerConfig,
+  config: RuledConfig,
 ): Pick<NativeReferenceConfig, 'groups' | 'blockSize' | 'maxBlocksPerRow'> {
   const { kvGroups, blockSize } = config;
   const core = coreConfig(config);

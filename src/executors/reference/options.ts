@@ -11,6 +11,7 @@ import { groupOptions, type KvGroupOptions, type KvGroups } from '../../schedule
 import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
+import { SINGLE_RULES } from '../../scheduler/options/rules.js';
 import { newArenaId } from '../../transfer/block-arena.js';
 import { asGroupOptions, nativeGroups } from './groups.js';
 import type { Defer } from './host-runner.js';
@@ -92,6 +93,7 @@ const OPTIONS = knownNames<ReferenceExecutorOptions & EngineOptions & Pick<Sched
   'the options of a ReferenceExecutor',
   {
     ...ENGINE_OPTION_NAMES,
+    ...Object.fromEntries(SINGLE_RULES.map((name) => [name, true])),
     placement: true,
     seed: true,
     eosTokenId: true,

@@ -4,8 +4,10 @@ import type { CostModel } from '../../../executors/cost-model/cost-model.js';
 import { CostModelExecutor, type TimedTokens } from '../../../executors/cost-model/cost-model-executor.js';
 import { aloneMs } from '../../../executors/cost-model/step-cost.js';
 import type { StepCost } from '../../../executors/cost-model/step-features.js';
+import { deviationsOff } from '../../../scheduler/options/deviations.js';
 import { groupOptions } from '../../../scheduler/options/kv-groups.js';
 import type { SchedulerConfig } from '../../../scheduler/options/options.js';
+import { carryRules } from '../../../scheduler/options/single-rules.js';
 import type { Plan } from '../../../scheduler/plan/plan.js';
 import { Scheduler } from '../../../scheduler/scheduler.js';
 import type { Workload } from '../../../workload/workload.js';
@@ -83,14 +85,15 @@ export class Replay {
       connector: _none,
       borrower: _nobody,
       kvGroups,
+      deviations,
       ...rest
     } = scheduler;
-    const depth = pipelineDepth as 1 | 2 | 3;
     this.scheduler = new Scheduler({
-      ...rest,
+      ...carryRules(rest),
       ...placement,
       ...groupOptions(kvGroups),
-      pipelineDepth: depth,
+      pipelineDepth: pipelineDepth as 1 | 2 | 3,
+      deviations: deviationsOff(deviations),
       now,
       ...(log !== null && { log }),
     });

@@ -1,5 +1,4 @@
-import type { Authority } from './authority/authority.js';
-import { chooseAuthority } from './authority/choose-authority.js';
+import { DecidedCalls } from './authority/decided-calls.js';
 import { resetPrefixCache } from './calls/prefix-reset.js';
 import { add, addChunk, endSession, giveBack } from './calls/request-calls.js';
 import { SchedulerCalls } from './calls/scheduler-calls.js';
@@ -35,15 +34,15 @@ import { checkOldest, checkUpdatedLast, failStep, update } from './update/update
 export class Scheduler extends SchedulerReader {
   readonly #calls: SchedulerCalls;
   readonly #s: SchedulerState;
-  readonly #authority: Authority;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: SchedulerOptions) {
-    const calls = new SchedulerCalls(resolveOptions(options));
+    const config = resolveOptions(options);
+    const Calls = config.placement.authority === 'device' ? DecidedCalls : SchedulerCalls;
+    const calls = new Calls(config);
     super(calls);
     this.#calls = calls;
     this.#s = calls.state;
-    this.#authority = chooseAuthority(calls);
   }
 
   /**
@@ -120,7 +119,7 @@ export class Scheduler extends SchedulerReader {
    * decides
    */
   schedule(): Plan {
-    return this.#authority.schedule();
+    return this.#calls.schedule();
   }
 
   /**
@@ -131,12 +130,13 @@ export class Scheduler extends SchedulerReader {
    * answer within a minute, or decides something impossible; ERR_BLOCKSTEP_DISPOSED
    */
   scheduleAsync(): Promise<Plan> {
-    return this.#authority.scheduleAsync();
+    const { decided } = this;
+    return decided === null ? new Promise((resolve) => resolve(this.schedule())) : decided.scheduleAsync();
   }
 
-  /** @internal Who makes the plans, for an engine. */
-  get authority(): Authority {
-    return this.#authority;
+  /** @internal The calls of a scheduler whose plans a GPU decides; null: the host does. */
+  get decided(): DecidedCalls | null {
+    return this.#calls instanceof DecidedCalls ? this.#calls : null;
   }
 
   /**

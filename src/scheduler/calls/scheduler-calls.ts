@@ -7,7 +7,7 @@ import type { LogSink, SchedulerConfig } from '../options/options.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request, TakenRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
-import { askConnector } from '../schedule/schedule.js';
+import { askConnector, schedule } from '../schedule/schedule.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
 import { maySteady } from '../steady/joining.js';
@@ -76,6 +76,16 @@ export class SchedulerCalls {
     if (!this.state.config.strict) return;
     purgeWaiting(this.state);
     this.state.anomalies.throwFirst();
+  }
+
+  /** See `Scheduler.schedule`. */
+  schedule(): Plan {
+    const repeated = this.repeat === null ? null : this.repeat.plan();
+    if (repeated !== null) return repeated;
+    return this.enter(() => {
+      this.beginStep();
+      return this.gate.change(() => schedule(this.state));
+    });
   }
 
   /**

@@ -98,7 +98,7 @@ export class StepLoop {
       drainAborts(e);
       this.#takeOldest(e.flight[0]);
     }
-    if (e.workers !== null) this.#takeTransfers();
+    if (e.workers !== null) this.#handOverReports();
     this.#notices.tell();
     return this.#report(plan, answered);
   }
@@ -205,7 +205,7 @@ export class StepLoop {
   }
 
   /** Hands the scheduler the workers' reports, in a round that has not asked them yet. */
-  #takeTransfers(): void {
+  #handOverReports(): void {
     const output = this.#collect();
     if (output !== null) this.#e.scheduler.updateTransfers(output);
   }

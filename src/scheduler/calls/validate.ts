@@ -196,7 +196,7 @@ export function takeResetOptions(options: unknown): Required<ResetOptions> {
  * Takes the reports of a connector's workers that come outside a step.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeTransfers(anomalies: Anomalies, output: ConnectorOutput): TakenOutput {
+export function parseTransfers(anomalies: Anomalies, output: ConnectorOutput): TakenOutput {
   if (typeof output === 'object' && output !== null) checkNames(output, CONNECTOR_OUTPUT_FIELDS);
   const reports = takeOutput(anomalies, output);
   if (reports === null) throw badArgument('output', show(output), 'an object');

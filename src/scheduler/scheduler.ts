@@ -111,7 +111,9 @@ export class Scheduler extends SchedulerReader {
       const named = take.takeKey(key);
       const taken = takeChunk(chunk);
       const request = getOpenSession(this.#s, named, 'chunk');
-      return request === undefined ? 'skipped' : this.#addChunk(request, completeChunk(this.#s, request, taken));
+      return request === undefined
+        ? 'skipped'
+        : this.#addChunk(request, completeChunk(this.#s, request, taken));
     });
   }
 
@@ -211,7 +213,8 @@ export class Scheduler extends SchedulerReader {
       const s = this.#s;
       checkOldest(s, plan);
       const taken = take.takeStepResult(plan, result);
-      const reports = this.#takeReports(output);
+      const reports = takeOutput(this.#s.anomalies, output);
+      this.#noteReports(reports, true);
       this.#calls.log?.update(s.now, plan.numRequests, taken);
       const outputs = this.#calls.gate.change(() => update(s, plan, taken, reports));
       repeat?.begin(plan);
@@ -224,7 +227,8 @@ export class Scheduler extends SchedulerReader {
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
-      const reports = this.#takeReports(output);
+      const reports = takeOutput(this.#s.anomalies, output);
+      this.#noteReports(reports, true);
       this.#calls.log?.stepFailed(s.now, plan.numRequests);
       return this.#calls.gate.change(() => failStep(s, plan, reports));
     });
@@ -269,8 +273,7 @@ export class Scheduler extends SchedulerReader {
   updateTransfers(output: ConnectorOutput): void {
     this.#calls.enter(() => {
       const reports = take.parseTransfers(this.#s.anomalies, output);
-      this.#calls.aborts.drainInCall();
-      this.#calls.log?.transfers(this.#s.now, reports, false);
+      this.#noteReports(reports, false);
       this.#calls.gate.change(() => updateTransfers(this.#s, reports));
     });
   }
@@ -286,7 +289,8 @@ export class Scheduler extends SchedulerReader {
   fenceTransfers(child?: number, begunStep: number = this.#s.step): number {
     return this.#calls.enter(() => {
       const s = this.#s;
-      const which = child === undefined ? undefined : checkInteger('child', child, 0, Number.MAX_SAFE_INTEGER);
+      const which =
+        child === undefined ? undefined : checkInteger('child', child, 0, Number.MAX_SAFE_INTEGER);
       const begun = checkInteger('begunStep', begunStep, -1, Number.MAX_SAFE_INTEGER);
       this.#calls.log?.fence(s.now, which, begun);
       return this.#calls.gate.change(() => fenceTransfers(s, which, begun));
@@ -375,12 +379,10 @@ export class Scheduler extends SchedulerReader {
     if (params !== null) connector?.tellRefused(params);
   }
 
-  /** Takes the reports that come with a step. Aborts that wait are carried out before the reports are logged. */
-  #takeReports(output: ConnectorOutput | null | undefined): TakenOutput | null {
-    const reports = takeOutput(this.#s.anomalies, output);
+  /** Writes reports to the log, behind the aborts that wait. @param isOfStep whether they come with the result of a step */
+  #noteReports(reports: TakenOutput | null, isOfStep: boolean): void {
     this.#calls.aborts.drainInCall();
-    if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, true);
-    return reports;
+    if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, isOfStep);
   }
 
   #setPause(mode: 'none' | 'new' | 'all'): void {

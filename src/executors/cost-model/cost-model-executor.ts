@@ -20,7 +20,7 @@ const COLUMNS = ['slots', 'numScheduledTokens', 'numComputedTokens', 'numDraftTo
 
 /** Options of a `CostModelExecutor`. */
 export interface CostModelExecutorOptions {
-  /** What a step's time follows from: figures, or whatever says how long steps take. */
+  /** Decides how long a step takes: the figures of a roofline model, or a `StepCost`. */
   model: CostModel | StepCost;
   /** The virtual clock, in milliseconds. */
   now: () => number;
@@ -72,11 +72,13 @@ interface Sequence {
 }
 
 /**
- * An executor without a model: it makes tokens up, and says how long each step would take, in virtual time.
+ * An executor without a model. It invents tokens, and says how long each step would take, in
+ * virtual time.
  *
- * The host work of a step begins when the step is submitted. The device work of a step begins when the step's host work and the previous
- * step are done. So with several steps in flight the host work hides behind the device, as in vLLM's async scheduling.
- * The token at an output index depends on the seed, the request's id and the index alone, never on the batch.
+ * The host work of a step begins when the step is submitted. The device work of a step begins when
+ * the step's host work and the previous step are done. With several steps in flight, the host work
+ * therefore hides behind the device, as in vLLM's async scheduling. The token at an output index
+ * depends on the seed, the request's id and the index alone, never on the batch.
  */
 export class CostModelExecutor implements Executor {
   readonly #options: Readonly<CheckedOptions>;
@@ -191,7 +193,7 @@ export class CostModelExecutor implements Executor {
     return draft < 0 ? this.#accepts(sequence, index) : draft === this.#tokenAt(sequence, index);
   }
 
-  /** The token at an output index. @param other 1 gives another token than the one that stands there */
+  /** The token at an output index. @param other 1 gives another token than the right token */
   #tokenAt({ key }: Sequence, index: number, other = 0): number {
     const drawn = mix(key, index) ^ other;
     const { vocabulary } = this.#options;

@@ -55,12 +55,13 @@ function checkSpeed(name: string, value: unknown): number {
   throw badArgument(name, show(value), 'a finite number above 0');
 }
 
-/** The device work of a step that these figures know of: a part of `StepFeatures`. */
+/** The part of `StepFeatures` that these figures use: the device work of a step. */
 export type StepLoad = Pick<StepFeatures, 'prefillTokens' | 'decodes' | 'decodeContextTokens'>;
 
 /**
- * Milliseconds that the device takes for a step: prefill, bound by arithmetic, plus decode, bound by memory. Not modelled: the
- * attention of prompts over their own past, the drafting model, and the overlap of prefill with decode.
+ * Milliseconds that the device takes for a step: prefill, bound by arithmetic, plus decode, bound
+ * by memory. The model leaves out the attention of prompts over their own past, the drafting model,
+ * and the overlap of prefill with decode.
  */
 export function deviceMs(model: CostModel, load: StepLoad): number {
   const prefillSeconds = load.prefillTokens / model.prefillTokensPerSecond;
@@ -69,7 +70,7 @@ export function deviceMs(model: CostModel, load: StepLoad): number {
   return 1000 * (prefillSeconds + decodeBytes / model.memoryBytesPerSecond);
 }
 
-/** A cost model as what says how long steps take. @throws ERR_BLOCKSTEP_BAD_ARG as `takeCostModel` */
+/** Makes a `StepCost` of a cost model. @throws ERR_BLOCKSTEP_BAD_ARG as `takeCostModel` */
 export function costOf(model: CostModel): StepCost {
   const taken = takeCostModel(model);
   return { hostMs: () => taken.stepOverheadMs, stepMs: (features) => deviceMs(taken, features) };

@@ -4,8 +4,8 @@ import { type CostModel, costOf } from './cost-model.js';
 import { type StepCost, StepFeatures } from './step-features.js';
 
 /**
- * What a caller gives as a model, as a `StepCost`: figures of a roofline are checked and copied.
- * @throws ERR_BLOCKSTEP_BAD_ARG for what is neither
+ * Takes a caller's model as a `StepCost`. The figures of a roofline model are checked and copied.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for any other value
  */
 export function takeStepCost(model: CostModel | StepCost): StepCost {
   if (!isRecord(model) || !('stepMs' in model)) return costOf(model as CostModel);

@@ -15,7 +15,7 @@ import { fillGroups, refuseGroups } from './groups.js';
 
 const NO_BLOCKS = new Int32Array(0);
 
-/** Stands for a draft that native code must reject. */
+/** A draft that native code must reject. */
 const INVALID_DRAFT = -2;
 
 /** Columns of a plan with one word per entry. Native code is given them as they are. */
@@ -68,7 +68,7 @@ export class ReferenceStep {
     this.tables = tables;
   }
 
-  /** Copies the blocks to zero, of which there are some only where a group of states lies beside full attention. */
+  /** Copies the blocks to zero. Only a group of states beside full attention has such blocks. */
   #fillZeroed({ blocksToZero }: ExecutorPlan): void {
     this.zeroed =
       blocksToZero === null ? NO_BLOCKS : takeInt32Array('plan.blocksToZero', blocksToZero).slice();

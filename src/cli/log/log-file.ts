@@ -15,7 +15,10 @@ export class LogRecorder implements LogSink {
     this.#file = file;
   }
 
-  /** @throws ERR_BLOCKSTEP_BAD_FILE if the system cannot write them; the scheduler is unusable then */
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_FILE if the system cannot write the records; the scheduler is
+   * unusable then
+   */
   write(bytes: Uint8Array): void {
     if (bytes.length > BUFFER_BYTES - this.#used) this.#flush();
     if (bytes.length > BUFFER_BYTES) {
@@ -27,8 +30,8 @@ export class LogRecorder implements LogSink {
   }
 
   /**
-   * Writes what is left and gives the file its name. To be called after the scheduler was disposed, which writes its last
-   * commands.
+   * Writes the rest of the buffer and gives the file its name. Call it after the disposal of the
+   * scheduler, which writes the last commands.
    */
   commit(): void {
     this.#flush();

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { RULES, type VersionRules, VLLM_VERSIONS } from '../../scheduler/options/rules.js';
 import { parse } from './flag-values.js';
 
-/** What the help says of each rule in which versions of vLLM differ. */
+/** The help of each rule that differs between versions of vLLM. */
 const HELP: Readonly<Record<keyof VersionRules, string>> = {
   freeOrder: 'where freed blocks without a hash are queued',
   admissionLookahead:
@@ -35,7 +35,10 @@ const CHOICES: Readonly<Partial<Record<keyof VersionRules, readonly string[]>>> 
 
 const NUMBERS: ReadonlySet<keyof VersionRules> = new Set(['watermark', 'draftSlots']);
 
-/** Adds `--like`, and a flag for each rule. They have no defaults here: those follow from the version. */
+/**
+ * Adds `--like`, and a flag for each rule. The flags have no defaults, because the defaults depend
+ * on the version.
+ */
 export function addRuleFlags(command: Command): void {
   command.addOption(
     new Option('--like <version>', 'decide by the rules of this vLLM commit, of May or August 2026').choices(
@@ -55,7 +58,7 @@ function makeOptions(rule: keyof VersionRules): Option[] {
   return [new Option(`--${name}`, HELP[rule]), new Option(`--no-${name}`).hideHelp()];
 }
 
-/** What is neither is refused with the other options. */
+/** An invalid value is refused together with the other options. */
 function parseRetention(text: string): string | number {
   return text === 'all' || text === 'reachable' ? text : parse.integer(text);
 }

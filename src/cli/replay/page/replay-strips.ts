@@ -12,7 +12,7 @@ import type { ReplaySeries } from '../run/replay-series.js';
 import { blankStrip, latencyStrip, type Usual, type Words, waitingStrip } from './chart-parts.js';
 import type { ReplayPageInput } from './replay-page-input.js';
 
-/** What the strips of one page have in common. */
+/** The common input of the strips of one page. */
 interface Context {
   series: ReplaySeries;
   report: Report;

@@ -12,11 +12,12 @@ import { basename, dirname, join, resolve, sep } from 'node:path';
 import { BlockstepError } from '../base/errors.js';
 
 /**
- * A file that appears under its name when it is whole, or not at all. It is written under another name in the same folder, and
- * `commit` renames it. An older file of that name stays until then.
+ * A file that appears under its name when it is complete, or not at all. The content goes to
+ * another name in the same folder, and `commit` renames it. Until then an older file of that name
+ * stays.
  */
 export class OutputFile {
-  /** The path as it was given. */
+  /** The path as passed by the caller. */
   readonly path: string;
   readonly #target: string;
   readonly #temporary: string;
@@ -59,7 +60,7 @@ export class OutputFile {
     });
   }
 
-  /** Removes what was written. Does nothing after `commit`. */
+  /** Removes the written part. Does nothing after `commit`. */
   discard(): void {
     if (this.#descriptor !== null) this.#close();
     rmSync(this.#temporary, { force: true });

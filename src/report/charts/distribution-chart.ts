@@ -18,13 +18,13 @@ export interface DistributionChartInput {
   source: Chart['source'];
   note: string;
   /**
-   * Unit of the drawn values; how many of the distribution's units make one of it (default 1); what each value belongs to
-   * ("requests").
+   * Unit of the drawn values; the number of the distribution's units in it (default 1); the name of
+   * the counted events ("requests").
    */
   unit: string;
   perUnit?: number;
   of: string;
-  /** The text that stands in place of the chart if there are no values. */
+  /** The text in place of the chart if there are no values. */
   empty: string;
   distribution: Distribution;
   percentiles: {
@@ -103,17 +103,17 @@ function sizeAxis(edges: readonly number[]): object {
       axisLabel: { ...AXIS_LABEL, showMinLabel: false, showMaxLabel: false },
     };
   }
-  // At the very ends a label would run into the other axis, or out of the chart.
+  // At the very ends a label would overlap the other axis, or leave the chart.
   const ticks = logAxisTicks(min * (max / min) ** 0.06, max * (max / min) ** -0.03, 8);
   return { type: 'log', min, max, splitLine, ...ticks };
 }
 
-/** To the right of this share of the axis a label does not fit between its line and the edge. */
+/** To the right of this fraction of the axis a label does not fit between its line and the edge. */
 const LAST_ROOM = 0.62;
 
 /**
- * Upright lines that mark the percentiles. A label begins at its line, or ends at it if there is no room on the right. Each label has
- * a height of its own, chosen so that no label covers the line of another.
+ * Vertical lines that mark the percentiles. A label begins at its line, or ends at it if there is
+ * no room on the right. Each label has its own height, so that no label covers the line of another.
  */
 function markers(
   { percentiles, unit, perUnit = 1 }: DistributionChartInput,

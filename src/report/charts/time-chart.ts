@@ -17,7 +17,7 @@ export interface TimeSeries {
 export interface TimeAxis {
   endMs: number;
   unit: TimeUnit;
-  /** What the time is told by: the cost model, or a clock. */
+  /** The clock of the time: the cost model's, or a real clock. */
   clock: 'virtual' | 'real';
 }
 
@@ -36,7 +36,7 @@ export interface TimeChartInput {
   timeline: Timeline;
   /** One or two. */
   series: readonly TimeSeries[];
-  /** A moment that is marked, and what happened then. */
+  /** A marked moment, and its event. */
   mark?: { atMs: number; what: string } | null;
 }
 
@@ -132,12 +132,12 @@ function lines(
     ...common,
     name,
     encode: { x: MIDDLE, y: column(MEAN) },
-    // A series without extremes has values at single moments only, so the line goes on between them.
+    // A series without extremes has values at single moments only, so the line connects them.
     connectNulls: !band,
     lineStyle: { color, width: 1.5, type: i === 0 ? 'solid' : [6, 3] },
     itemStyle: { color },
   };
-  // A mean between two gaps would be a line of no length: it is drawn as a point.
+  // A mean between two gaps would be a line of no length, so it is drawn as a point.
   const alone: SeriesOption = {
     name: `${name}, alone`,
     type: 'scatter',
@@ -162,7 +162,7 @@ function lines(
   ];
 }
 
-/** An upright line with a text on the side where there is more room. */
+/** A vertical line with a text on the side with more room. */
 function markLine({ atMs, what }: { atMs: number; what: string }, { unit, endMs }: TimeAxis): object {
   const isLate = atMs > endMs / 2;
   const place = { align: isLate ? 'right' : 'left', offset: [isLate ? -6 : 6, 0], verticalAlign: 'top' };
@@ -184,7 +184,7 @@ function valueAxis(
   const label = { ...LABEL, formatter: `fn:${format}` };
   const max = Math.max(...points.flatMap((track) => track.max.map((value) => value ?? 0)));
   const common = { type: 'value', min: 0, splitNumber: 3, axisLabel: label };
-  // The axis goes to 100 %, unless the values are so small that nothing could be told apart.
+  // The axis ends at 100 %, unless the values are so small that they would look alike.
   if (format === 'percent') return { ...common, ...((max > 0.2 || max === 0) && { max: 1, interval: 0.5 }) };
   if (scale === 'linear') return { ...common, ...(max < 1 ? {} : { minInterval: 1 }) };
   const min = Math.min(...points.flatMap((track) => track.min.map((value) => value ?? Infinity)));
@@ -199,7 +199,7 @@ function valueAxis(
   };
 }
 
-/** What is drawn of a track: the extremes only where there is a band. */
+/** The drawn part of a track: the extremes only if there is a band. */
 function drawn(track: TrackPoints, series: TimeSeries): TrackPoints {
   return series.band ? track : { min: track.mean, mean: track.mean, max: track.mean };
 }
@@ -230,7 +230,9 @@ function summaries({ timeline, series, perUnit = 1 }: TimeChartInput) {
   });
 }
 
-/** The figures as a table: of one line the figures alone, of two lines a row each with its name. */
+/**
+ * The figures as a table: for one line the figures alone, for two lines a row each with its name.
+ */
 function table(input: TimeChartInput): Html {
   const text = input.format === 'percent' ? percent : figure;
   const lines = summaries(input).map(({ name, min, mean, max }, i) => ({
@@ -264,7 +266,10 @@ const UNITS: readonly TimeUnit[] = [
   { name: 'ms', ms: 1 },
 ];
 
-/** The axis of charts that end at `endMs` by this clock, in the largest unit in which that is at least 3. */
+/**
+ * The axis of charts that end at `endMs` by this clock, in the largest unit of which this is at
+ * least 3.
+ */
 export function timeAxis(endMs: number, clock: TimeAxis['clock']): TimeAxis {
   return { endMs, clock, unit: UNITS.find((unit) => endMs >= 3 * unit.ms) ?? UNITS[UNITS.length - 1] };
 }

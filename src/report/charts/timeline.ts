@@ -8,7 +8,7 @@ export interface Track {
   readonly weight: Float64Array;
 }
 
-/** A track as it is drawn: null in buckets without a value. */
+/** A track for drawing: null in buckets without a value. */
 export interface TrackPoints {
   min: (number | null)[];
   mean: (number | null)[];
@@ -18,9 +18,10 @@ export interface TrackPoints {
 const FIRST_WIDTH_MS = 1;
 
 /**
- * Several quantities over the same time, in constant memory. There is a fixed number of buckets. When time runs past the last one,
- * pairs of buckets are merged and the width of a bucket doubles. So no peak is ever lost, and equal inputs give equal results. At
- * the end between half of the buckets and all of them are in use.
+ * Several quantities over the same time, in constant memory. The number of buckets is fixed. When
+ * time runs past the last bucket, pairs of buckets are merged and the width of a bucket doubles. So
+ * no peak is ever lost, and equal inputs give equal results. At the end between half of the buckets
+ * and all of them are in use.
  */
 export class Timeline {
   readonly #tracks: Track[] = [];
@@ -55,12 +56,15 @@ export class Timeline {
     return track;
   }
 
-  /** The quantity had `value` at one moment. The mean of such a quantity is over its values, by their weights. */
+  /**
+   * Records a `value` at one moment. The mean of such a quantity is over its values, by their
+   * weights.
+   */
   add(track: Track, atMs: number, value: number, weight = 1): void {
     put(track, this.#bucket(atMs), value, weight);
   }
 
-  /** The quantity was `value` from one moment to another. The mean of such a quantity is over time. */
+  /** Records a `value` from one moment to another. The mean of such a quantity is over time. */
   hold(track: Track, fromMs: number, toMs: number, value: number): void {
     const last = this.#bucket(toMs);
     for (let i = this.#bucket(fromMs); i <= last; i++) {
@@ -77,14 +81,14 @@ export class Timeline {
       const none = min[i] === Infinity;
       points.min.push(none ? null : min[i]);
       points.max.push(none ? null : max[i]);
-      // Rounding may put the mean slightly outside of the extremes.
+      // Rounding may put the mean slightly outside the extremes.
       const mean = weight[i] > 0 ? Math.min(max[i], Math.max(min[i], sum[i] / weight[i])) : null;
       points.mean.push(mean);
     }
     return points;
   }
 
-  /** Extremes and mean over the whole time; null if nothing was counted. */
+  /** Extremes and mean over the whole time; null without values. */
   summary({ min, max, sum, weight }: Track): { min: number; mean: number; max: number } | null {
     const total = add(weight);
     if (total === 0) return null;

@@ -1,10 +1,16 @@
-/** A piece of HTML. Only `html` and `trusted` make one; everything else that is put into a page is text, and is escaped. */
+/**
+ * A piece of HTML. Only `html` and `trusted` make it. Every other value in a page is text, and is
+ * escaped.
+ */
 export class Html {
   /** @internal */
   constructor(readonly source: string) {}
 }
 
-/** What may stand in a template. Text and numbers are escaped, lists are joined, null and false become nothing. */
+/**
+ * A value in a template. Text and numbers are escaped, lists are joined, null and false become
+ * nothing.
+ */
 export type HtmlValue = Html | string | number | null | false | readonly HtmlValue[];
 
 /** Template tag: the literal parts are HTML, every value is text unless it is `Html` itself. */

@@ -2,11 +2,11 @@ import { parse } from 'csv-parse/sync';
 import { badTrace, type Place, shown } from './place.js';
 import type { TraceRow } from './workload-builder.js';
 
-/** One CSV trace format: its columns, and how a row is made of them. */
+/** One CSV trace format: its columns, and the conversion of a row. */
 export interface CsvFormat {
-  /** Names of the columns that are read. They may stand in any order, with others between them. */
+  /** Names of the columns that are read, in any order and with others between them. */
   readonly columns: readonly string[];
-  /** Makes a row of the fields of these columns, given in the order of `columns`. */
+  /** Converts the fields of these columns, in the order of `columns`, to a row. */
   readRow(fields: readonly string[], place: Place): TraceRow;
 }
 

@@ -1,8 +1,8 @@
 import { BlockstepError } from '../base/errors.js';
 
 /**
- * Longest prompt or output that a trace may ask for, in tokens: more than any model takes, and such a prompt still fits into
- * memory.
+ * Longest prompt or output of a trace, in tokens. No model takes as many, and such a prompt still
+ * fits into memory.
  */
 export const MAX_TOKENS = 2 ** 24;
 

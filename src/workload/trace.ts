@@ -38,7 +38,10 @@ const OPTIONS = knownNames<TraceOptions>('the options of readTrace', {
 export interface Trace {
   workload: Workload;
   format: TraceFormat;
-  /** Malformed lines that were skipped. `firstSkipped` says what was wrong with the first one; null if none was skipped. */
+  /**
+   * Malformed lines that were skipped. `firstSkipped` describes the first one; null if none was
+   * skipped.
+   */
   skippedLines: number;
   firstSkipped: string | null;
   /** Requests whose output length is 0. They are replayed with 1, since a prefill always samples a token. */
@@ -100,7 +103,10 @@ function emptyProblem(skippedLines: number): string {
     : 'expected at least one request, got none';
 }
 
-/** Tells the format by the first line that is not blank: a JSON object, or the header of one of the CSV formats. */
+/**
+ * Detects the format by the first line that is not blank: a JSON object, or the header of one of
+ * the CSV formats.
+ */
 function detectFormat(line: string, place: Place): TraceFormat {
   if (line.trimStart().startsWith('{')) return 'mooncake';
   if (line.includes('ContextTokens')) return 'azure';

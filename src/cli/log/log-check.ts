@@ -63,13 +63,13 @@ export function checkLog(bytes: Uint8Array): CheckedLog {
 }
 
 /**
- * Feeds the inputs of a log to a new scheduler and compares its decisions with the log: the number
- * of requests in each step, and the native state at the end. The native state reflects much of its
- * history. Every block records how often it was reused, and the order of the free blocks records
- * who returned them when.
+ * Feeds the inputs of a log to a new scheduler and compares its decisions with the log. Compared
+ * are the number of requests in each step, and the native state at the end. The native state
+ * reflects much of its history. Every block records how often it was reused, and the order of the
+ * free blocks records who returned them when.
  *
- * If a decision differs, bisection finds the first call that differs. It runs the log again some
- * twenty times.
+ * If a decision differs, bisection finds the first call that differs. Bisection runs the log again
+ * some twenty times.
  */
 export function runLogAgain({ bytes, results, expected }: CheckedLog): LogOutcome {
   const whole = compare(bytes, results, expected);

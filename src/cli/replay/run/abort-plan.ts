@@ -9,9 +9,9 @@ const STRETCH_WEIGHT = 0.05;
 /**
  * Decides which requests are aborted, and when, in virtual time. The seed and the index of a
  * request alone decide whether it is aborted. The moment is uniform over the expected life of the
- * request: its time alone in the engine, times the factor (`#stretch`) by which recent requests
- * lived longer than alone. Under any load, aborts therefore hit requests that wait, prefill and
- * decode.
+ * request. This is its time alone in the engine, times the factor (`#stretch`) by which recent
+ * requests lived longer than alone. Under any load, aborts therefore hit requests that wait,
+ * prefill and decode.
  */
 export class AbortPlan {
   readonly #rate: number;

@@ -45,8 +45,8 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
  * answers.
  *
  * The replay in virtual time aborts the same requests. The time of an abort follows from the
- * expected life of the request: its life under the default cost model, times the factor by which
- * the server was slower lately.
+ * expected life of the request. This is its life under the default cost model, times the factor by
+ * which the server was slower lately.
  */
 export class HttpReplay {
   readonly measurements = new HttpMeasurements();

@@ -29,8 +29,8 @@ export interface AnomalySubject {
 }
 
 /**
- * Counts anomalies by reason, publishes each on the channel `blockstep:anomaly`, and in strict mode keeps the first
- * one of a call so that the end of the call can throw it (`throwFirst`).
+ * Counts anomalies by reason, and publishes each on the channel `blockstep:anomaly`. In strict mode
+ * it keeps the first anomaly of a call, so that the end of the call can throw it (`throwFirst`).
  */
 export class Anomalies {
   readonly #counts = new Map<AnomalyReason, number>();

@@ -61,7 +61,7 @@ export function checkNumber(name: string, value: unknown, min: number, max = Num
 
 /**
  * Returns `value` if it is one of `allowed`, and the first of them in place of undefined.
- * @throws ERR_BLOCKSTEP_BAD_ARG naming the argument and what is allowed
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the argument and the allowed values
  */
 export function checkOneOf<T extends string>(name: string, value: unknown, allowed: readonly [T, ...T[]]): T {
   if (value === undefined) return allowed[0];
@@ -70,8 +70,8 @@ export function checkOneOf<T extends string>(name: string, value: unknown, allow
 }
 
 /**
- * The error that refuses an argument: ERR_BLOCKSTEP_BAD_ARG, with the argument's name, what was expected, and the
- * value.
+ * The error that refuses an argument: ERR_BLOCKSTEP_BAD_ARG, with the argument's name, the expected
+ * value, and the actual value.
  */
 export function badArg(name: string, value: unknown, expected: string): BlockstepError {
   return badArgument(name, show(value), expected);

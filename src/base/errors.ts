@@ -104,9 +104,9 @@ export class BlockstepError extends Error {
   /** What went wrong, for programs; `ERROR_CODES` says when each code is thrown. */
   readonly code: ErrorCode;
   /**
-   * Set with ERR_BLOCKSTEP_OVERLOADED alone: milliseconds after which there is room for the request, if admissions go
-   * on as fast as they did lately and nobody else is served first; null if nothing was admitted yet. HTTP's
-   * `Retry-After` takes seconds.
+   * Set with ERR_BLOCKSTEP_OVERLOADED alone: milliseconds until there is room for the request. The
+   * estimate assumes the recent rate of admissions, and that nobody else is served first. Null if
+   * nothing was admitted yet. HTTP's `Retry-After` takes seconds.
    */
   declare readonly retryAfterMs?: number | null;
 
@@ -140,7 +140,10 @@ export function show(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/** A thrown value in a few words, whatever was thrown. Never throws, also if a getter of the value does. */
+/**
+ * A thrown value in a few words, whatever was thrown. Never throws, even if a getter of the value
+ * does.
+ */
 export function describeError(error: unknown): string {
   if (typeof error === 'string') return error;
   try {
@@ -151,7 +154,7 @@ export function describeError(error: unknown): string {
   return show(error);
 }
 
-/** What a thrown value says: the message of an error, without its name; else as `describeError`. */
+/** The message of a thrown error, without its name; else as `describeError`. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : describeError(error);
 }
@@ -159,8 +162,8 @@ export function messageOf(error: unknown): string {
 /**
  * The error that refuses an argument, ERR_BLOCKSTEP_BAD_ARG: `NAME must be EXPECTED, got GOT`.
  * @param name the argument's name
- * @param got what the argument is, in words
- * @param expected what it must be, in words
+ * @param got the actual argument, in words
+ * @param expected the expected argument, in words
  */
 export function badArgument(name: string, got: string, expected: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${got}`);

@@ -1,6 +1,6 @@
 /**
- * A binary heap whose items know their own index in it. So the first item is found without a search, and any item can
- * be removed without a search. The order of two items is `comesBefore` of the subclass.
+ * A binary heap whose items know their own index in it. The first item, and any item to remove, is
+ * therefore found without a search. The order of two items is `comesBefore` of the subclass.
  */
 export abstract class IndexedHeap<Item> {
   protected readonly heap: Item[] = [];

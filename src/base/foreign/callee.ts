@@ -25,8 +25,8 @@ export function leaveCallee(before: string): void {
 }
 
 /**
- * In words, whose code blockstep is calling now. Code that has no name is a getter of an argument, or a subscriber of
- * a diagnostics channel.
+ * In words, whose code blockstep is calling now. Code without a name is a getter of an argument, or
+ * a subscriber of a diagnostics channel.
  */
 export function describeCallee(): string {
   return callee === ''

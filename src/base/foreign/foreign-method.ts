@@ -5,9 +5,9 @@ import { enterCallee, leaveCallee } from './callee.js';
 export type Bound = (...args: unknown[]) => unknown;
 
 /**
- * Binds a method of a caller's object. Its answer is wanted at once, so a method that answers with a promise counts
- * as a method that threw. If that promise rejects later, the rejection is heard and dropped: an unheard rejection
- * would end the process.
+ * Binds a method of a caller's object. Its answer is wanted at once, so a method that answers with
+ * a promise counts as a method that threw. If that promise rejects later, the rejection is caught
+ * and dropped. An unhandled rejection would end the process.
  */
 function bindForeign(name: string, method: (...args: unknown[]) => unknown, owner: object): Bound {
   return (...args) => {

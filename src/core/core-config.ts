@@ -3,7 +3,9 @@ import { checkNames, knownNames } from '../base/known-names.js';
 import type { NativeConfig } from './native/native.js';
 import type { PlacementOptions } from './placement.js';
 
-/** `NativeConfig` and the placement; fields that only the border to native code needs have defaults. */
+/**
+ * `NativeConfig` and the placement. Fields that only the border to native code needs have defaults.
+ */
 export interface CoreConfig
   extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead' | 'cuda' | 'authority'>,
     PlacementOptions {
@@ -13,7 +15,7 @@ export interface CoreConfig
   pendingCapacity?: number;
   /** Tokens beyond the scheduled ones for which `run` reserves blocks. Default 0. */
   lookahead?: number;
-  /** Most tokens of one step, which decides the size of the tables of `gather`. Default 8192. */
+  /** Most tokens of one step, which determine the size of the tables of `gather`. Default 8192. */
   maxTokens?: number;
 }
 

@@ -34,11 +34,16 @@ const INT32_MAX = 2 ** 31 - 1;
  * behind that decision.
  */
 export class Core {
-  /** The native core under this face, for what the face lacks. Its changes bypass the scheduler. */
+  /**
+   * The native core under this face, for features that the face lacks. Its changes bypass the
+   * scheduler.
+   */
   readonly native: NativeCore;
-  /** The config that native code got: checked, frozen, and with its defaults filled in. */
+  /** The configuration of native code: checked, frozen, and with its defaults filled in. */
   readonly config: Readonly<NativeConfig>;
-  /** Control words of the exchange buffer, by `Control`; counts are up to date only after `flush`. */
+  /**
+   * Control words of the exchange buffer, by `Control`. Counts are up to date only after `flush`.
+   */
   readonly control: Int32Array;
   /** Pending operations, two words each; the first `control[Control.numPending]` of them are valid. */
   readonly pending: Int32Array;
@@ -46,7 +51,7 @@ export class Core {
   readonly frames: readonly Frame[];
   /** The sampled tokens of a steady decode; see `Control.numSampled`. */
   readonly sampled: Int32Array;
-  /** Where the state is kept, and why it is kept there. */
+  /** The place of the state, and the reason for it. */
   readonly backend: Backend;
   /** KV cache groups. */
   readonly numGroups: number;
@@ -79,22 +84,26 @@ export class Core {
   }
 
   /**
-   * The tables that a model runner reads of the plan in a frame, for the plan's first `numEntries` entries. To be
-   * called after the `schedule()` that made the plan, and before anything else changes the state. A gather is one
-   * native call. Its cost grows with what this gather and the frame's last gather wrote; only the padding of
-   * `queryStart` may reach to the end of its array. The tables of a frame are allocated at its first gather:
-   * `tablesBytes` bytes, 626 KB with 256 entries, 8,192 tokens and rows of 512 blocks. Memory of the block table is
-   * touched only where it is written.
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_SLOT, ERR_BLOCKSTEP_NO_ROW if an entry's request ended or lost
-   * its blocks since, ERR_BLOCKSTEP_DETACHED, ERR_BLOCKSTEP_NO_MEMORY; the tables then stay as they were
+   * Fills the tables that a model runner reads of the plan in a frame, for the plan's first
+   * `numEntries` entries. Call it after the `schedule()` that made the plan, and before anything
+   * else changes the state. A gather is one native call. Its cost grows with the number of words
+   * that this gather and the frame's last gather wrote. Only the padding of `queryStart` may reach
+   * to the end of its array. The tables of a frame are allocated at its first gather: `tablesBytes`
+   * bytes, 626 KB with 256 entries, 8,192 tokens and rows of 512 blocks. Memory of the block table
+   * is touched only where it is written.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_SLOT, ERR_BLOCKSTEP_NO_ROW if an entry's
+   * request ended or lost its blocks since, ERR_BLOCKSTEP_DETACHED, ERR_BLOCKSTEP_NO_MEMORY; the
+   * tables then stay unchanged
    */
   gather(frame: number, numEntries: number): StepTables {
     return this.#gatherer.gather(frame, numEntries);
   }
 
   /**
-   * The tables in the memory of the GPU: padding alone until the first `gatherOnDevice`. The first call of either method allocates them:
-   * on the GPU as much memory as one set on the host, and one message; pinned on the host, one message per frame. A message has 12 bytes per entry and 4 per token. `native.memory()` counts both.
+   * The tables in the memory of the GPU: padding alone until the first `gatherOnDevice`. The first
+   * call of either method allocates them. On the GPU they take as much memory as one set on the
+   * host, and one message. On the host, one message per frame is pinned. A message has 12 bytes per
+   * entry and 4 per token. `native.memory()` counts both.
    * @throws ERR_BLOCKSTEP_CUDA if the state is on the host alone, ERR_BLOCKSTEP_NO_MEMORY
    */
   deviceTables(): DeviceTableSet {
@@ -102,26 +111,28 @@ export class Core {
   }
 
   /**
-   * Like `gather`, carried out by the GPU: it fills the GPU's one set of tables from the GPU's copy of the rows. The
-   * host sends the row and two counts of each entry, and the tokens. The call also gives the GPU the log of the step,
-   * if the GPU lacks it.
+   * Like `gather`, carried out by the GPU: it fills the GPU's one set of tables from the GPU's copy
+   * of the rows. The host sends the row and two counts of each entry, and the tokens. The call also
+   * sends the log of the step, if the GPU lacks it.
    *
-   * The call returns when the gather is on its way. It waits only if more logs are on their way than there are
-   * frames: with plans that compute nothing (aborts, preemptions) while a long step runs, or with logs of more than
-   * 65,536 words. Then it waits until the oldest step on the GPU is done, for 60 seconds at most; `waits` of the
-   * tables counts that.
-   * @param stream a cudaStream_t: the gather runs behind what is queued there now, and before what will be; null: the
-   * core's own
-   * @throws what `gather` throws, and then nothing was sent; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR: the core then
-   * refuses everything
+   * The call returns when the gather is on its way. It waits only if more logs are on their way
+   * than there are frames. This happens with plans that compute nothing (aborts, preemptions) while
+   * a long step runs, or with logs of more than 65,536 words. Then it waits until the oldest step
+   * on the GPU is done, for 60 seconds at most; `waits` of the tables counts these waits.
+   * @param stream a cudaStream_t: the gather runs behind its present work, and before its later
+   * work; null: the core's own
+   * @throws the errors of `gather`, and then nothing was sent; ERR_BLOCKSTEP_CUDA,
+   * ERR_BLOCKSTEP_MIRROR: the core then refuses everything
    */
   gatherOnDevice(frame: number, numEntries: number, stream: bigint | null = null): DeviceTables {
     return this.#deviceGatherer.gather(frame, numEntries, stream);
   }
 
   /**
-   * Ends a step: gives a mirror on a GPU what has changed, without waiting. Without a mirror it costs one comparison.
-   * @param stream a cudaStream_t: the mirror changes in order with it, behind what is queued now; null: the core's own
+   * Ends a step: sends the changes to a mirror on a GPU, without waiting. Without a mirror it costs
+   * one comparison.
+   * @param stream a cudaStream_t: the mirror changes in order with it, behind its present work;
+   * null: the core's own
    * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the core then refuses everything
    */
   submit(stream: bigint | null = null): void {
@@ -162,7 +173,10 @@ export class Core {
     return this.#count(Control.publishedBlocks);
   }
 
-  /** Rows of the KV slot table that requests hold; each has a part for every group, and native code counts those. */
+  /**
+   * Rows of the KV slot table that requests hold. Each row has a part for every group, and native
+   * code counts the parts.
+   */
   get rowsInUse(): number {
     return this.#count(Control.rowsInUse) / this.numGroups;
   }
@@ -194,7 +208,7 @@ export class Core {
     return out.slice(0, this.native.readBlocks(slot, 0, out, group));
   }
 
-  /** A copy of the free queue: block ids, the one that is taken next first. */
+  /** A copy of the free queue: block ids, the next block first. */
   freeQueue(): Int32Array {
     const out = new Int32Array(this.freeBlocks);
     this.native.readFreeQueue(out);
@@ -213,7 +227,7 @@ export class Core {
     return this.native.publishedGroup(id);
   }
 
-  /** Frees the native memory now; every later call throws ERR_BLOCKSTEP_DISPOSED. To dispose again does nothing. */
+  /** Frees the native memory now; every later call throws ERR_BLOCKSTEP_DISPOSED. Idempotent. */
   dispose(): void {
     this.native.dispose();
   }
@@ -235,5 +249,5 @@ export class Core {
   }
 }
 
-/** Largest token id, and largest token count, that the core takes. */
+/** Largest token id, and largest token count, that the core accepts. */
 export const TOKEN_MAX = INT32_MAX - 1;

@@ -26,9 +26,9 @@ function isMusl(): boolean {
 }
 
 /**
- * Paths at which the addon may lie, best first: built here by CMake, built here by node-gyp, shipped with the
- * package. If the environment variable BLOCKSTEP_ADDON is set, it is the only path (for a debug or a sanitizer
- * build).
+ * Paths of the addon, best first: built here by CMake, built here by node-gyp, shipped with the
+ * package. If the environment variable BLOCKSTEP_ADDON is set, it is the only path (for a debug or
+ * a sanitizer build).
  */
 export function addonPaths(root = packageRoot()): string[] {
   if (process.env['BLOCKSTEP_ADDON']) return [process.env['BLOCKSTEP_ADDON']];
@@ -36,7 +36,7 @@ export function addonPaths(root = packageRoot()): string[] {
 }
 
 /**
- * Paths at which an addon of the package may lie, best first.
+ * Paths of an addon of the package, best first.
  * @param name its file as CMake builds it, and as it is shipped
  * @param byGyp its file as node-gyp builds it
  */

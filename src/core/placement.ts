@@ -3,8 +3,8 @@ import { loadAddon } from './loader.js';
 import type { BackendReport, NativeAddon, NativeConfig, NativeCore } from './native/native.js';
 
 /**
- * Where the state of a core is kept, and who decides. Every option has a default; by default the state is on the host
- * alone.
+ * The place of a core's state, and the side that decides. Every option has a default; by default
+ * the state is on the host alone.
  */
 export interface PlacementOptions {
   /**
@@ -27,9 +27,10 @@ export interface PlacementOptions {
    */
   stream?: bigint | null;
   /**
-   * True: a thread of the core launches what a mirror on a GPU is to apply, so that the thread of JavaScript does not wait for
-   * the driver. While steps come it takes a processor. It does not go with `stream`, whose order would be that of two threads,
-   * nor with `authority: 'device'`. Default: false.
+   * True: a thread of the core launches the work of a mirror on a GPU, so the JavaScript thread
+   * never waits for the driver. During steps it uses a processor. It cannot be combined with
+   * `stream`, because two threads would then determine the order, or with `authority: 'device'`.
+   * Default: false.
    */
   launchThread?: boolean;
 }
@@ -102,8 +103,8 @@ export function isSameDevice(a: string, b: string): boolean {
 }
 
 /**
- * Which back ends this machine can use, and for the others why not. Trying a GPU makes a CUDA context there, which
- * takes some tenths of a second.
+ * The back ends that this machine can use, and for the others why not. Trying a GPU makes a CUDA
+ * context there, which takes some tenths of a second.
  * @param device the GPU to try, named as in `PlacementOptions`
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_NATIVE
  */
@@ -113,8 +114,8 @@ export function probeBackends(device = 'cuda', addon: NativeAddon = loadAddon())
 
 /**
  * Makes a native core, and says which back end it got.
- * @throws ERR_BLOCKSTEP_CUDA, or ERR_BLOCKSTEP_NO_MEMORY, if CUDA was asked for and cannot be used; whatever a core
- * on the host throws
+ * @throws ERR_BLOCKSTEP_CUDA, or ERR_BLOCKSTEP_NO_MEMORY, if CUDA was asked for and cannot be used;
+ * the errors of a core on the host
  */
 export function createNative(
   addon: NativeAddon,

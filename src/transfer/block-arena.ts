@@ -61,10 +61,11 @@ export class BlockArena {
 
   /**
    * Allocates an arena.
-   * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1, place default 'host', device default 0. Only a
-   * place other than 'host' creates a CUDA context. `shared`: default false
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE; ERR_BLOCKSTEP_CUDA if a place
-   * other than 'host' cannot be had; ERR_BLOCKSTEP_LIMIT if this system shares no memory
+   * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1, place default 'host', device
+   * default 0. Only a place other than 'host' creates a CUDA context. `shared`: default false
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE;
+   * ERR_BLOCKSTEP_CUDA if a place other than 'host' is unavailable; ERR_BLOCKSTEP_LIMIT if this
+   * system shares no memory
    */
   static allocate(config: Readonly<ArenaConfig>, addon: NativeAddon = loadAddon()): BlockArena {
     if (typeof config !== 'object' || config === null) throw badArgument('config', show(config), 'an object');
@@ -79,18 +80,19 @@ export class BlockArena {
   }
 
   /**
-   * Takes an arena that was made elsewhere: in another thread of this process, at any place; or in another process of
-   * this machine and user, if it is `shared`. The memory is the same, and nothing is copied. It stays for as long as
-   * anybody has it, also if the process that made it ends. Whoever attached it may write it, and must not while others
-   * use it. The arena's own thread must keep the arena until it is attached.
+   * Attaches an arena that was made elsewhere: in another thread of this process, at any place; or
+   * in another process of this machine and user, if it is `shared`. The memory is the same, and
+   * nothing is copied. It stays for as long as anybody has it, even after the end of the process
+   * that made it. Every holder may write it, but not while others use it. The arena's own thread
+   * must keep the arena until it is attached.
    * @param descriptor the arena's `descriptor`, perhaps sent as JSON
-   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_LIMIT if there is no such arena any more, it is not shared, or this
-   * process may not map it; ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_LIMIT if the arena is gone, is not shared, or may
+   * not be mapped by this process; ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
    */
   static attach(descriptor: ArenaDescriptor, addon: NativeAddon = loadAddon()): BlockArena {
     const { id, pid, file, ...config } = takeDescriptor(descriptor);
     const { numBlocks, bytesPerBlock } = config;
-    // Without a file only this process can have it: no process has a file of this number.
+    // Without a file only this process can attach the arena. No process has a file of this number.
     const native = addon.attachArena({ id, pid, file: file ?? 2 ** 31 - 1, numBlocks, bytesPerBlock });
     return new BlockArena(native, config, id);
   }
@@ -171,8 +173,9 @@ export class BlockArena {
   }
 
   /**
-   * Gives the memory back as soon as no lane and no ArrayBuffer uses it. Nothing is waited for, and pinned memory and memory of a GPU is used again at
-   * once: what streams of your own do with it must be over. Idempotent.
+   * Frees the memory as soon as no lane and no ArrayBuffer uses it. The call waits for nothing.
+   * Pinned memory and memory of a GPU is reused at once, so end the work of your own streams on it
+   * first. Idempotent.
    */
   dispose(): void {
     this.#buffer = undefined;
@@ -185,7 +188,7 @@ export class BlockArena {
     const where = place === 'host' ? { place } : { place, device };
     const fixed = { numBlocks, bytesPerBlock, size: bytes(numBytes), ...where };
     return showFacts('BlockArena', depth, options, fixed, () => {
-      this.native.arrivals(0); // that it was disposed shows where it is read
+      this.native.arrivals(0); // throws if the arena was disposed, so that `showFacts` shows that
       return {};
     });
   }
@@ -196,7 +199,7 @@ export class BlockArena {
   }
 }
 
-/** An id that names one arena and no other, whoever makes it. */
+/** A unique id for an arena. */
 export function newArenaId(): string {
   return randomBytes(16).toString('hex');
 }

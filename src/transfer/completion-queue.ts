@@ -33,12 +33,14 @@ export interface CompletionCounts {
 }
 
 /**
- * The queue where transfers complete. When a transfer is submitted it gets a job, a number from 1, and a slot. Its
- * completer (a lane, or `post`) stores one 64-bit word there, made of job and verdict. So the queue cannot overflow, no
- * thread calls into JavaScript, and a late or duplicate word names a job that is over and changes nothing.
+ * The queue where transfers complete. A submitted transfer gets a job, a number from 1, and a slot.
+ * Its completer (a lane, or `post`) stores one 64-bit word there, made of job and verdict. So the
+ * queue cannot overflow, no thread calls into JavaScript, and a late or duplicate word names a job
+ * that is over and changes nothing.
  *
- * Jobs are numbered in the order in which they begin until slots are reused, and uniquely for 2^31 jobs. `drain` hands
- * completed jobs out in the order in which they began. A slow job holds its own slot and delays no other.
+ * Jobs are numbered in the order in which they begin until slots are reused, and uniquely for 2^31
+ * jobs. `drain` hands completed jobs out in the order in which they began. A slow job holds its own
+ * slot and delays no other.
  */
 export class CompletionQueue {
   /** The native queue, for the lanes whose jobs complete here. */
@@ -129,8 +131,9 @@ export class CompletionQueue {
   }
 
   /**
-   * Begins an epoch: jobs of before are never handed out any more. Their completions are counted as `after-reset` when
-   * they come, and only then are their slots free. The transfers themselves go on; `Lane.fence` ends them.
+   * Begins an epoch: earlier jobs are never handed out any more. Their completions are counted as
+   * `after-reset` when they come, and only then are their slots free. The transfers themselves go
+   * on; `Lane.fence` ends them.
    * @returns number of jobs that were in flight
    * @throws ERR_BLOCKSTEP_DISPOSED
    */

@@ -9,10 +9,11 @@ import { checkLane, LaneOverNative } from './lane-over-native.js';
 /** Options of a `CudaLane`. */
 export interface CudaLaneOptions {
   /**
-   * How runs of consecutive blocks are copied. `auto`, the default: by a kernel of a few thread blocks; blocks that are
-   * no multiples of 16 bytes by the copy engine. `kernel`: by the kernel. `batch`: in batches by the copy engine.
-   * `copies`: one call of the copy engine for each run. On the copy engine the copies of one stream may wait for as
-   * long as another stream copies in the same direction.
+   * How runs of consecutive blocks are copied. `auto`, the default: by a kernel of a few thread
+   * blocks; blocks that are no multiples of 16 bytes by the copy engine. `kernel`: by the kernel.
+   * `batch`: in batches by the copy engine. `copies`: one call of the copy engine for each run. On
+   * the copy engine the copies of one stream may wait for as long as another stream copies in the
+   * same direction.
    */
   mode?: CopyMode;
   /**
@@ -21,7 +22,8 @@ export interface CudaLaneOptions {
    */
   completion?: CompletionMode;
   /**
-   * Most bytes that are queued on the GPU ahead, one piece at least. `fence` may have to wait for these. Default 256 MiB.
+   * Most bytes that are queued on the GPU ahead, one piece at least. `fence` may have to wait for
+   * them. Default 256 MiB.
    */
   windowBytes?: number;
   /**
@@ -60,7 +62,7 @@ export interface CudaLaneInfo {
  * memory that the GPU may still touch is never freed.
  */
 export class CudaLane extends LaneOverNative {
-  /** How the lane does its work, as it was settled when the lane was made. */
+  /** How the lane does its work, as determined when the lane was made. */
   readonly info: CudaLaneInfo;
   readonly #native: NativeCudaLane;
 

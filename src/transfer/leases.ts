@@ -46,15 +46,16 @@ class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
 }
 
 /**
- * Leases: promises that blocks stay where they are for a while, so that a peer may read them. A lease is over when its
- * deadline passes, whether or not anyone asks. From then on it can be neither read nor renewed, so a caller that gets
- * its key from `expire` may reuse its blocks.
+ * Leases: promises that blocks stay where they are for a while, so that a peer may read them. A
+ * lease is over when its deadline passes, even if nobody asks. From then on it can be neither read
+ * nor renewed, so a caller that gets its key from `expire` may reuse its blocks.
  *
- * A lease lasts for a duration in milliseconds, and `now` is an instant on the granter's own clock: give the same
- * monotonic clock to every call. A peer is told a duration (`remaining`), never an instant. The peer, perhaps another
- * process, would compare an instant with its own clock, and the lease would seem shorter or longer by the difference of
- * the two clocks (vLLM #50326). A message takes time, so a peer that counts from its arrival may come too late;
- * `mayRead` of the granter decides.
+ * A lease lasts for a duration in milliseconds, and `now` is an instant on the granter's own clock.
+ * Give the same monotonic clock to every call. A peer is told a duration (`remaining`), never an
+ * instant. The peer, perhaps another process, would compare an instant with its own clock. The
+ * lease would seem shorter or longer by the difference of the two clocks (vLLM #50326). A message
+ * takes time, so a peer that counts from its arrival may come too late; `mayRead` of the granter
+ * decides.
  */
 export class Leases<Key extends LeaseKey = number> {
   readonly #anomalies: Anomalies;

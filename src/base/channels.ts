@@ -38,7 +38,9 @@ export interface ChannelPayloads {
     readonly id: string;
     /** Handle of the session, which all its chunks share. */
     readonly handle: number;
-    /** Tokens of the session from its beginning to the end of this chunk, earlier answers included. */
+    /**
+     * Tokens of the session from its beginning to the end of this chunk, earlier answers included.
+     */
     readonly numPromptTokens: number;
     /** Tokens of the chunk alone. */
     readonly numTokens: number;
@@ -71,7 +73,7 @@ export interface ChannelPayloads {
     readonly reason: 'stop' | 'length' | 'abort' | 'error';
     /** Generated tokens; for a session, of its last answer. */
     readonly numOutputTokens: number;
-    /** Milliseconds from the request's `add` to the first plan with it; null: it never came that far. */
+    /** Milliseconds from the request's `add` to the first plan with it; null: there was none. */
     readonly firstScheduledMs: number | null;
     /** Milliseconds from its `add` to its first token; null: there was none. */
     readonly firstTokenMs: number | null;
@@ -103,7 +105,10 @@ export interface ChannelPayloads {
     /** Names this incarnation of the request; `Scheduler.getByHandle` takes it. */
     readonly handle: number;
   };
-  /** A client has stopped its request: `RequestStream.stop`. Its `blockstep:request:finish` says `abort`. */
+  /**
+   * A client has stopped its request: `RequestStream.stop`. Its `blockstep:request:finish` says
+   * `abort`.
+   */
   'blockstep:request:stop': {
     /** External id of the request. */
     readonly id: string;

@@ -1,6 +1,8 @@
 import { type BlockstepError, badArgument, show } from './errors.js';
 
-/** Longest name of a cache salt, of an adapter, or of the owner of a use of blocks, in UTF-16 units. */
+/**
+ * Longest name of a cache salt, of an adapter, or of the owner of a use of blocks, in UTF-16 units.
+ */
 export const MAX_NAME = 65_536;
 
 /**

@@ -1,9 +1,13 @@
 /**
- * Every error code of blockstep, and when it is thrown. Codes are stable: programs may match on them. A new code is
- * added here first. docs/errors.md repeats these sentences, and says for each code what to do.
+ * Every error code of blockstep, and when it is thrown. Codes are stable: programs may match on
+ * them. A new code is added here first. docs/errors.md repeats these sentences, and says for each
+ * code what to do.
  */
 export const ERROR_CODES = {
-  /** Thrown at the end of the call that found the event. Without `strict` the event is skipped and counted. */
+  /**
+   * Thrown at the end of the call that found the event. Without `strict` the event is skipped and
+   * counted.
+   */
   ERR_BLOCKSTEP_ANOMALY: 'strict mode only: an event that a correct peer would not send',
   /** With `authority: 'device'` call `scheduleAsync()`, `engine.stepAsync()` or `engine.run()`. */
   ERR_BLOCKSTEP_AUTHORITY:
@@ -13,7 +17,10 @@ export const ERROR_CODES = {
     'an argument has the wrong type, is out of range, or has an unknown name; nothing was changed',
   /** The message names the file and the reason of the operating system. */
   ERR_BLOCKSTEP_BAD_FILE: 'a file that the command line names cannot be read or written',
-  /** The message names the byte, or the batch of commands, at fault. Another version's log cannot be read. */
+  /**
+   * The message names the byte, or the batch of commands, at fault. Another version's log cannot be
+   * read.
+   */
   ERR_BLOCKSTEP_BAD_LOG:
     'a recorded command log is malformed, or does not apply to the state it was replayed on',
   /** The message names the file and what is wrong with it, such as the byte where it ends. */
@@ -38,14 +45,20 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
   /** Readers of a disposed engine get this error after what came before. */
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
-  /** The message names the file and what the hub or the system said; what was fetched is kept, and goes on the next time. */
+  /**
+   * The message names the file and the error of the hub or the system. The downloaded part is kept,
+   * and the next download continues it.
+   */
   ERR_BLOCKSTEP_DOWNLOAD: "a model could not be downloaded from a hub, or differs from the hub's description",
   /** Leave the id out, and the engine makes one up; or wait for the end of the first request. */
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
   /** See `error.cause`; docs/executors.md lists what costs a request and what costs a step. */
   ERR_BLOCKSTEP_EXECUTOR:
     'the executor failed the request or its whole step, or answered it wrongly; the cause is the error that it threw',
-  /** Dispose the engine and make a new one; raise `executorTimeoutMs` for an executor that is only slow. */
+  /**
+   * Dispose the engine and make a new one; raise `executorTimeoutMs` for an executor that is only
+   * slow.
+   */
   ERR_BLOCKSTEP_EXECUTOR_HUNG:
     'the executor did not answer within executorTimeoutMs; the engine refuses all further work',
   /** Dispose the engine or scheduler and make a new one; the message names the cause. */
@@ -91,7 +104,10 @@ export const ERROR_CODES = {
   /** Submit the request again; `pipeline.stats()` says which stages answer. */
   ERR_BLOCKSTEP_STAGE:
     'a stage of a pipeline does not answer, or no longer knows the request: it ended, or was restarted',
-  /** Shorten the prompt, or raise `maxModelLen`, `numBlocks` or `maxQueuedTokens`; waiting does not help. */
+  /**
+   * Shorten the prompt, or raise `maxModelLen`, `numBlocks` or `maxQueuedTokens`; waiting does not
+   * help.
+   */
   ERR_BLOCKSTEP_UNFIT:
     'the prompt does not fit the model length, the pool or maxQueuedTokens, and never will',
 } as const;
@@ -99,7 +115,10 @@ export const ERROR_CODES = {
 /** One of the stable error codes. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-/** The one error class of blockstep. Match on `code`; the message prints the offending value and what was expected. */
+/**
+ * The one error class of blockstep. Match on `code`; the message prints the offending value and the
+ * expected value.
+ */
 export class BlockstepError extends Error {
   /** What went wrong, for programs; `ERROR_CODES` says when each code is thrown. */
   readonly code: ErrorCode;

@@ -2,8 +2,8 @@ import { type InspectOptions, inspect } from 'node:util';
 import { BlockstepError, describeError } from './errors.js';
 
 /**
- * The symbol of the method by which `util.inspect`, and so `console.log`, shows an object. It is the same symbol in
- * every realm.
+ * The symbol of the method by which `util.inspect`, and so `console.log`, shows an object. It is
+ * the same symbol in every realm.
  */
 export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom');
 

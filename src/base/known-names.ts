@@ -1,7 +1,7 @@
 import { distance } from 'fastest-levenshtein';
 import { BlockstepError, show } from './errors.js';
 
-/** An object with every name of `T`. It does not compile if it lacks a name, or has a name that `T` does not have. */
+/** An object with every name of `T`. It does not compile if a name is missing or unknown. */
 export type NamesOf<T> = { readonly [name in keyof Required<T>]: unknown };
 
 /** The names that an object of options may have, and hints for foreign names. */
@@ -22,7 +22,8 @@ const NEARNESS = 3;
  * Makes the list of the names that an object may have.
  * @param what the object in words, for the message: `the options of a Scheduler`
  * @param names an object with every known name
- * @param words hints for unknown names, whatever their spelling: `{ temperature: 'it belongs into params' }`
+ * @param words hints for unknown names, whatever their spelling:
+ * `{ temperature: 'it belongs into params' }`
  */
 export function knownNames<T>(
   what: string,
@@ -95,7 +96,10 @@ function unknownName(known: KnownNames, name: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message);
 }
 
-/** The plain form of a name, without case and separators: `max_num_seqs` and `maxNumSeqs` are both `maxnumseqs`. */
+/**
+ * The plain form of a name, without case and separators: `max_num_seqs` and `maxNumSeqs` are both
+ * `maxnumseqs`.
+ */
 function plain(name: string): string {
   // Names are cut, because a comparison takes time by the product of both lengths. A message shows
   // no more anyway.

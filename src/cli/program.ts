@@ -55,8 +55,8 @@ const USAGE_ERRORS: readonly ErrorCode[] = [
 ];
 
 /**
- * Runs the command line `blockstep ...args`, writing to `io`, and returns the exit code (`ExitCode`). Errors are
- * reported, not thrown.
+ * Runs the command line `blockstep ...args`, writing to `io`, and returns the exit code
+ * (`ExitCode`). Errors are reported, not thrown.
  */
 export async function runProgram(args: readonly string[], io: Io): Promise<number> {
   let job: Job;

@@ -9,9 +9,15 @@ import type { PlacementOptions } from './placement.js';
 export interface CoreConfig
   extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead' | 'cuda' | 'authority'>,
     PlacementOptions {
-  /** Frames of plan arrays, 1 to 64: one per step in flight, and one for the step being planned. Default 1. */
+  /**
+   * Frames of plan arrays, 1 to 64: one per step in flight, and one for the step being planned.
+   * Default 1.
+   */
   numFrames?: number;
-  /** Pending operations that the exchange buffer holds before they are drained. Default 4 x maxEntries + 64. */
+  /**
+   * Pending operations that the exchange buffer holds before they are drained. Default 4 x
+   * maxEntries + 64.
+   */
   pendingCapacity?: number;
   /** Tokens beyond the scheduled ones for which `run` reserves blocks. Default 0. */
   lookahead?: number;

@@ -12,7 +12,10 @@ import { usableBlocks } from './usable-blocks.js';
 export type { CoreConfig } from './core-config.js';
 export { Control, type Frame, NO_TOKEN, PendingOp } from './exchange.js';
 
-/** Slots of the request table. A handle has 53 bits: 21 bits of slot, and above them 32 bits of generation. */
+/**
+ * Slots of the request table. A handle has 53 bits: 21 bits of slot, and above them 32 bits of
+ * generation.
+ */
 export const SLOT_LIMIT = 2 ** 21;
 
 /** The slot of a handle, an index into the request table. */
@@ -28,10 +31,10 @@ export function generationOf(handle: number): number {
 const INT32_MAX = 2 ** 31 - 1;
 
 /**
- * The typed face of a native core: views of the exchange buffer, the queue of pending operations, and the counts. It
- * holds no policy. An operation that `push` queued takes effect at the next native call; readers that must see it
- * call `flush` first, as the counts below do. While a decision of the GPU is under way, queued operations take effect
- * behind that decision.
+ * The typed face of a native core: views of the exchange buffer, the queue of pending operations,
+ * and the counts. It holds no policy. An operation that `push` queued takes effect at the next
+ * native call; readers that must see it call `flush` first, as the counts below do. While a
+ * decision of the GPU is under way, queued operations take effect behind that decision.
  */
 export class Core {
   /**
@@ -45,9 +48,14 @@ export class Core {
    * Control words of the exchange buffer, by `Control`. Counts are up to date only after `flush`.
    */
   readonly control: Int32Array;
-  /** Pending operations, two words each; the first `control[Control.numPending]` of them are valid. */
+  /**
+   * Pending operations, two words each; the first `control[Control.numPending]` of them are valid.
+   */
   readonly pending: Int32Array;
-  /** Frames of plan arrays in the exchange buffer: `numFrames` frames of `maxEntries` words per array. */
+  /**
+   * Frames of plan arrays in the exchange buffer: `numFrames` frames of `maxEntries` words per
+   * array.
+   */
   readonly frames: readonly Frame[];
   /** The sampled tokens of a steady decode; see `Control.numSampled`. */
   readonly sampled: Int32Array;
@@ -60,7 +68,10 @@ export class Core {
   readonly #gatherer: Gatherer;
   readonly #deviceGatherer: DeviceGatherer;
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_CUDA */
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE,
+   * ERR_BLOCKSTEP_CUDA
+   */
   constructor(config: CoreConfig, addon: NativeAddon = loadAddon()) {
     this.config = Object.freeze(nativeConfig(config));
     const placement = resolvePlacement(config);
@@ -139,7 +150,10 @@ export class Core {
     if (this.#mirrored) this.native.submit(stream);
   }
 
-  /** Queues a `PendingOp`; drains a full queue first. @throws ERR_BLOCKSTEP_DECISION_PENDING if the GPU decides */
+  /**
+   * Queues a `PendingOp`; drains a full queue first.
+   * @throws ERR_BLOCKSTEP_DECISION_PENDING if the GPU decides
+   */
   push(op: number, slot: number, arg: number): void {
     let n = this.control[Control.numPending];
     if (n === this.#pendingCapacity) {
@@ -151,12 +165,18 @@ export class Core {
     this.control[Control.numPending] = n + 1;
   }
 
-  /** Makes room for `count` <= `pendingCapacity` operations. The caller writes them behind the pending ones itself. */
+  /**
+   * Makes room for `count` <= `pendingCapacity` operations. The caller itself writes them behind
+   * the pending operations.
+   */
   reserve(count: number): void {
     if (this.control[Control.numPending] + count > this.#pendingCapacity) this.native.flush();
   }
 
-  /** Applies the queued operations now; while the GPU decides, they stay queued until its decision has come. */
+  /**
+   * Applies the queued operations now; while the GPU decides, they stay queued until its decision
+   * has come.
+   */
   flush(): void {
     const { control } = this;
     const waits = control[Control.numPending] | control[Control.numSampled];
@@ -201,7 +221,10 @@ export class Core {
     return out;
   }
 
-  /** A copy of the block ids in a slot's row; empty without a row. @throws ERR_BLOCKSTEP_BAD_SLOT */
+  /**
+   * A copy of the block ids in a slot's row; empty without a row.
+   * @throws ERR_BLOCKSTEP_BAD_SLOT
+   */
   blocks(slot: number, group = 0): Int32Array {
     this.flush();
     const out = new Int32Array(this.config.maxBlocksPerRow);
@@ -222,7 +245,10 @@ export class Core {
     return out;
   }
 
-  /** The KV cache group whose hash a block carries; 0 if it carries none. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * The KV cache group whose hash a block carries; 0 if it carries none.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
   publishedGroup(id: number): number {
     return this.native.publishedGroup(id);
   }

@@ -23,10 +23,16 @@ export const Ask = {
   flags: 2,
   /** longPrefillTokenThreshold: most tokens that one admission gets in this step; 0 = no limit. */
   prefillLimit: 3,
-  /** Most tokens that one request, running or admitted, can ever have KV slots for; 1 to maxModelLen. */
+  /**
+   * Most tokens that one request, running or admitted, can ever have KV slots for; 1 to
+   * maxModelLen.
+   */
   slotLimit: 4,
   numAdmissions: 5,
-  /** Tokens of the budget that each admission costs on top of its own, unless it loads first (`draftSlots`). */
+  /**
+   * Tokens of the budget that each admission costs on top of its own, unless it loads first
+   * (`draftSlots`).
+   */
   draftSlots: 6,
   /**
    * Tokens that an admission of one token gets on top, if it has `AdmissionFlag.pads`: placeholders
@@ -43,7 +49,10 @@ export const Ask = {
 export const AskFlag = {
   /** An admission with more tokens than the rest of the budget gets this rest. */
   chunkedPrefill: 1,
-  /** An admission needs free blocks for all its tokens, and not only for its first chunk (reserveFullIsl). */
+  /**
+   * An admission needs free blocks for all its tokens, and not only for its first chunk
+   * (reserveFullIsl).
+   */
   reserveAll: 2,
   /**
    * The last block of every hit is computed again. This does not apply to hits that the admission
@@ -55,11 +64,16 @@ export const AskFlag = {
    * only admissions with computed tokens do.
    */
   aheadAlways: 8,
-  /** Requests run before anything is admitted, so that `Ask.spareBlocks` stay free from the first admission on. */
+  /**
+   * Requests run before anything is admitted, so that `Ask.spareBlocks` stay free from the first
+   * admission on.
+   */
   othersRun: 16,
 } as const;
 
-/** Words of the record of one admission in a request. Admissions stand in order, the best one first. */
+/**
+ * Words of the record of one admission in a request. Admissions stand in order, the best one first.
+ */
 export const ADMISSION_WORDS = 5;
 
 /** Indexes into the record of an admission in a request. */
@@ -86,7 +100,10 @@ export const AdmissionFlag = {
    * budget.
    */
   loadsFirst: 1,
-  /** If one token is left to compute, the admission gets `Ask.padding` tokens on top. It stops with `budget` if they do not fit. */
+  /**
+   * If one token is left to compute, the admission gets `Ask.padding` tokens on top. It stops with
+   * `budget` if they do not fit.
+   */
   pads: 2,
 } as const;
 
@@ -107,7 +124,10 @@ export const ANSWER_WORDS = 6;
 
 /** Indexes into the record of an admission in an answer. */
 export const Admitted = {
-  /** The row that the admission got. -1: it was not admitted, and every other word but numHits is 0. */
+  /**
+   * The row that the admission got. -1: the request was not admitted, and every other word but
+   * numHits is 0.
+   */
   row: 0,
   /** Cached blocks that the admission got, or, if it was not admitted, that were found for it. */
   numHits: 1,
@@ -115,7 +135,10 @@ export const Admitted = {
   numTokens: 2,
   /** Blocks in its row. */
   numBlocks: 3,
-  /** How many of the blocks in its row were taken from the free queue. They are the last ones of the row. */
+  /**
+   * How many of the blocks in its row were taken from the free queue. They are the last blocks of
+   * the row.
+   */
   numNewBlocks: 4,
   /** Tokens that are computed before this step: cached, external, or computed earlier. */
   numComputedTokens: 5,

@@ -4,7 +4,10 @@ import type { NativeCore } from './native/native.js';
 import type { GroupShape, NativeDeviceArray, TablesShape } from './native/native-tables.js';
 import { checkEntry, type StepTables, type TableViews } from './tables.js';
 
-/** An array in the memory of a GPU. It is dense, row after row, and starts at a multiple of 256 bytes. */
+/**
+ * An array in the memory of a GPU. It is dense, row after row, and starts at a multiple of 256
+ * bytes.
+ */
 export interface DeviceArray {
   /** Address of the array on the device. */
   readonly pointer: bigint;
@@ -29,7 +32,10 @@ export const TABLE_NAMES = [
 /** The name of one array in a set of tables. */
 export type TableName = (typeof TABLE_NAMES)[number];
 
-/** The tables of one KV cache group on a GPU. They hold what `GroupTables` of the same plan hold. */
+/**
+ * The tables of one KV cache group on a GPU. They hold the same content as `GroupTables` of the
+ * same plan.
+ */
 export interface DeviceGroupTables extends GroupShape {
   readonly slotMapping: DeviceArray;
   readonly blockTable: DeviceArray;
@@ -50,8 +56,9 @@ export interface DeviceTableSet extends TablesShape, Readonly<Record<TableName, 
   /** `slotMapping` and `blockTable` of each KV cache group, as `StepTables.groups`. */
   readonly groups: readonly DeviceGroupTables[];
   /**
-   * Address of a `struct blockstep_tables` in memory of the host, for other addons; native/include/blockstep_tables.h
-   * describes it. The struct stays there until the core is disposed.
+   * Address of a `struct blockstep_tables` in memory of the host, for other addons;
+   * native/include/blockstep_tables.h describes it. The struct stays there until the core is
+   * disposed.
    */
   readonly descriptor: bigint;
   /**
@@ -112,7 +119,10 @@ export class DeviceGatherer {
     return plan.tables;
   }
 
-  /** Makes the tables of a frame. The arguments are checked first, so that a refused call takes no memory. */
+  /**
+   * Makes the tables of a frame. The arguments are checked first, so that a refused call takes no
+   * memory.
+   */
   #make(frame: number, numEntries: number): PlanTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
     checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);
@@ -122,7 +132,10 @@ export class DeviceGatherer {
   }
 }
 
-/** The tables of one frame: the one set that all frames share, with `readTokens` for the requests in this frame. */
+/**
+ * The tables of one frame: the one set that all frames share, with `readTokens` for the requests in
+ * this frame.
+ */
 class PlanTables {
   numEntries = 0;
   readonly tables: DeviceTables;

@@ -27,8 +27,8 @@ export const Control = {
   publishedBlocks: 3,
   rowsInUse: 4,
   /**
-   * Leading blocks of headSlot that every row in use shares. `run` and the answer to a decision of the GPU compute
-   * it.
+   * Leading blocks of headSlot that every row in use shares. `run` and the answer to a decision of
+   * the GPU compute it.
    */
   commonPrefix: 5,
   evictionsLow: 6,
@@ -67,15 +67,15 @@ export const Control = {
 export const NO_TOKEN = -1;
 
 /**
- * Operations that wait in the exchange buffer for the next native call. Each takes two words: `op << 24 | slot`, and
- * the argument.
+ * Operations that wait in the exchange buffer for the next native call. Each takes two words:
+ * `op << 24 | slot`, and the argument.
  */
 export const PendingOp = {
   /** Appends a token to the slot's tokens. Argument: the sampled token. */
   append: 1,
   /**
-   * Publishes the full blocks of the slot's row up to a token count, as far as they are not published yet. Argument:
-   * the token count.
+   * Publishes the full blocks of the slot's row up to a token count, as far as they are not
+   * published yet. Argument: the token count.
    */
   publish: 2,
   /**
@@ -94,8 +94,8 @@ export const PendingOp = {
    */
   evict: 5,
   /**
-   * Drops the tokens from a token count on, and the hashes of blocks that are then no longer full. Argument: the
-   * token count.
+   * Drops the tokens from a token count on, and the hashes of blocks that are then no longer full.
+   * Argument: the token count.
    */
   truncate: 6,
   /**

@@ -8,22 +8,24 @@ import type { BackendReport, NativeAddon, NativeConfig, NativeCore } from './nat
  */
 export interface PlacementOptions {
   /**
-   * `host`: the state is on the host alone. `cuda`: it is on the host, and mirrored on a GPU. `auto` (default): like
-   * `cuda` if the executor's device is a GPU that can be used, otherwise like `host`.
+   * `host`: the state is on the host alone. `cuda`: it is on the host, and mirrored on a GPU.
+   * `auto` (default): like `cuda` if the executor's device is a GPU that can be used, otherwise
+   * like `host`.
    */
   backend?: 'auto' | 'host' | 'cuda';
   /**
-   * Who decides. `host` (default): the host's instance decides, and the GPU's instance applies the same log.
-   * `device`: the GPU's instance decides, and the host's instance follows. `device` is for proof and measurement:
-   * every step waits for the GPU (`Scheduler.scheduleAsync`). It implies `backend: 'cuda'` on the GPU that `device`
-   * names, otherwise on GPU 0. If that GPU cannot be used, an error is thrown; the host never decides in its place.
+   * Who decides. `host` (default): the host's instance decides, and the GPU's instance applies the
+   * same log. `device`: the GPU's instance decides, and the host's instance follows. `device` is
+   * for proof and measurement: every step waits for the GPU (`Scheduler.scheduleAsync`). It implies
+   * `backend: 'cuda'` on the GPU that `device` names, otherwise on GPU 0. If that GPU cannot be
+   * used, an error is thrown; the host never decides in its place.
    */
   authority?: 'host' | 'device';
   /** The executor's device: `cpu` (default), `cuda` (which is GPU 0) or `cuda:N`. */
   device?: string;
   /**
-   * The executor's stream, the address of a cudaStream_t. Every launch goes into it. Default: a stream of the core's
-   * own.
+   * The executor's stream, the address of a cudaStream_t. Every launch goes into it. Default: a
+   * stream of the core's own.
    */
   stream?: bigint | null;
   /**
@@ -51,7 +53,8 @@ export interface Backend {
 const DEVICE = /^cpu$|^cuda(?::(0|[1-9][0-9]{0,2}))?$/;
 
 /**
- * Checks placement options and fills in the defaults. Every property is read once. No GPU is tried here.
+ * Checks placement options and fills in the defaults. Every property is read once. No GPU is tried
+ * here.
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the option
  */
 export function resolvePlacement(options: PlacementOptions): Placement {
@@ -89,7 +92,10 @@ export function checkDevice(name: string, device: unknown): string {
   throw badArgument(name, show(device), 'cpu, cuda or cuda:N');
 }
 
-/** Returns `stream` if it is the address of a cudaStream_t, or null for none. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Returns `stream` if it is the address of a cudaStream_t, or null for none.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function checkStream(name: string, stream: unknown): bigint | null {
   if (stream === null) return null;
   if (typeof stream !== 'bigint') throw badArgument(name, show(stream), 'a BigInt or null');

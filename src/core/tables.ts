@@ -30,8 +30,8 @@ export interface GroupTables extends GroupShape {
  */
 export interface StepTables extends TablesShape {
   /**
-   * The buffer of all arrays below, in the order slotMapping (of each group), inputIds, queryStart, seqLens,
-   * numComputedTokens, blockTable (of each group).
+   * The buffer of all arrays below, in the order slotMapping (of each group), inputIds, queryStart,
+   * seqLens, numComputedTokens, blockTable (of each group).
    */
   readonly buffer: ArrayBuffer;
   /**
@@ -41,7 +41,10 @@ export interface StepTables extends TablesShape {
   readonly inputIds: Int32Array;
   /** [maxTokens] The KV slot for the KV of each token: block * blockSize + offset. Padding -1. */
   readonly slotMapping: BigInt64Array;
-  /** [maxEntries + 1] Index of the first token of each entry. From index numEntries on: the number of tokens. */
+  /**
+   * [maxEntries + 1] Index of the first token of each entry. From index numEntries on: the number
+   * of tokens.
+   */
   readonly queryStart: Int32Array;
   /** [maxEntries] Computed and scheduled tokens of each entry's request. Padding 0. */
   readonly seqLens: Int32Array;
@@ -94,7 +97,10 @@ export type TableViews = Pick<
 /** Most blocks in a row of a group's block table. */
 export type Widths = Pick<GroupShape, 'maxBlocksPerRow'>;
 
-/** Bytes of one set of tables: 4 per token, and 8 for each group; 12 per entry, and 4 more; and 4 per block of each row. */
+/**
+ * Bytes of one set of tables: 4 per token, and 8 for each group; 12 per entry, and 4 more; and 4
+ * per block of each row.
+ */
 export function tablesBytes(shape: TablesShape, groups: readonly Widths[] = [shape]): number {
   const { maxTokens, maxEntries } = shape;
   const places = groups.reduce((sum, { maxBlocksPerRow }) => sum + maxBlocksPerRow, 0);
@@ -221,7 +227,10 @@ export class Gatherer {
     return tables;
   }
 
-  /** Makes the tables of a frame. The arguments are checked first, so that a refused call takes no memory. */
+  /**
+   * Makes the tables of a frame. The arguments are checked first, so that a refused call takes no
+   * memory.
+   */
   #make(frame: number, numEntries: number): FrameTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
     checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);
@@ -232,8 +241,8 @@ export class Gatherer {
 }
 
 /**
- * Memory for a set of tables, and its arrays. A machine that promises more memory than it has may give a buffer that is longer than
- * any array can be.
+ * Memory for a set of tables, and its arrays. A machine that promises more memory than it has may
+ * give a buffer that is longer than any array can be.
  * @throws ERR_BLOCKSTEP_NO_MEMORY
  */
 function allocate(

@@ -98,8 +98,8 @@ export class KvEventPublisher implements KvEventSink {
 
   /**
    * Opens the sockets.
-   * @throws by rejection ERR_BLOCKSTEP_BAD_ARG, also for an address that cannot be bound; ERR_BLOCKSTEP_NO_PACKAGE without `zeromq` or
-   * `@msgpack/msgpack`
+   * @throws by rejection ERR_BLOCKSTEP_BAD_ARG, also for an address that cannot be bound;
+   * ERR_BLOCKSTEP_NO_PACKAGE without `zeromq` or `@msgpack/msgpack`
    */
   static async open(options: KvEventPublisherOptions = {}): Promise<KvEventPublisher> {
     const taken = takePublisherOptions(options);

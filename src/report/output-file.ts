@@ -25,7 +25,8 @@ export class OutputFile {
 
   /**
    * Checks that the file can be written, and opens it.
-   * @throws ERR_BLOCKSTEP_BAD_FILE if the path names a folder, device or pipe, or if its folder is missing or not writable
+   * @throws ERR_BLOCKSTEP_BAD_FILE if the path names a folder, device or pipe, or if its folder is
+   * missing or not writable
    */
   constructor(path: string) {
     this.path = path;
@@ -80,7 +81,10 @@ export class OutputFile {
 
 let nextNumber = 0;
 
-/** The path of the file to replace. Symbolic links are followed, so that the file is replaced and not the link. */
+/**
+ * The path of the file to replace. Symbolic links are followed, so that the file is replaced and
+ * not the link.
+ */
 function targetOf(path: string): string {
   if (path === '' || path.endsWith(sep)) throw new Error('it names no file');
   const found: Stats | undefined = statSync(path, { throwIfNoEntry: false });

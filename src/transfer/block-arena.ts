@@ -12,8 +12,8 @@ import { type ArenaDescriptor, takeDescriptor } from './arena-descriptor.js';
 /** Shape and place of a `BlockArena`. */
 export interface ArenaConfig extends NativeArenaConfig {
   /**
-   * True: other processes of this machine can map the memory, by its descriptor. Linux only, and place `host` only. All
-   * memory is taken at once. Default false.
+   * True: other processes of this machine can map the memory, by its descriptor. Linux only, and
+   * place `host` only. All memory is taken at once. Default false.
    */
   shared?: boolean;
 }
@@ -27,12 +27,12 @@ const CONFIG = knownNames<ArenaConfig>('the config of a BlockArena', {
 });
 
 /**
- * Blocks of bytes in native memory: one tier of KV blocks, in the host's memory or on a GPU. The bytes are 0 at first.
- * A lane keeps the memory alive for as long as it uses it.
+ * Blocks of bytes in native memory: one tier of KV blocks, in the host's memory or on a GPU. The
+ * bytes are 0 at first. A lane keeps the memory alive for as long as it uses it.
  *
- * `place` decides who can read and write the blocks. `host`: JavaScript and host lanes; a page of memory is taken when
- * it is first written. `pinned`: the same, and CUDA lanes and kernels; all memory is taken at once. `device`: CUDA
- * lanes and kernels only.
+ * `place` decides who can read and write the blocks. `host`: JavaScript and host lanes; a page of
+ * memory is taken when it is first written. `pinned`: the same, and CUDA lanes and kernels; all
+ * memory is taken at once. `device`: CUDA lanes and kernels only.
  */
 export class BlockArena {
   /** The native memory, as lanes take it. */
@@ -49,7 +49,9 @@ export class BlockArena {
   #id: string | undefined;
   #descriptor: ArenaDescriptor | undefined;
 
-  /** Wraps native memory of this shape and place that exists already; `allocate` makes new memory. */
+  /**
+   * Wraps native memory of this shape and place that exists already; `allocate` makes new memory.
+   */
   constructor(native: NativeArena, config: Readonly<NativeArenaConfig>, shareId?: string) {
     this.native = native;
     this.#id = shareId;
@@ -103,10 +105,10 @@ export class BlockArena {
   }
 
   /**
-   * All blocks, one after the other: the memory itself and not a copy. Bytes that a lane writes show here at once,
-   * piece by piece.
-   * @throws ERR_BLOCKSTEP_LIMIT for 4 GiB or more, for memory of a GPU, and if the runtime allows no ArrayBuffer over
-   * native memory; ERR_BLOCKSTEP_DISPOSED
+   * All blocks, one after the other: the memory itself and not a copy. Bytes that a lane writes
+   * show here at once, piece by piece.
+   * @throws ERR_BLOCKSTEP_LIMIT for 4 GiB or more, for memory of a GPU, and if the runtime allows
+   * no ArrayBuffer over native memory; ERR_BLOCKSTEP_DISPOSED
    */
   get buffer(): ArrayBuffer {
     this.#buffer ??= this.native.buffer();
@@ -123,8 +125,9 @@ export class BlockArena {
   }
 
   /**
-   * Address of the first block, for other addons; the other blocks follow without a gap. For `device` it is a GPU
-   * address, for `pinned` an address valid on both sides. It is valid until the arena is disposed.
+   * Address of the first block, for other addons; the other blocks follow without a gap. For
+   * `device` it is a GPU address, for `pinned` an address valid on both sides. It is valid until
+   * the arena is disposed.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   get pointer(): bigint {
@@ -145,8 +148,8 @@ export class BlockArena {
   }
 
   /**
-   * A copy of one block's bytes, wherever the block is. The GPU copies a block of `device`, and the thread waits for
-   * it: meant for tests and debugging.
+   * A copy of one block's bytes, wherever the block is. The GPU copies a block of `device`, and the
+   * thread waits for it: meant for tests and debugging.
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED
    */
   readBlock(id: number): Uint8Array {
@@ -158,7 +161,8 @@ export class BlockArena {
   /**
    * Overwrites one block; for a block of `device` the thread waits for the GPU, as in `readBlock`.
    * @param bytes as many as a block has
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_DETACHED
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED,
+   * ERR_BLOCKSTEP_DETACHED
    */
   writeBlock(id: number, bytes: Uint8Array): void {
     this.native.writeBlock(id, bytes);

@@ -12,7 +12,8 @@ export interface CompletionQueueOptions {
   /** Most jobs in flight at once, 1 to 2^20. Default 4,096; 8 bytes of native memory each. */
   capacity?: number;
   /**
-   * Counts completions that a correct completer would not post. Default: counts of the queue's own, which never throw.
+   * Counts completions that a correct completer would not post. Default: counts of the queue's own,
+   * which never throw.
    */
   anomalies?: Anomalies;
 }
@@ -50,7 +51,10 @@ export class CompletionQueue {
   /** Counts completions that a correct completer would not post. */
   readonly anomalies: Anomalies;
   readonly #batch: Int32Array;
-  /** Completions of the last native drain that were not handed out yet: words [at, end) of the batch. */
+  /**
+   * Completions of the last native drain that were not handed out yet: words [at, end) of the
+   * batch.
+   */
   #at = 0;
   #end = 0;
 
@@ -78,8 +82,8 @@ export class CompletionQueue {
 
   /**
    * Completes a job that was begun by `begin`.
-   * @returns false if the job cannot be completed, which is counted: `duplicate-completion` if the job is over,
-   * `unknown-completion` if it was never begun, `wrong-owner` if a lane completes it
+   * @returns false if the job cannot be completed, which is counted: `duplicate-completion` if the
+   * job is over, `unknown-completion` if it was never begun, `wrong-owner` if a lane completes it
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
    */
   post(job: number, verdict: Verdict): boolean {
@@ -100,8 +104,9 @@ export class CompletionQueue {
   }
 
   /**
-   * Hands out the jobs that have completed since the last call: one native call, and no allocation per job. An error
-   * thrown by `visit` goes to the caller; the jobs after that one come with the next call.
+   * Hands out the jobs that have completed since the last call: one native call, and no allocation
+   * per job. An error thrown by `visit` goes to the caller; the jobs after that one come with the
+   * next call.
    * @returns number of jobs that were handed out
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
    */
@@ -146,8 +151,8 @@ export class CompletionQueue {
   }
 
   /**
-   * Ends the queue: every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its lanes. The lanes still
-   * finish the jobs that they have. Idempotent.
+   * Ends the queue: every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its
+   * lanes. The lanes still finish the jobs that they have. Idempotent.
    */
   dispose(): void {
     this.#at = this.#end;

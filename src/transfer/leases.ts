@@ -16,8 +16,8 @@ interface Lease<Key> {
 }
 
 /**
- * Leases by deadline. A lease can be removed from anywhere in the heap, so a lease that was renewed never hides one
- * that has ended.
+ * Leases by deadline. A lease can be removed from anywhere in the heap, so a lease that was renewed
+ * never hides one that has ended.
  */
 class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
   get first(): Lease<Key> | undefined {
@@ -80,8 +80,9 @@ export class Leases<Key extends LeaseKey = number> {
   /**
    * Begins a lease.
    * @param ms how long it lasts from `now` on, in milliseconds: more than 0
-   * @returns true if it replaces a lease of this key that is over and was not handed out by `expire`. The old lease is
-   * never handed out then, and data that the caller keeps for it now belongs to the new lease
+   * @returns true if it replaces a lease of this key that is over and was not handed out by
+   * `expire`. The old lease is never handed out then, and data that the caller keeps for it now
+   * belongs to the new lease
    * @throws ERR_BLOCKSTEP_BAD_ARG, also if the key has a lease that is not over
    */
   grant(key: Key, now: number, ms: number): boolean {
@@ -130,7 +131,8 @@ export class Leases<Key extends LeaseKey = number> {
   }
 
   /**
-   * Whether the leased blocks may be read now. False, and counted, if the lease is over or there is none.
+   * Whether the leased blocks may be read now. False, and counted, if the lease is over or there is
+   * none.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   mayRead(key: Key, now: number): boolean {
@@ -140,7 +142,8 @@ export class Leases<Key extends LeaseKey = number> {
   }
 
   /**
-   * Milliseconds that a lease still lasts, to be told to a peer; 0 if it is over or there is none. Never counted.
+   * Milliseconds that a lease still lasts, to be told to a peer; 0 if it is over or there is none.
+   * Never counted.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   remaining(key: Key, now: number): number {

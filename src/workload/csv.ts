@@ -11,8 +11,8 @@ export interface CsvFormat {
 }
 
 /**
- * Splits a CSV trace. No format has line breaks inside a record, so each line is parsed by itself. A stray quote then spoils one
- * line, and not the rest of the file.
+ * Splits a CSV trace. No format has line breaks inside a record, so each line is parsed by itself.
+ * A stray quote then spoils one line, and not the rest of the file.
  */
 export class CsvReader {
   readonly #format: CsvFormat;
@@ -36,7 +36,10 @@ export class CsvReader {
     this.#numColumns = names.length;
   }
 
-  /** Reads a line after the header. @throws ERR_BLOCKSTEP_BAD_TRACE naming the column that is wrong. */
+  /**
+   * Reads a line after the header.
+   * @throws ERR_BLOCKSTEP_BAD_TRACE naming the column that is wrong.
+   */
   readRow(line: string, place: Place): TraceRow {
     const fields = this.#split(line, place);
     if (fields.length !== this.#numColumns) {

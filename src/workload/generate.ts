@@ -19,7 +19,10 @@ const OPTIONS = knownNames<GeneratorOptions>('the options of generateWorkload', 
   seed: true,
 });
 
-/** Prefixes that requests share, such as system prompts and documents: how many, and the longest of them in hash blocks. */
+/**
+ * Prefixes that requests share, such as system prompts and documents: how many, and the longest of
+ * them in hash blocks.
+ */
 const NUM_PREFIXES = 24;
 const MAX_PREFIX_BLOCKS = 8;
 /** Share of the requests that begin with one of these prefixes. */

@@ -15,7 +15,10 @@ export interface Place {
   line: number;
 }
 
-/** The error for a trace that cannot be used: `file:line:column: problem`. `column` is null if no single column is wrong. */
+/**
+ * The error for a trace that cannot be used: `file:line:column: problem`. `column` is null if no
+ * single column is wrong.
+ */
 export function badTrace(place: Place, column: string | null, problem: string): BlockstepError {
   const where = column === null ? `${place.file}:${place.line}` : `${place.file}:${place.line}:${column}`;
   return new BlockstepError('ERR_BLOCKSTEP_BAD_TRACE', `${where}: ${problem}`);
@@ -26,7 +29,10 @@ export function isBadTrace(error: unknown): error is BlockstepError {
   return error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_BAD_TRACE';
 }
 
-/** A value of a trace as messages print it: JSON, shortened. NaN and infinities, which JSON does not have, print as they are. */
+/**
+ * A value of a trace as messages print it: JSON, shortened. NaN and infinities, which JSON does not
+ * have, print as they are.
+ */
 export function shown(value: unknown): string {
   if (value === undefined) return 'nothing';
   const text = typeof value === 'number' ? String(value) : JSON.stringify(value);

@@ -3,7 +3,10 @@ import { mix } from '../base/random.js';
 /** Number of prompt tokens that one hash id of a trace stands for. */
 export const HASH_BLOCK_TOKENS = 512;
 
-/** Token ids of generated prompts lie in [0, VOCABULARY); a power of two, about the size of Llama 3's vocabulary. */
+/**
+ * Token ids of generated prompts lie in [0, VOCABULARY); a power of two, about the size of Llama
+ * 3's vocabulary.
+ */
 export const VOCABULARY = 2 ** 17;
 
 /** The columns of a workload; `WorkloadBuilder` makes them. */
@@ -52,7 +55,10 @@ export class Workload {
     this.maxTotalTokens = most;
   }
 
-  /** Whether the trace says which prompts share content. If not, no prompt can have a prefix in common with another. */
+  /**
+   * Whether the trace says which prompts share content. If not, no prompt can have a prefix in
+   * common with another.
+   */
   get hasContents(): boolean {
     return this.#hashStarts !== null;
   }
@@ -87,14 +93,19 @@ export class Workload {
     for (let at = 0; at < prompt.length; at += HASH_BLOCK_TOKENS) prompt[at] = 0;
   }
 
-  /** The hash ids of request `index`, one for each 512 tokens of its prompt; empty without hash ids. */
+  /**
+   * The hash ids of request `index`, one for each 512 tokens of its prompt; empty without hash ids.
+   */
   hashIds(index: number): Int32Array {
     if (this.#hashStarts === null) return this.#hashIds.subarray(0, 0);
     const start = this.#hashStarts[index];
     return this.#hashIds.subarray(start, start + Math.ceil(this.inputTokens[index] / HASH_BLOCK_TOKENS));
   }
 
-  /** The prompt of request `index`: `inputTokens[index]` token ids in [0, VOCABULARY), newly allocated. */
+  /**
+   * The prompt of request `index`: `inputTokens[index]` token ids in [0, VOCABULARY), newly
+   * allocated.
+   */
   prompt(index: number): Int32Array {
     const prompt = new Int32Array(this.inputTokens[index]);
     if (this.#hashStarts === null) {

@@ -10,8 +10,8 @@ export class BoundedSet<T> {
   }
 
   /**
-   * Lowers the bound; a higher bound changes nothing. @param most largest number of items from now
-   * on
+   * Lowers the bound; a higher bound changes nothing.
+   * @param most largest number of items from now on
    */
   bound(most: number): void {
     this.#most = Math.min(this.#most, most);

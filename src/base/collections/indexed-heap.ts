@@ -19,7 +19,8 @@ export abstract class IndexedHeap<Item> {
   }
 
   /**
-   * Removes an item of this heap. The fields that `comesBefore` reads must not have changed since the item was added.
+   * Removes an item of this heap. The fields that `comesBefore` reads must not have changed since
+   * the item was added.
    */
   protected removeFromHeap(item: Item): void {
     const index = this.indexOf(item);

@@ -25,8 +25,8 @@ function bindForeign(name: string, method: (...args: unknown[]) => unknown, owne
 }
 
 /**
- * Looks up the named methods of a caller's object, each once, and binds them to the object. A bound method throws a
- * TypeError if the method answers with a promise.
+ * Looks up the named methods of a caller's object, each once, and binds them to the object. A bound
+ * method throws a TypeError if the method answers with a promise.
  * @param what the object in words, for messages: `connector`
  * @param required names of methods that the object must have
  * @param optional names of methods that may be undefined; such a method is left out

@@ -39,7 +39,10 @@ export function connectionOptions(url: string, tls: Readonly<Record<string, unkn
   return { ...place, tls: { ...name, ...tls } };
 }
 
-/** Checks the URL of a server. The URL may hold a password, so no message has it. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Checks the URL of a server. The URL may hold a password, so no message has it.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function checkRedisUrl(name: string, url: unknown): asserts url is string {
   const expected = 'redis://, rediss:// or redis+unix:// and the place of a server';
   if (typeof url !== 'string' || !URL.canParse(url)) throw badArg(name, typeof url, expected);

@@ -21,7 +21,9 @@ export interface CheckedLog {
   bytes: Uint8Array;
   header: LogHeader;
   requests: number;
-  /** Per step that computed something: the number of requests in its results; -1 if the step failed. */
+  /**
+   * Per step that computed something: the number of requests in its results; -1 if the step failed.
+   */
   results: number[];
   expected: ReplayResult;
 }

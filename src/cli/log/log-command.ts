@@ -21,8 +21,8 @@ export interface LogReport {
   identical: boolean;
   difference: Difference | null;
   /**
-   * Digest of the native state at the end, 16 hex digits: `recordedDigest` after the log's commands, `digest` after the repeated
-   * run.
+   * Digest of the native state at the end, 16 hex digits: `recordedDigest` after the log's
+   * commands, `digest` after the repeated run.
    */
   recordedDigest: string;
   digest: string;

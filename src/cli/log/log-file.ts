@@ -5,7 +5,10 @@ import type { LogSink } from '../../scheduler/options/options.js';
 
 const BUFFER_BYTES = 2 ** 20;
 
-/** Collects the records of a scheduler in a buffer, and writes the buffer into a file whenever it is full. */
+/**
+ * Collects the records of a scheduler in a buffer, and writes the buffer into a file whenever it is
+ * full.
+ */
 export class LogRecorder implements LogSink {
   readonly #file: OutputFile;
   readonly #buffer = new Uint8Array(BUFFER_BYTES);

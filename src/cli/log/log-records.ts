@@ -21,7 +21,10 @@ export function callEnds(bytes: Uint8Array): number[] {
   return ends;
 }
 
-/** Checks that a log ends with a whole record. @throws ERR_BLOCKSTEP_BAD_LOG naming the byte where it was cut off */
+/**
+ * Checks that a log ends with a whole record.
+ * @throws ERR_BLOCKSTEP_BAD_LOG naming the byte where it was cut off
+ */
 export function checkWhole(bytes: Uint8Array): void {
   const all = frames(bytes);
   while (!all.next().done);

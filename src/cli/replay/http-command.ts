@@ -139,7 +139,11 @@ async function run(prepared: Prepared): Promise<number> {
   }
 }
 
-/** Prints the report and writes the page. @returns the exit code @throws ERR_BLOCKSTEP_SERVER if there is nothing to report */
+/**
+ * Prints the report and writes the page.
+ * @returns the exit code
+ * @throws ERR_BLOCKSTEP_SERVER if there is nothing to report
+ */
 function conclude({ replay, series, outputs, json, io, args }: Prepared, report: HttpReport): number {
   const { failure, measurements } = replay;
   const problem = failure === null ? null : `the replay ended early: ${failure}`;

@@ -2,7 +2,10 @@ import type { Writable } from 'node:stream';
 import CliProgress from 'cli-progress';
 import { counted, grouped } from '../../report/markup/figures.js';
 
-/** A progress bar of the requests that have ended, for terminals only. `stop` must be called: it ends the bar's timer. */
+/**
+ * A progress bar of the requests that have ended, for terminals only. `stop` must be called: it
+ * ends the bar's timer.
+ */
 export class Progress {
   readonly #bar: CliProgress.SingleBar;
 

@@ -18,7 +18,8 @@ const NAMES: Readonly<Record<string, keyof KvEventPublisherOptions>> = {
 };
 
 /**
- * Reads the value of `--kv-events-config`, JSON as in vLLM. @returns null if it turns events off
+ * Reads the value of `--kv-events-config`, JSON as in vLLM.
+ * @returns null if it turns events off
  * @throws InvalidArgumentError for invalid JSON or unknown keys; the publisher checks the values
  */
 export function parseKvEventsConfig(text: string): KvEventPublisherOptions | null {

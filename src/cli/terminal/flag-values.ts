@@ -1,6 +1,9 @@
 import { InvalidArgumentError } from 'commander';
 
-/** Parsers of flag values. Each throws commander's InvalidArgumentError; commander adds the flag and the value to its message. */
+/**
+ * Parsers of flag values. Each throws commander's InvalidArgumentError; commander adds the flag and
+ * the value to its message.
+ */
 export const parse = {
   /** An integer of any sign. The receiver of the value checks its range. */
   integer: (text: string): number => number(text, Number.isSafeInteger, 'an integer'),

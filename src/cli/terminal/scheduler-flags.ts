@@ -117,7 +117,10 @@ export function addSchedulerFlags(command: Command, { isServed = false }: FlagDe
   command.addOption(new Option('--no-deviations', 'decide as vLLM does where that is a failure too'));
 }
 
-/** The flag of one option. An option that is on by default gets a second flag (`--no-…`) that turns it off. */
+/**
+ * The flag of one option. An option that is on by default gets a second flag (`--no-…`) that turns
+ * it off.
+ */
 function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
   const name = flag.key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const names = (prefix: string): string =>

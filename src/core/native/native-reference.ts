@@ -49,7 +49,10 @@ export interface NativeReferenceConfig extends TablesShape {
   shareId?: string | undefined;
 }
 
-/** The native part of a reference executor: the KV memory, unpaged copies of the requests, and the model. */
+/**
+ * The native part of a reference executor: the KV memory, unpaged copies of the requests, and the
+ * model.
+ */
 export interface NativeReference {
   /**
    * Computes one step. It reads the `StepIo` and a set of tables, and writes the answer into the
@@ -144,8 +147,8 @@ export const KV_ENTRY_BYTES = 32;
 /** Most faults of a step that are kept. Later faults of the step are only counted. */
 export const MAX_FINDINGS = 64;
 /**
- * Numbers of each finding: kind, entry, handle, position, block, expected, found, foundPosition, owner, two
- * generations, group, place.
+ * Numbers of each finding: kind, entry, handle, position, block, expected, found, foundPosition,
+ * owner, two generations, group, place.
  */
 export const FINDING_NUMBERS = 13;
 const CONTROL_WORDS = 8;
@@ -154,9 +157,9 @@ const CONTROL_WORDS = 8;
 export const StepControl = { numEntries: 0, numTokens: 1, numFindings: 2, numErrors: 3 } as const;
 
 /**
- * The buffer through which one step goes into native code and its answer comes back, and its views.
- * native/reference/step/step_io.h describes the same layout. Arrays without a comment have one word for each entry of the
- * plan.
+ * The buffer that carries one step into native code and its answer back, and its views.
+ * native/reference/step/step_io.h describes the same layout. Arrays without a comment have one word
+ * for each entry of the plan.
  */
 export interface StepIo {
   readonly buffer: ArrayBuffer;
@@ -183,8 +186,8 @@ export interface StepIo {
   /** Two words per entry: a key of the request's adapter, and a key of its cache salt. */
   readonly roots: Int32Array;
   /**
-   * maxDrafts draft tokens per entry. -1: the draft that the executor made itself; -2: a draft that must not be
-   * accepted.
+   * maxDrafts draft tokens per entry. -1: the draft that the executor made itself; -2: a draft that
+   * must not be accepted.
    */
   readonly draftTokens: Int32Array;
   readonly counts: Int32Array;

@@ -7,7 +7,10 @@ export interface NativeDeviceArray {
 
 /** The tables of a step in the memory of a GPU, as native code describes them. */
 export interface NativeDeviceTables {
-  /** Address of a `struct blockstep_tables` in memory of the host, see native/include/blockstep_tables.h. */
+  /**
+   * Address of a `struct blockstep_tables` in memory of the host, see
+   * native/include/blockstep_tables.h.
+   */
   descriptor: bigint;
   /** Number of the GPU, as CUDA counts them. */
   device: number;
@@ -19,8 +22,8 @@ export interface NativeDeviceTables {
 }
 
 /**
- * The part of a native core that fills the tables of a step on a GPU. Every method but `makeDeviceTables` throws
- * ERR_BLOCKSTEP_BAD_ARG until `makeDeviceTables` was called.
+ * The part of a native core that fills the tables of a step on a GPU. Every method but
+ * `makeDeviceTables` throws ERR_BLOCKSTEP_BAD_ARG until `makeDeviceTables` was called.
  */
 export interface NativeDeviceGather {
   /**

@@ -22,7 +22,8 @@ export interface NativeRing {
    */
   drain(out: Int32Array): number;
   /**
-   * Forgets the jobs in flight. Their completions are dropped when they come. @returns how many jobs were in flight
+   * Forgets the jobs in flight. Their completions are dropped when they come.
+   * @returns how many jobs were in flight
    */
   reset(): number;
   inFlight(): number;
@@ -39,7 +40,10 @@ export const DRAIN_HEADER = 2;
 /** The largest job number. Jobs are numbered from 1 to this, then from 1 again. */
 export const MAX_JOB = 2 ** 31 - 1;
 
-/** Where memory lies: `host`: on the host; `pinned`: on the host, registered with CUDA; `device`: on a GPU. */
+/**
+ * Where memory lies: `host`: on the host; `pinned`: on the host, registered with CUDA; `device`: on
+ * a GPU.
+ */
 export type Place = 'host' | 'pinned' | 'device';
 
 export interface NativeArenaConfig {

@@ -73,8 +73,8 @@ export interface NativeCudaConfig {
   /** Number of the GPU, as CUDA counts them. */
   device: number;
   /**
-   * The executor's cudaStream_t, into which every launch goes. null: a stream of the core's own, of the highest
-   * priority.
+   * The executor's cudaStream_t, into which every launch goes. null: a stream of the core's own, of
+   * the highest priority.
    */
   stream: bigint | null;
   /** A thread of the core launches the logs. Default: false. */
@@ -105,7 +105,10 @@ export interface ReplayResult {
   freeBlocks: number;
 }
 
-/** Memory that the native side holds, in bytes. Pages of the state that were never touched cost address space only. */
+/**
+ * Memory that the native side holds, in bytes. Pages of the state that were never touched cost
+ * address space only.
+ */
 export interface NativeMemory {
   stateBytes: number;
   bytesPerBlock: number;
@@ -126,9 +129,15 @@ export interface NativeAddon {
   readonly abi: 11;
   /** The back ends that were compiled into this binary. */
   readonly backends: readonly string[];
-  /** Tries every back end. CUDA is tried on the given GPU: a context is made there, and mapped memory is tested. */
+  /**
+   * Tries every back end. CUDA is tried on the given GPU: a context is made there, and mapped
+   * memory is tested.
+   */
   probe(device: number): BackendReport[];
-  /** Lets this copy of the addon throw errors of the given class. Before, it throws plain Error objects with a `code`. */
+  /**
+   * Lets this copy of the addon throw errors of the given class. Before, it throws plain Error
+   * objects with a `code`.
+   */
   useErrorClass(errorClass: NativeErrorClass): void;
   /**
    * Makes a signal that ends the process write a line first. Only for the owner of the process.
@@ -147,9 +156,15 @@ export interface NativeAddon {
   create(config: NativeConfig, exchange: ArrayBuffer): NativeCore;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
   createReference(config: NativeReferenceConfig): NativeReference;
-  /** Makes a reference executor on a GPU. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA */
+  /**
+   * Makes a reference executor on a GPU.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA
+   */
   createDeviceReference(config: NativeReferenceConfig, device: number): NativeDeviceReference;
-  /** Makes a ring for `capacity` transfers at once, 1 to 2^20. @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY */
+  /**
+   * Makes a ring for `capacity` transfers at once, 1 to 2^20.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY
+   */
   createRing(capacity: number): NativeRing;
   /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_CUDA */
   createArena(config: NativeArenaConfig & NativeShared): NativeArena;
@@ -160,7 +175,8 @@ export interface NativeAddon {
   attachArena(config: NativeAttach): NativeArena;
   /**
    * Makes a lane from one arena to another. Both have blocks of the same size.
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_LIMIT if a thread cannot be started, ERR_BLOCKSTEP_DISPOSED
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_LIMIT if a thread cannot be started,
+   * ERR_BLOCKSTEP_DISPOSED
    */
   createLane(
     ring: NativeRing,
@@ -179,7 +195,9 @@ export interface NativeAddon {
     target: NativeArena,
     config: NativeCudaLaneConfig,
   ): NativeCudaLane;
-  /** Checks each batch of a recorded log, and applies it to a fresh state of the same configuration. */
+  /**
+   * Checks each batch of a recorded log, and applies it to a fresh state of the same configuration.
+   */
   replay(config: NativeConfig, log: Uint32Array): ReplayResult;
 }
 
@@ -200,11 +218,15 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
    */
   run(frame: number, from: number, to: number): number;
   /**
-   * Opens a slot for a prompt, and hashes its full blocks. "" stands for no adapter, and for no salt.
+   * Opens a slot for a prompt, and hashes its full blocks. "" stands for no adapter, and for no
+   * salt.
    * @returns the handle of the request
    */
   add(tokens: Int32Array, adapter: string, salt: string): number;
-  /** Length of the leading run of cached blocks of the slot, at most maxBlocks. Sets `Control.hitFree`. */
+  /**
+   * Length of the leading run of cached blocks of the slot, at most maxBlocks. Sets
+   * `Control.hitFree`.
+   */
   match(slot: number, maxBlocks: number): number;
   /**
    * Gives the slot a row with its first hitBlocks cached blocks, or extends the slot's row; all or
@@ -250,8 +272,8 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
   /** Leading blocks of the slot's row that every row in use shares. */
   commonPrefix(slot: number): number;
   /**
-   * Gives a frame its tables: a buffer of fixed length, of exactly `tablesBytes` bytes. The core keeps the buffer,
-   * and fills it with padding.
+   * Gives a frame its tables: a buffer of fixed length, of exactly `tablesBytes` bytes. The core
+   * keeps the buffer, and fills it with padding.
    * @throws ERR_BLOCKSTEP_BAD_ARG if the buffer does not fit, or if the frame has tables already
    */
   bindTables(frame: number, tables: ArrayBuffer, maxTokens: number): void;
@@ -266,7 +288,10 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
   pin(ids: Int32Array): void;
   unpin(ids: Int32Array): void;
   evict(ids: Int32Array): void;
-  /** Drops every published hash. @returns false, with nothing done, if any block but the null block is in use */
+  /**
+   * Drops every published hash.
+   * @returns false, with nothing done, if any block but the null block is in use
+   */
   reset(): boolean;
   /** Handle of the slot's present incarnation; 0 if the slot is closed. */
   handle(slot: number): number;
@@ -276,7 +301,10 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
   readBlocks(slot: number, from: number, out: Int32Array, group?: number): number;
   /** Writes the ids of the free queue, the next block first. @returns how many ids were written */
   readFreeQueue(out: Int32Array): number;
-  /** Writes the ids of the blocks that carry a hash, ascending. @returns how many ids were written */
+  /**
+   * Writes the ids of the blocks that carry a hash, ascending.
+   * @returns how many ids were written
+   */
   readPublished(out: Int32Array): number;
   refCount(id: number): number;
   blockGeneration(id: number): number;
@@ -285,8 +313,8 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
   /** The hash under which requests can find a block; null: the block cannot be found. */
   publishedHash(id: number): bigint | null;
   /**
-   * Checks every invariant of the native state. @throws ERR_BLOCKSTEP_INVARIANT naming the broken
-   * invariant
+   * Checks every invariant of the native state.
+   * @throws ERR_BLOCKSTEP_INVARIANT naming the broken invariant
    */
   verify(): void;
   digest(): bigint;
@@ -300,8 +328,8 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
    */
   submit(stream?: bigint | null): void;
   /**
-   * Takes the results that have come back from the mirror. Never waits. @returns true if nothing is
-   * under way, no digest either
+   * Takes the results that have come back from the mirror. Never waits.
+   * @returns true if nothing is under way, no digest either
    */
   poll(): boolean;
   /**
@@ -317,9 +345,14 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
   mirrorDigest(): bigint | null;
   /** Turns the recording of commands, for `takeLog`, on or off. */
   record(on: boolean): void;
-  /** The batches of commands since the last call. Each batch is its length in words, then its words. */
+  /**
+   * The batches of commands since the last call. Each batch is its length in words, then its words.
+   */
   takeLog(): Uint32Array;
-  /** The events of the prefix cache since the last call, in words; native/host/events/kv_events.h has the format. */
+  /**
+   * The events of the prefix cache since the last call, in words; native/host/events/kv_events.h
+   * has the format.
+   */
   takeKvEvents(): Uint32Array;
   memory(): NativeMemory;
   dispose(): void;

@@ -18,9 +18,9 @@ export interface CostModel {
 }
 
 /**
- * An assumption, not a measurement: a model of 8 billion parameters in 16 bits (Llama 3.1 8B: 16.06 GB of weights,
- * 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of KV per token) on one H100 SXM that reaches 80 % of its
- * 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP per token).
+ * An assumption, not a measurement: a model of 8 billion parameters in 16 bits (Llama 3.1 8B: 16.06
+ * GB of weights, 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of KV per token) on one H100
+ * SXM that reaches 80 % of its 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP per token).
  */
 export const DEFAULT_COST_MODEL: Readonly<CostModel> = {
   stepOverheadMs: 1,
@@ -34,7 +34,8 @@ const COST_MODEL_FIELDS = knownNames<CostModel>('model', DEFAULT_COST_MODEL);
 
 /**
  * A checked copy of a cost model, which later changes of the caller's object do not reach.
- * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not 0
+ * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not
+ * 0
  */
 export function takeCostModel(model: CostModel): Readonly<CostModel> {
   if (typeof model !== 'object' || model === null) throw badArgument('model', show(model), 'an object');

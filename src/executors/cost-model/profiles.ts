@@ -28,7 +28,8 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
     model: { ...DEFAULT_COST_MODEL, prefillTokensPerSecond: 9_700, memoryBytesPerSecond: 1.63e12 },
     numBlocks: 26_600,
   },
-  // 2 x 80 layers x 8 KV heads x 128 x 2 bytes a token; four times the GPU above, by tensor parallelism without losses.
+  // 2 x 80 layers x 8 KV heads x 128 x 2 bytes a token; four times the GPU above, by tensor
+  // parallelism without losses.
   'llama-3.1-70b-4xh100': {
     what: 'Llama 3.1 70B on four H100 SXM',
     model: {

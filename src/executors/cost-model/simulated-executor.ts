@@ -11,7 +11,10 @@ import type { StepCost } from './step-features.js';
 export interface SimulatedExecutorOptions {
   /** Decides how long a step takes: the figures of a roofline model, or a `StepCost`. */
   model: CostModel | StepCost;
-  /** The engine's `maxNumSeqs`, `pipelineDepth` and `numSpeculativeTokens`; the last two are 1 and 0 by default. */
+  /**
+   * The engine's `maxNumSeqs`, `pipelineDepth` and `numSpeculativeTokens`; the last two are 1 and 0
+   * by default.
+   */
   maxNumSeqs: number;
   pipelineDepth?: number;
   numSpeculativeTokens?: number;

@@ -75,7 +75,10 @@ export class StepFeatures {
     if (this.#adapters.size > 0) this.#adapters.clear();
   }
 
-  /** Adds a request that decodes. @param context tokens that it attends to, its `scheduled` ones included */
+  /**
+   * Adds a request that decodes.
+   * @param context tokens that it attends to, its `scheduled` ones included
+   */
   addDecode(scheduled: number, context: number, drafts = 0): void {
     this.rows++;
     this.tokens += scheduled;

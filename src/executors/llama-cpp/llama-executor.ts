@@ -150,8 +150,9 @@ export class LlamaExecutor implements Executor {
   }
 
   /**
-   * Computes the next step. @throws by rejection ERR_BLOCKSTEP_EXECUTOR with the message of
-   * llama.cpp; ERR_BLOCKSTEP_DISPOSED
+   * Computes the next step.
+   * @throws by rejection ERR_BLOCKSTEP_EXECUTOR with the message of llama.cpp;
+   * ERR_BLOCKSTEP_DISPOSED
    */
   async execute(plan: ExecutorPlan, tables: StepTables | null): Promise<ExecutorResult> {
     if (this.#disposed) throw disposed();

@@ -6,9 +6,15 @@ import { LlamaModel } from './model/llama-model.js';
 
 /** Options of `LlamaExecutor.create`. */
 export interface LlamaExecutorOptions {
-  /** The model. It may be disposed after the executor has been made; the weights stay as long as the executor. */
+  /**
+   * The model. It may be disposed after the executor has been made; the weights stay as long as the
+   * executor.
+   */
   readonly model: LlamaModel;
-  /** Blocks of the KV pool, the null block included: numBlocks x blockSize cells of llama.cpp's cache. */
+  /**
+   * Blocks of the KV pool, the null block included: numBlocks x blockSize cells of llama.cpp's
+   * cache.
+   */
   readonly numBlocks: number;
   /** Tokens per block. Default 16. */
   readonly blockSize?: number;

@@ -118,7 +118,10 @@ export function describeFault(fault: ReferenceFault): string {
   return `${kind} by entry ${entry} (${show(id)}, handle ${handle})${at}${row}${where}${wanted}${got}${of}${by}${now}${then}`;
 }
 
-/** The error of a step with faults; its `cause` is the list `faults`. @param total number of faults, those not kept included */
+/**
+ * The error of a step with faults; its `cause` is the list `faults`.
+ * @param total number of faults, those not kept included
+ */
 export function mismatchError(faults: readonly ReferenceFault[], total: number): BlockstepError {
   const more = total > 3 ? `; and ${total - 3} more` : '';
   const message = `step ${faults[0].step}: ${faults.slice(0, 3).map(describeFault).join('; ')}${more}`;

@@ -58,7 +58,8 @@ function readsOf(group: KvGroup): Pick<NativeReferenceGroup, 'reads' | 'span' | 
 
 /**
  * Refuses tables of several groups if the executor has one group, because it would read only the
- * first. @throws ERR_BLOCKSTEP_BAD_ARG
+ * first.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function refuseGroups({ groups }: Partial<StepTables>): void {
   if (Array.isArray(groups) && groups.length > 1)

@@ -90,7 +90,10 @@ export class HostRunner implements ReferenceRunner {
     return this.#read(step);
   }
 
-  /** Writes the true first position of each entry, plus 1 (0 = no tokens); native code compares it with its own copies. */
+  /**
+   * Writes the true first position of each entry, plus 1 (0 = no tokens); native code compares it
+   * with its own copies.
+   */
   #place({ plan, io }: ReferenceStep, tables: StepTables): void {
     const { numRequests, queryStart, numComputed } = this.#batch.prepare(plan, tables);
     for (let i = 0; i < numRequests; i++)

@@ -75,15 +75,18 @@ export interface ReferenceExecutorOptions<Device = string>
    */
   device?: Device;
   /**
-   * True: other processes of this machine can map the KV memory, by `kv.descriptor`; all of it is taken at once. On
-   * `cpu` and Linux only. Default false.
+   * True: other processes of this machine can map the KV memory, by `kv.descriptor`; all of it is
+   * taken at once. On `cpu` and Linux only. Default false.
    */
   shareKv?: boolean;
-  /** Milliseconds from a step's submission to its computation. Default: at once, inside `execute`. Refused on a GPU. */
+  /**
+   * Milliseconds from a step's submission to its computation. Default: at once, inside `execute`.
+   * Refused on a GPU.
+   */
   latencyMs?: number;
   /**
-   * Called once for each step, in place of `latencyMs`, with a function that computes the oldest step not computed yet. Call that
-   * function at any later time. Refused on a GPU.
+   * Called once for each step, in place of `latencyMs`, with a function that computes the oldest
+   * step not computed yet. Call that function at any later time. Refused on a GPU.
    */
   defer?: Defer;
 }

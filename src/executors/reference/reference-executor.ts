@@ -66,7 +66,10 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   #numFaults = 0;
   #disposed = false;
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_MEMORY,
+   * ERR_BLOCKSTEP_NO_NATIVE
+   */
   constructor(options: ReferenceExecutorOptions<Device> & { device?: string }) {
     const { native, policy, gpu, limits, defer } = resolveReferenceOptions(options);
     this.limits = limits;
@@ -107,8 +110,8 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * Memory in use. `arenaBytes`: bytes of the KV memory. `numSequences`: requests of which there is an unpaged copy. `pinnedBytes`: bytes
-   * of pinned memory, 0 on the host.
+   * Memory in use. `arenaBytes`: bytes of the KV memory. `numSequences`: requests with an unpaged
+   * copy. `pinnedBytes`: bytes of pinned memory, 0 on the host.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number } {
@@ -128,9 +131,8 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
 
   /**
    * Declares blocks as loaded for a request. Call it when the lane's job is over and before a step
-   * reads the blocks. From then on the
-   * blocks are part of the request's cached prefix. Every entry that a step reads there must have the
-   * right token, position and prefix.
+   * reads the blocks. From then on the blocks are part of the request's cached prefix. Every entry
+   * that a step reads there must have the right token, position and prefix.
    *
    * A block counts as loaded only if a lane filled it whole since it was taken last. A block that
    * was skipped, or was written through `kv.buffer`, is found as `unwritten-read`. A block that a
@@ -174,8 +176,9 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * Frees the memory. Waiting steps fail with ERR_BLOCKSTEP_DISPOSED, as does every later call, also of `kv`. The KV memory stays only as
-   * long as a lane uses it, or an ArrayBuffer from `kv.buffer` is alive. Idempotent.
+   * Frees the memory. Waiting steps fail with ERR_BLOCKSTEP_DISPOSED, as does every later call,
+   * also of `kv`. The KV memory stays only as long as a lane uses it, or an ArrayBuffer from
+   * `kv.buffer` is alive. Idempotent.
    */
   dispose(): void {
     this.#disposed = true;

@@ -46,7 +46,10 @@ const PHYSICS = knownNames<Physics>('the physics of a profile', {
 });
 const SPEEDS: readonly string[] = ['memoryBytesPerSecond', 'flopsPerSecond', 'linkBytesPerSecond'];
 
-/** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, none is negative, and speeds are not 0 */
+/**
+ * A checked copy.
+ * @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, none is negative, and speeds are not 0
+ */
 export function takePhysics(value: unknown): Physics {
   if (!isObject(value)) throw badArgument('physics', show(value), 'an object');
   checkNames(value, PHYSICS);

@@ -3,8 +3,8 @@ import { BlockstepError, describeError } from '../../base/errors.js';
 import { type Profile, takeProfile } from './profile.js';
 
 /**
- * Reads a file and parses it by `parse`. @throws ERR_BLOCKSTEP_BAD_FILE if it cannot be read, or if
- * `parse` throws
+ * Reads a file and parses it by `parse`.
+ * @throws ERR_BLOCKSTEP_BAD_FILE if it cannot be read, or if `parse` throws
  */
 export function readBy<T>(parse: (text: string) => T, path: string): T {
   try {

@@ -114,8 +114,8 @@ export class EngineRun {
   }
 
   /**
-   * Runs until every request has ended, or `untilMs`. @throws the errors of the cost;
-   * ERR_BLOCKSTEP_INVARIANT if it stalls
+   * Runs until every request has ended, or `untilMs`.
+   * @throws the errors of the cost; ERR_BLOCKSTEP_INVARIANT if it stalls
    */
   run(): void {
     while (this.advance());

@@ -39,8 +39,8 @@ export class Pool {
   }
 
   /**
-   * Runs a task as soon as a thread is free, in the order of the calls. @throws by rejection the
-   * errors of the task
+   * Runs a task as soon as a thread is free, in the order of the calls.
+   * @throws by rejection the errors of the task
    */
   run(task: Task): Promise<TaskResult> {
     return new Promise((resolve, reject) => {

@@ -142,7 +142,10 @@ export function pointerTooltip(type: 'line' | 'shadow' = 'line'): TooltipCompone
 /** Choices of ticks within a factor of ten, from many ticks to one. */
 const TICK_FACTORS = [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
 
-/** Round values inside [min, max], about evenly spaced on a logarithmic scale: as many as possible, and at most `most`. */
+/**
+ * Round values inside [min, max], about evenly spaced on a logarithmic scale: as many as possible,
+ * and at most `most`.
+ */
 export function logTicks(min: number, max: number, most: number): number[] {
   const ticks = (factors: readonly number[]): number[] => {
     const found: number[] = [];

@@ -37,7 +37,10 @@ export interface DistributionChartInput {
 }
 
 const MOST_BARS = 72;
-/** If the largest value is at most this many times the smallest, the axis is linear, which is easier to read. */
+/**
+ * If the largest value is at most this many times the smallest, the axis is linear, which is easier
+ * to read.
+ */
 const LINEAR_RANGE = 4;
 
 /** A chart of a distribution: the share of values by size, with the percentiles marked. */
@@ -54,7 +57,8 @@ export function distributionChart(input: DistributionChartInput): Chart {
   const color = colorOf(source);
   const total = counts.reduce((a, b) => a + b, 0);
   const end = edges.length - 1;
-  // Each row: from, to, share, count. A row of height 0 at each end draws the outline's left and right side.
+  // Each row: from, to, share, count. A row of height 0 at each end draws the outline's left and
+  // right side.
   const rows = counts.map((count, i) => [edges[i], edges[i + 1], count / total, count].map(coarse));
   rows.unshift([rows[0][0], rows[0][0], 0, 0]);
   rows.push([coarse(edges[end]), coarse(edges[end]), 0, 0]);

@@ -1,4 +1,7 @@
-/** Bars of a distribution: bar i spans `edges[i]` to `edges[i + 1]`. Edges are evenly spaced on a log scale. */
+/**
+ * Bars of a distribution: bar i spans `edges[i]` to `edges[i + 1]`. Edges are evenly spaced on a
+ * log scale.
+ */
 export interface Bars {
   edges: number[];
   /** How many values fell into each bar. */

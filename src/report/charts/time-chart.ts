@@ -41,14 +41,20 @@ export interface TimeChartInput {
 }
 
 const LABEL = { color: 'var(--muted)', fontSize: 11, hideOverlap: true };
-/** Pixels above the drawing, for the values at the pointer's time. In narrow pages two series take two lines of text. */
+/**
+ * Pixels above the drawing, for the values at the pointer's time. In narrow pages two series take
+ * two lines of text.
+ */
 const TOP = 26;
 const narrow = (lines: number): EChartsOption => ({
   xAxis: { splitNumber: 3 },
   grid: { left: 50, right: 12, top: TOP + 16 * (lines - 1), bottom: 24 },
 });
 
-/** Columns of a row of the dataset: the bucket's start and end, its middle, then per series MIN to ALONE. */
+/**
+ * Columns of a row of the dataset: the bucket's start and end, its middle, then per series MIN to
+ * ALONE.
+ */
 const [FROM, TO, MIDDLE, FIRST] = [0, 1, 2, 3];
 const [MIN, MEAN, MAX, SPAN, ALONE] = [0, 1, 2, 3, 4];
 const PER_SERIES = 5;
@@ -147,7 +153,8 @@ function lines(
     itemStyle: { color },
   };
   if (!band) return [mean, alone];
-  // The area between the extremes: an invisible line at the smallest value, and the span stacked on it.
+  // The area between the extremes: an invisible line at the smallest value, and the span stacked on
+  // it.
   const stack = { ...common, stack: `band-${i}`, stackStrategy: 'all', lineStyle: { width: 0 } } as const;
   return [
     { ...stack, name: `${name}, smallest`, encode: { x: MIDDLE, y: column(MIN) } },

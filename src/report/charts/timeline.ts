@@ -1,9 +1,14 @@
 /** One quantity over time, bucket by bucket. */
 export interface Track {
-  /** Smallest and largest value of each bucket; Infinity and -Infinity in buckets without a value. */
+  /**
+   * Smallest and largest value of each bucket; Infinity and -Infinity in buckets without a value.
+   */
   readonly min: Float64Array;
   readonly max: Float64Array;
-  /** Per bucket: the sum of values times weights, and the sum of weights. Their quotient is the mean. */
+  /**
+   * Per bucket: the sum of values times weights, and the sum of weights. Their quotient is the
+   * mean.
+   */
   readonly sum: Float64Array;
   readonly weight: Float64Array;
 }
@@ -70,7 +75,8 @@ export class Timeline {
     for (let i = this.#bucket(fromMs); i <= last; i++) {
       const start = Math.max(fromMs, i * this.#widthMs);
       const end = Math.min(toMs, (i + 1) * this.#widthMs);
-      // A single moment counts for the extremes only. A span that ends where a bucket begins has no part in that bucket.
+      // A single moment counts for the extremes only. A span that ends where a bucket begins has no
+      // part in that bucket.
       if (end > start || fromMs === toMs) put(track, i, value, end - start);
     }
   }

@@ -20,7 +20,10 @@ export function html(parts: TemplateStringsArray, ...values: readonly HtmlValue[
   return new Html(source);
 }
 
-/** Takes `source` as HTML without escaping it. For constants, and for text that was escaped by other rules. */
+/**
+ * Takes `source` as HTML without escaping it. For constants, and for text that was escaped by other
+ * rules.
+ */
 export function trusted(source: string): Html {
   return new Html(source);
 }
@@ -35,7 +38,8 @@ const ENTITIES: Record<string, string> = {
 
 /** Text escaped for a place between tags or inside a quoted attribute. */
 export function escapeText(text: string): string {
-  // Lone surrogates cannot be written as UTF-8; control characters are not allowed in HTML, not even as entities.
+  // Lone surrogates cannot be written as UTF-8; control characters are not allowed in HTML, not
+  // even as entities.
   return printable(text).replace(/[&<>"']/g, (character) => ENTITIES[character]);
 }
 

@@ -153,7 +153,10 @@ function renderDrawing({ id, description, drawing, height }: Chart, usualHeight:
   return html`<div class="plot"><p class="readout" aria-hidden="true"></p><div class="chart" id="${id}" role="img" aria-label="${description}" style="height: ${height ?? usualHeight}px"></div></div>`;
 }
 
-/** The page's own script, without the source map comment of the compiler: a browser would fetch the map. */
+/**
+ * The page's own script, without the source map comment of the compiler: a browser would fetch the
+ * map.
+ */
 function readScript(): string {
   const source = readFileSync(new URL('../browser/page.js', import.meta.url), 'utf8');
   return source.replace(/^\/\/# sourceMappingURL=.*$/m, '');

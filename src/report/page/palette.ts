@@ -1,4 +1,7 @@
-/** Colours of the light scheme. In both schemes text has a contrast of at least 4.5, and lines of charts of at least 3. */
+/**
+ * Colours of the light scheme. In both schemes text has a contrast of at least 4.5, and lines of
+ * charts of at least 3.
+ */
 const LIGHT = {
   page: '#f6f7f9',
   panel: '#ffffff',

@@ -22,7 +22,10 @@ export function embedScript(source: string, attributes: 'type="module"' | '' = '
   return { element: trusted(`<script${attributes && ` ${attributes}`}>${safe}</script>`), hash };
 }
 
-/** A value as a data block. A script of the page reads it by its id: `JSON.parse(element.textContent)`. */
+/**
+ * A value as a data block. A script of the page reads it by its id:
+ * `JSON.parse(element.textContent)`.
+ */
 export function embedJson(id: string, value: unknown): Html {
   const json = JSON.stringify(value).replaceAll('<', '\\u003c');
   return trusted(`<script type="application/json" id="${id}">${json}</script>`);

@@ -71,7 +71,8 @@ export class RankExecutors implements Executor {
   }
 
   /**
-   * Notes that the answer of a step is being taken. @param planned the step that was planned last
+   * Notes that the answer of a step is being taken.
+   * @param planned the step that was planned last
    */
   settled(step: number, planned: number): void {
     for (const failed of this.#failed)

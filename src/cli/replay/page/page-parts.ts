@@ -35,8 +35,8 @@ export function throughputTile(throughput: Report['throughput'], source: ChartSo
 }
 
 /**
- * A tile of the fraction of cached prompt tokens. @param cache a text instead of counts says why
- * they are unknown
+ * A tile of the fraction of cached prompt tokens.
+ * @param cache a text instead of counts says why they are unknown
  */
 export function hitsTile(cache: Report['prefixCache'] | string, source: ChartSource): Tile {
   const tile = { label: 'Prefix cache hits', unit: '%', source };

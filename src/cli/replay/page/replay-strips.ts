@@ -19,7 +19,10 @@ interface Context {
   axis: TimeAxis;
 }
 
-/** The charts over virtual time: throughput and latency, requests and memory, preemptions and cache hits, step times. */
+/**
+ * The charts over virtual time: throughput and latency, requests and memory, preemptions and cache
+ * hits, step times.
+ */
 export function timeStrips({ series, report }: ReplayPageInput): Chart[] {
   const context = { series, report, axis: timeAxis(series.timeline.endMs, 'virtual') };
   return [

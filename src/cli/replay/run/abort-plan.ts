@@ -29,7 +29,10 @@ export class AbortPlan {
     this.#seed = seed;
   }
 
-  /** When request `index`, which arrived at `arrivalMs` and takes `aloneMs` alone, is to be aborted; null = never. */
+  /**
+   * When request `index`, which arrived at `arrivalMs` and takes `aloneMs` alone, is to be aborted;
+   * null = never.
+   */
   draw(index: number, arrivalMs: number, aloneMs: number): number | null {
     if (chance(mix(this.#seed, WHETHER), index) >= this.#rate) return null;
     return arrivalMs + chance(mix(this.#seed, WHEN), index) * aloneMs * this.#stretch;

@@ -5,7 +5,9 @@ import type { Scheduler } from '../../../scheduler/scheduler.js';
 import { Backlog } from './backlog.js';
 import type { ReplayObserver } from './replay-observer.js';
 
-/** Buckets of the coarse timeline, for quantities that are rare or differ much from step to step. */
+/**
+ * Buckets of the coarse timeline, for quantities that are rare or differ much from step to step.
+ */
 const COARSE_BUCKETS = 128;
 
 /** A quantity, and its last value. */

@@ -38,9 +38,14 @@ interface Step {
   scheduleMs: number;
 }
 
-/** After this much real time the loop yields to the event loop, for signals and the progress bar. */
+/**
+ * After this much real time the loop yields to the event loop, for signals and the progress bar.
+ */
 const YIELD_MS = 50;
-/** Empty plans in a row, while requests wait, after which the replay counts as stalled. A preemption alone makes one empty plan. */
+/**
+ * Empty plans in a row, while requests wait, after which the replay counts as stalled. A preemption
+ * alone makes one empty plan.
+ */
 const MAX_EMPTY_STEPS = 16;
 /** Codes with which the scheduler refuses one request. Any other error of `add` ends the replay. */
 const REFUSALS: readonly string[] = ['ERR_BLOCKSTEP_UNFIT', 'ERR_BLOCKSTEP_LIMIT'];
@@ -123,7 +128,8 @@ export class Replay {
   }
 
   /**
-   * Replays until every request has ended, or until the signal is aborted. Calls `onProgress` about 20 times per second.
+   * Replays until every request has ended, or until the signal is aborted. Calls `onProgress` about
+   * 20 times per second.
    * @returns whether every request has ended
    */
   async run(signal?: AbortSignal, onProgress?: () => void): Promise<boolean> {

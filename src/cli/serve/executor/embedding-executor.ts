@@ -10,8 +10,8 @@ import type { ServedExecutor } from './served-executor.js';
 const LEAST_BLOCKS = 2;
 
 /**
- * The executor of a model that makes embeddings, or scores documents. @param id the name of the
- * model
+ * The executor of a model that makes embeddings, or scores documents.
+ * @param id the name of the model
  */
 export async function embeddingExecutor(
   model: LlamaModel,

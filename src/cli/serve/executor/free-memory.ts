@@ -14,8 +14,8 @@ export function freeHostMemory(): number {
 }
 
 /**
- * Bytes of memory for a model on GPUs. @param devices with their free bytes before anything was
- * loaded
+ * Bytes of memory for a model on GPUs.
+ * @param devices with their free bytes before anything was loaded
  */
 export function freeDeviceMemory(devices: readonly { readonly freeBytes: number }[]): number {
   return SHARE * devices.reduce((sum, { freeBytes }) => sum + freeBytes, 0);

@@ -90,8 +90,8 @@ export class CellMap {
   }
 
   /**
-   * Opens an empty sequence. @returns null if all sequences belong to requests and to holders that
-   * are still needed
+   * Opens an empty sequence.
+   * @returns null if all sequences belong to requests and to holders that are still needed
    */
   open(): number | null {
     if (this.#free.length === 0) {

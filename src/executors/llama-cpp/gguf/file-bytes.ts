@@ -104,8 +104,8 @@ export class FileBytes {
   }
 
   /**
-   * A length in 64 bits, then UTF-8. @param encoding `latin1` gives different texts for different
-   * bytes, valid or not
+   * A length in 64 bits, then UTF-8.
+   * @param encoding `latin1` gives different texts for different bytes, valid or not
    */
   text(encoding: 'utf8' | 'latin1' = 'utf8'): string {
     const length = this.u64();

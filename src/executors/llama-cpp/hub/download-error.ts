@@ -1,8 +1,8 @@
 import { BlockstepError, messageOf } from '../../../base/errors.js';
 
 /**
- * The error of a model that could not be downloaded, ERR_BLOCKSTEP_DOWNLOAD. @param what the event,
- * in words that hold no secret
+ * The error of a model that could not be downloaded, ERR_BLOCKSTEP_DOWNLOAD.
+ * @param what the event, in words that hold no secret
  */
 export function downloadError(what: string, cause?: unknown): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_DOWNLOAD', what, cause === undefined ? undefined : { cause });

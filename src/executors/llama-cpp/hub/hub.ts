@@ -23,7 +23,10 @@ const YES = /^(1|true|yes|on)$/i;
 /** An answer that may soon change, so the request is repeated. */
 export class Unavailable extends Error {}
 
-/** Reads HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE, as the hub's own tools do. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Reads HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE, as the hub's own tools do.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function hubSettings(environment: NodeJS.ProcessEnv): HubSettings {
   const given = environment['HF_ENDPOINT']?.trim() || ENDPOINT;
   const token = environment['HF_TOKEN']?.trim() || null;

@@ -83,8 +83,8 @@ export function numberLanguage(
 }
 
 /**
- * The absolute values of the numbers within a bound. @param isBelow for the numbers below 0, which
- * have a minus
+ * The absolute values of the numbers within a bound.
+ * @param isBelow for the numbers below 0, which have a minus
  */
 function within(languages: Languages, { is, value }: Bound, isBelow: boolean): Language {
   const isLower = is === 'ge' || is === 'gt';

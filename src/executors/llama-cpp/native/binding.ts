@@ -3,7 +3,8 @@ export interface LlamaAddon {
   /** Version of this interface. */
   readonly abi: number;
   /**
-   * Loads llama.cpp, once in a process. @throws Error with the message of the system or the library
+   * Loads llama.cpp, once in a process.
+   * @throws Error with the message of the system or the library
    */
   load(files: NativeLibraryFiles): NativeLibrary;
   /**
@@ -164,7 +165,8 @@ export interface NativeEmbedderOptions {
 export interface NativeEmbedder {
   /**
    * Computes the vectors of texts in a thread of its own.
-   * @param tokens of all texts, concatenated @param lengths tokens of each
+   * @param tokens of all texts, concatenated
+   * @param lengths tokens of each
    * @returns [texts, width]
    */
   embed(tokens: Int32Array, lengths: Int32Array): Promise<Float32Array>;

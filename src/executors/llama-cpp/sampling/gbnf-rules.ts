@@ -141,8 +141,8 @@ export class GbnfRules {
   }
 
   /**
-   * [rule] 1: a choice of the rule needs only rules that are marked 1 themselves. @param needsOf
-   * null: the choice does not count
+   * [rule] 1: a choice of the rule needs only rules that are marked 1 themselves.
+   * @param needsOf null: the choice does not count
    */
   #grown(needsOf: (choice: GbnfPart) => readonly number[] | null): Uint8Array {
     const users: number[][] = this.#rules.map(() => []);

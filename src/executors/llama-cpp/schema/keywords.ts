@@ -30,8 +30,8 @@ const HEEDED: Readonly<Record<string, readonly string[]>> = {
 export const TYPES = Object.keys(HEEDED);
 
 /**
- * The keywords of a schema, without its notes. @throws ERR_BLOCKSTEP_BAD_ARG for an invalid schema,
- * or one that allows nothing
+ * The keywords of a schema, without its notes.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an invalid schema, or one that allows nothing
  */
 export function keywordsOf(schema: unknown, at: string): Keywords {
   if (isNever(schema) || !isObject(schema)) throw refuse(at, show(schema), 'a schema that allows something');
@@ -109,7 +109,8 @@ function readCount(schema: Keywords, name: string, at: string): number | undefin
 }
 
 /**
- * The minimum and the maximum of a count; Infinity without a maximum. @throws ERR_BLOCKSTEP_BAD_ARG
+ * The minimum and the maximum of a count; Infinity without a maximum.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function readCounts(
   schema: Keywords,

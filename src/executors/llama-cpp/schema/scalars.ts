@@ -63,7 +63,8 @@ function countedRule(rules: GrammarRules, form: TextForm, min: number, max: numb
 }
 
 /**
- * A language in quotes, as a rule. @throws TooManyStates; ERR_BLOCKSTEP_BAD_ARG if it has no text
+ * A language in quotes, as a rule.
+ * @throws TooManyStates; ERR_BLOCKSTEP_BAD_ARG if it has no text
  */
 export function quoted(rules: GrammarRules, language: Language, at: string): string {
   rules.budget.at = at;

@@ -272,7 +272,9 @@ function isShort({ from, to, numDrafts }: Range): boolean {
   return numDrafts >= 0 && to - from <= numDrafts + 1;
 }
 
-/** Cuts ranges into calls of at most `batch` tokens. The rows that one sample needs stay together. */
+/**
+ * Cuts ranges into calls of at most `batch` tokens. The rows that one sample needs stay together.
+ */
 function cut(ranges: readonly Range[], batch: number): Range[][] {
   const calls: Range[][] = [];
   let call: Range[] = [];

@@ -1,8 +1,8 @@
 import type { Workload } from '../../../../workload/workload.js';
 
 /**
- * Token ids below this one are left out of prompts. They are control tokens and bytes in many vocabularies: the first 259 of Llama 2's,
- * the first 1,000 of Mistral's.
+ * Smaller token ids are left out of prompts. They are control tokens and bytes in many
+ * vocabularies: the first 259 of Llama 2's, the first 1,000 of Mistral's.
  */
 export const FIRST_TOKEN = 1000;
 /**

@@ -64,7 +64,7 @@ function getter<T>(owner: object, property: string): (receiver: unknown) => T {
   return Function.prototype.call.bind(get) as (receiver: unknown) => T;
 }
 
-/** A new array with the elements of `a`, then those of `b`. */
+/** A new array with the elements of `a`, then of `b`. */
 export function joined(a: Int32Array, b: Int32Array): Int32Array {
   const all = new Int32Array(a.length + b.length);
   all.set(a);

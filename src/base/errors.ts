@@ -12,7 +12,7 @@ export const ERROR_CODES = {
   /** With `authority: 'device'` call `scheduleAsync()`, `engine.stepAsync()` or `engine.run()`. */
   ERR_BLOCKSTEP_AUTHORITY:
     'the call is for the other authority: it needs the host to decide steps, but the GPU does, or the reverse',
-  /** The message names the argument, its value and what was expected. */
+  /** The message names the argument, its value and the expected value. */
   ERR_BLOCKSTEP_BAD_ARG:
     'an argument has the wrong type, is out of range, or has an unknown name; nothing was changed',
   /** The message names the file and the reason of the operating system. */
@@ -23,7 +23,7 @@ export const ERROR_CODES = {
    */
   ERR_BLOCKSTEP_BAD_LOG:
     'a recorded command log is malformed, or does not apply to the state it was replayed on',
-  /** The message names the file and what is wrong with it, such as the byte where it ends. */
+  /** The message names the file and its defect, such as the byte where it ends. */
   ERR_BLOCKSTEP_BAD_MODEL:
     'the file of a model is missing, truncated or in a foreign format, or the kind of model is not supported',
   /** Call a native method on its own object; do not take the method off. */
@@ -35,7 +35,7 @@ export const ERROR_CODES = {
   /** A stream has one reader. Await `stream.result()`, as often as needed, or keep one iterator. */
   ERR_BLOCKSTEP_BUSY:
     'the stream of a request already has a reader, or had one that left before the end; or a next() of engine.outputs() is already waiting',
-  /** The message holds what CUDA said; `probeBackends()` says what the machine can do. */
+  /** The message holds the error of CUDA; `probeBackends()` lists the usable back ends. */
   ERR_BLOCKSTEP_CUDA:
     'CUDA cannot be used here, or a CUDA call failed; a core that was already at work does nothing more',
   /** Await the promise of `scheduleAsync()` first; reading and aborting are allowed meanwhile. */
@@ -43,7 +43,7 @@ export const ERROR_CODES = {
     'a decision of the GPU is pending, and nothing may change before it arrives; nothing was changed',
   /** Copy the buffers of plans and tables for `postMessage`; never transfer them. */
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
-  /** Readers of a disposed engine get this error after what came before. */
+  /** Readers of a disposed engine get its remaining output first, and then this error. */
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
   /**
    * The message names the file and the error of the hub or the system. The downloaded part is kept,
@@ -96,7 +96,7 @@ export const ERROR_CODES = {
   /** Call `CompletionQueue.drain` once per step, or raise the `capacity` of the queue. */
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
-  /** The message names the server, and what it said or the network. */
+  /** The message names the server, and its answer or the network error. */
   ERR_BLOCKSTEP_SERVER:
     'the server that `blockstep replay --url` drives cannot be reached, denies access, or does not answer as it should',
   /** Send the request to another engine (HTTP status 503). */
@@ -120,7 +120,7 @@ export type ErrorCode = keyof typeof ERROR_CODES;
  * expected value.
  */
 export class BlockstepError extends Error {
-  /** What went wrong, for programs; `ERROR_CODES` says when each code is thrown. */
+  /** The kind of error, for programs; `ERROR_CODES` says when each code is thrown. */
   readonly code: ErrorCode;
   /**
    * Set with ERR_BLOCKSTEP_OVERLOADED alone: milliseconds until there is room for the request. The

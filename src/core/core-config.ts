@@ -19,7 +19,7 @@ export interface CoreConfig
    * maxEntries + 64.
    */
   pendingCapacity?: number;
-  /** Tokens beyond the scheduled ones for which `run` reserves blocks. Default 0. */
+  /** Tokens beyond the scheduled tokens for which `run` reserves blocks. Default 0. */
   lookahead?: number;
   /** Most tokens of one step, which determine the size of the tables of `gather`. Default 8192. */
   maxTokens?: number;

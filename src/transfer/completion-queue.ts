@@ -82,7 +82,7 @@ export class CompletionQueue {
 
   /**
    * Completes a job that was begun by `begin`.
-   * @returns false if the job cannot be completed, which is counted: `duplicate-completion` if the
+   * @returns false if the job cannot be completed. This is counted: `duplicate-completion` if the
    * job is over, `unknown-completion` if it was never begun, `wrong-owner` if a lane completes it
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
    */

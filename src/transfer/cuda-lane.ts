@@ -55,15 +55,15 @@ export interface CudaLaneInfo {
 
 /**
  * A lane whose copies a GPU makes, in a CUDA stream of the lane's own. It copies between an arena
- * on that GPU and one in pinned memory, in either direction, or between two arenas on that GPU. It
- * has no thread: the lane notes the progress of the GPU when its queue is drained or one of its
- * methods is called, and until then arrivals and counts stay as they were.
+ * on that GPU and one in pinned memory, in either direction, or between two arenas on that GPU. The
+ * lane has no thread. It notes the progress of the GPU when its queue is drained or one of its
+ * methods is called. Until then arrivals and counts stay as they were.
  *
  * Pieces that were queued on the GPU are copied. `cancel` and `fence` stop only the pieces that the
  * window has not let through, and a job whose pieces were all queued ends as `ok`. A job fails if a
  * CUDA call for one of its pieces fails. If the GPU is lost or makes no progress, every job fails,
- * `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA, and memory that the GPU may still touch is
- * never freed.
+ * and `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA. Memory that the GPU may still touch is
+ * then never freed.
  */
 export class CudaLane extends LaneOverNative {
   /** How the lane does its work, as determined when the lane was made. */
@@ -96,7 +96,7 @@ export class CudaLane extends LaneOverNative {
 
   /**
    * Tells the lane that all work of the steps up to this one is queued in a stream of its GPU. Jobs
-   * that wait for such a step need no `settle` any more: they begin in their turn, and wait on the
+   * that wait for such a step need no `settle` any more. They begin in their turn, and wait on the
    * GPU for the work that is queued in the stream now. Jobs submitted behind them wait with them.
    * Steps come in ascending order; a step that was recorded or settled already changes nothing.
    * @param stream a cudaStream_t that is not being captured; work queued in it must end without

@@ -58,8 +58,8 @@ export interface Lane {
    */
   flush(jobs: Int32Array): void;
   /**
-   * Cancels the jobs that have not begun, and blocks the thread until those that have are over: no
-   * job submitted before touches memory any more.
+   * Cancels the jobs that have not begun, and blocks the thread until all others are over. No job
+   * submitted before touches memory any more.
    */
   fence(): void;
   /** The jobs of the lane now, and its work since it was made. @throws ERR_BLOCKSTEP_DISPOSED */

@@ -5,7 +5,7 @@ const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))
 
 /**
  * The format of the Azure LLM inference traces: `TIMESTAMP` (UTC, up to 9 decimals),
- * `ContextTokens`, `GeneratedTokens`. One format object reads one file: it counts milliseconds from
+ * `ContextTokens`, `GeneratedTokens`. One format object reads one file. It counts milliseconds from
  * the file's first row, because the seventh decimal of a time counted from 1970 would not fit a
  * double.
  */

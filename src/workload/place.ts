@@ -41,7 +41,7 @@ export function shown(value: unknown): string {
 
 /**
  * Checks a number of a trace.
- * @param original what the message shows as the bad value, if that differs from `value`
+ * @param original the bad value in the message, if it differs from `value`
  * @returns `value`, an integer in [min, max]
  * @throws ERR_BLOCKSTEP_BAD_TRACE if `value` is no such integer
  */

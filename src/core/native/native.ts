@@ -35,7 +35,7 @@ export interface NativeConfig extends NativeGroupConfig {
   numFrames: number;
   /** Operations that the exchange buffer holds between two native calls. */
   pendingCapacity: number;
-  /** Tokens beyond the scheduled ones for which run() reserves blocks (speculative decoding). */
+  /** Tokens beyond the scheduled tokens for which run() reserves blocks (speculative decoding). */
   lookahead: number;
   /** Most tokens of one request. */
   maxModelLen: number;

@@ -78,7 +78,7 @@ interface Sequence {
   handle: number;
   /** Seed of the request's tokens. */
   key: number;
-  /** Tokens sampled so far, those of steps in flight included. */
+  /** Tokens sampled so far, including steps in flight. */
   sampled: number;
 }
 
@@ -148,9 +148,9 @@ export class CostModelExecutor implements Executor {
   }
 
   /**
-   * Draft tokens for the requests of a plan that was just executed and updated: the plan's
-   * `maxDrafts` for a request that has sampled, none for a request that is still prefilling. The
-   * model will accept each draft at the acceptance rate. The result is valid until the next call.
+   * Draft tokens for the requests of a plan that was just executed and updated. A request that has
+   * sampled gets the plan's `maxDrafts` tokens, a request that is still prefilling none. The model
+   * will accept each draft at the acceptance rate. The result is valid until the next call.
    * @throws ERR_BLOCKSTEP_BAD_ARG as `execute`
    */
   draft(plan: ExecutorPlan): FlatTokens {
@@ -221,7 +221,7 @@ export class CostModelExecutor implements Executor {
     return chance(sequence.key ^ ACCEPTANCE, index) < this.#options.acceptanceRate;
   }
 
-  /** The request in a slot; begins anew if another request had the slot before. */
+  /** The request in a slot. The sequence starts afresh if another request had the slot before. */
   #sequence(slot: number, { id, handle }: ExecutorRequest): Sequence {
     const known = this.#sequences[slot];
     if (known !== undefined && known.handle === handle) return known;

@@ -18,9 +18,10 @@ export interface CostModel {
 }
 
 /**
- * An assumption, not a measurement: a model of 8 billion parameters in 16 bits (Llama 3.1 8B: 16.06
- * GB of weights, 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of KV per token) on one H100
- * SXM that reaches 80 % of its 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP per token).
+ * A model of 8 billion parameters in 16 bits on one H100 SXM: an assumption, not a measurement.
+ * Llama 3.1 8B has 16.06 GB of weights, and 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of
+ * KV per token. The GPU reaches 80 % of its 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP per
+ * token).
  */
 export const DEFAULT_COST_MODEL: Readonly<CostModel> = {
   stepOverheadMs: 1,

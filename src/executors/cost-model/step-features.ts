@@ -88,7 +88,7 @@ export class StepFeatures {
     if (context > this.largestDecodeContext) this.largestDecodeContext = context;
   }
 
-  /** Adds a request that computes `scheduled` tokens of its prompt behind `computed` ones. */
+  /** Adds a request that computes `scheduled` tokens of its prompt behind `computed` tokens. */
   addPrefill(scheduled: number, computed: number): void {
     this.rows++;
     this.tokens += scheduled;
@@ -112,7 +112,7 @@ export class StepFeatures {
 
   /**
    * Adds entry i of a plan. It decodes if it computes only its last sampled token and drafts.
-   * @param sampled tokens that the request has sampled, those of steps in flight included
+   * @param sampled tokens that the request has sampled, including steps in flight
    */
   addEntry(plan: ExecutorPlan, i: number, sampled: number): void {
     const computed = plan.numComputedTokens[i];

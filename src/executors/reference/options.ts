@@ -38,7 +38,9 @@ type Sizes = Pick<
   | 'pipelineDepth'
 >;
 
-/** What the checks and defaults of `kvGroups` depend on, as in the scheduler's options. */
+/**
+ * The options that the checks and defaults of `kvGroups` depend on, as in the scheduler's options.
+ */
 type GroupContext = Pick<
   SchedulerOptions,
   'hashBlockSize' | 'enablePrefixCaching' | 'enableChunkedPrefill' | 'longPrefillTokenThreshold'
@@ -125,7 +127,7 @@ export interface ReferenceSetup {
 
 /**
  * Checks the options and fills in the defaults; each is read once.
- * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and the expected value
  */
 export function resolveReferenceOptions(options: ReferenceExecutorOptions): ReferenceSetup {
   if (typeof options !== 'object' || options === null)

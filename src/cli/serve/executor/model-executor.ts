@@ -67,7 +67,7 @@ export async function modelExecutor(
   checkForModel(card, flags, given);
   const wanted = { ...given, ...(flags.ctx !== undefined && { maxModelLen: flags.ctx }) };
   const { memory } = flags;
-  // A library of the environment variable is used as it is. Installed packages are searched for a
+  // A library of the environment variable is used unchanged. Installed packages are searched for a
   // GPU.
   const looks = flags.variant === 'auto' && !process.env['BLOCKSTEP_LLAMA_LIBRARY'] && flags.gpuLayers !== 0;
   const variant = looks ? await findLlamaVariant() : flags.variant;

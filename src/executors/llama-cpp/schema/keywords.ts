@@ -31,7 +31,7 @@ export const TYPES = Object.keys(HEEDED);
 
 /**
  * The keywords of a schema, without its notes.
- * @throws ERR_BLOCKSTEP_BAD_ARG for an invalid schema, or one that allows nothing
+ * @throws ERR_BLOCKSTEP_BAD_ARG for a schema that is invalid or allows nothing
  */
 export function keywordsOf(schema: unknown, at: string): Keywords {
   if (isNever(schema) || !isObject(schema)) throw refuse(at, show(schema), 'a schema that allows something');

@@ -5,15 +5,18 @@ import { VLLM_VERSIONS } from '../../scheduler/options/rules.js';
 import { parse } from './flag-values.js';
 
 /**
- * Default size of the pool, in blocks: 56 GiB at 2 MiB per block of 16 tokens. The GPU of the default cost model has about that
- * much memory free.
+ * Default size of the pool, in blocks: 56 GiB at 2 MiB per block of 16 tokens. The GPU of the
+ * default cost model has about that much free memory.
  */
 export const DEFAULT_NUM_BLOCKS = 28_672;
 
 /** Options whose flag has no default here. */
 const EXTRAS = ['like', 'watermark', 'draftSlots', 'hashSeed', 'kvGroups', 'hashBlockSize'] as const;
 
-/** The options of a scheduler that have a flag. Deadlines have none: nothing in a trace could miss one. */
+/**
+ * The scheduler options with a flag. Deadlines have none, because no request of a trace could miss
+ * one.
+ */
 type FlagKey = Exclude<
   keyof SchedulerOptions,
   | (typeof EXTRAS)[number]
@@ -38,7 +41,7 @@ interface SchedulerFlag {
   choices?: readonly string[];
   /** vLLM's name of the option, if ours differs. */
   alias?: string;
-  /** The default is not a constant: it is computed later, as the help says. */
+  /** The default is computed later, as the help says. */
   lateDefault?: true;
 }
 
@@ -79,7 +82,10 @@ const FLAGS: readonly SchedulerFlag[] = [
   { key: 'strict', help: 'stop at the first anomaly instead of counting anomalies' },
 ];
 
-/** Defaults that differ by command. A replay is to be the same every time; a server's hashes are to be known to nobody. */
+/**
+ * Defaults that differ by command. A replay must be repeatable; a server's hashes must be
+ * unpredictable.
+ */
 export interface FlagDefaults {
   readonly isServed?: boolean;
 }
@@ -123,7 +129,10 @@ export function addSchedulerFlags(command: Command, { isServed = false }: FlagDe
   command.addOption(new Option('--no-deviations', 'decide as vLLM does where that is a failure too'));
 }
 
-/** The flag of one option. An option that is on by default gets a second flag (`--no-…`) that turns it off. */
+/**
+ * The flag of one option. An option that is on by default gets a second flag (`--no-…`) that turns
+ * it off.
+ */
 function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
   const name = flag.key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const names = (prefix: string): string =>
@@ -139,7 +148,7 @@ function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
   return [flag.lateDefault ? option : option.default(value)];
 }
 
-/** The scheduler options that a parsed command line asks for. */
+/** The scheduler options of a parsed command line. */
 export function schedulerOptions(values: Record<string, unknown>): SchedulerOptions {
   const options: Record<string, unknown> = {};
   for (const key of EXTRAS) if (values[key] !== undefined) options[key] = values[key];
@@ -148,7 +157,10 @@ export function schedulerOptions(values: Record<string, unknown>): SchedulerOpti
   return options as unknown as SchedulerOptions;
 }
 
-/** The same where a profile says how many tokens have room (null: it does not): so many blocks there are, unless the user says it. */
+/**
+ * Like `schedulerOptions`. The room of a profile in tokens (null: unknown) sets the number of
+ * blocks, unless the user does.
+ */
 export function optionsWithRoom(command: Command, kvTokens: number | null): SchedulerOptions {
   const options = schedulerOptions(command.opts());
   if (kvTokens === null || command.getOptionValueSource('numBlocks') === 'cli') return options;

@@ -5,9 +5,7 @@ import { LogWriter } from '../log/log.js';
 import { coreConfig } from '../options/core-config.js';
 import type { LogSink, RuledConfig } from '../options/options.js';
 import type { Plan } from '../plan/plan.js';
-import type { Request, TakenRequest } from '../request/request.js';
-import type { Chunk } from '../request/session.js';
-import { askConnector } from '../schedule/schedule.js';
+import { askConnector, schedule } from '../schedule/schedule.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
 import { maySteady } from '../steady/joining.js';
@@ -28,11 +26,6 @@ export class SchedulerCalls {
   readonly aborts = new Aborts(this);
   /** Steps that need no rule; null where the options allow none. */
   readonly repeat: Repeat | null;
-
-  /** Called with a new request whose fields are good. To refuse the request it throws. */
-  admitNew: (request: TakenRequest) => void = () => {};
-  /** The same for a chunk of a session. */
-  admitChunk: (chunk: Chunk, request: Request) => void = () => {};
 
   /** @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; what the connector or the log sink throws */
   constructor(config: RuledConfig) {
@@ -76,6 +69,16 @@ export class SchedulerCalls {
     if (!this.state.config.strict) return;
     purgeWaiting(this.state);
     this.state.anomalies.throwFirst();
+  }
+
+  /** See `Scheduler.schedule`. */
+  schedule(): Plan {
+    const repeated = this.repeat === null ? null : this.repeat.plan();
+    if (repeated !== null) return repeated;
+    return this.enter(() => {
+      this.beginStep();
+      return this.gate.change(() => schedule(this.state));
+    });
   }
 
   /**

@@ -66,9 +66,9 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'askedWithStepsOnly',
     why: 'workers are asked only where a step was executed',
     file: LOOP,
-    text: '    if (e.workers !== null) this.#takeTransfers();\n',
+    text: '    if (e.workers !== null) this.#handOverReports();\n',
     replacement:
-      '    if (e.workers !== null && plan !== null && plan.totalTokens > 0) this.#takeTransfers();\n',
+      '    if (e.workers !== null && plan !== null && plan.totalTokens > 0) this.#handOverReports();\n',
   },
   {
     name: 'workerThrows',
@@ -153,13 +153,6 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     why: 'a prefix is not looked up again though who gave its blocks has made more of it known',
     file: 'src/scheduler/schedule/waiting-pass.ts',
     text: 'if (config.kvGroups !== null && fresh && matchPrefix(s, request) !== numHits) return true;',
-    replacement: '',
-  },
-  {
-    name: 'spoiledRows',
-    why: 'workers store what steps in flight computed behind a row that failed',
-    file: 'src/scheduler/update/step-failure.ts',
-    text: '    spoilEntries(s, plan, request);\n',
     replacement: '',
   },
   {
@@ -348,9 +341,9 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'timeForgotten',
     why: 'the time that a client gives its request does not reach the scheduler',
-    file: 'src/engine/streams/submission.ts',
-    text: '    timeoutMs,\n',
-    replacement: '    timeoutMs: timeoutMs === 0 ? 1 : undefined,\n',
+    file: 'src/scheduler/calls/take-request.ts',
+    text: 'request.timeoutMs = takeTimeout(timeoutMs);',
+    replacement: 'takeTimeout(timeoutMs);',
   },
   {
     name: 'liveTokens',

@@ -81,11 +81,11 @@ export interface VersionRules extends SingleRules {
   draftSlots: number;
 }
 
-/** A commit of vLLM whose rules are known: of main in May 2026, and in August 2026. */
-export type Commit = '28be48fa' | '017e9f444';
-
 /** The versions of vLLM that `like` may name. A release names the commit of main next to it whose decisions were recorded. */
-export type VllmVersion = 'vllm-0.22' | 'vllm-0.27' | Commit;
+export type VllmVersion = 'vllm-0.22' | 'vllm-0.27' | '28be48fa' | '017e9f444';
+
+/** A commit of vLLM whose rules are known: of main in May 2026, and in August 2026. */
+export type Commit = Exclude<VllmVersion, `vllm-${string}`>;
 
 /** The commit that each version names. */
 export const COMMITS: Readonly<Record<VllmVersion, Commit>> = {

@@ -30,6 +30,20 @@ describe('like', () => {
     expect(may.watermark).toBe(0);
   });
 
+  it('names a commit by the release next to it, and refuses what it does not know', () => {
+    for (const [version, commit] of [
+      ['vllm-0.22', '28be48fa'],
+      ['vllm-0.27', '017e9f444'],
+    ] as const) {
+      const [named, given] = [version, commit].map((like) => resolve({ like, deviations: false }));
+      expect(rulesOf(named)).toEqual(rulesOf(given));
+      expect(named.deviations).toEqual(given.deviations);
+    }
+    expect(() => resolve({ like: 'vllm-0.23' as never })).toThrow(
+      'like must be one of vllm-0.22, vllm-0.27, 28be48fa, 017e9f444, got "vllm-0.23"',
+    );
+  });
+
   it('August follows from the drafter and the connector, and single rules override it', () => {
     const like = '017e9f444';
     expect(resolve({ like })).toMatchObject({

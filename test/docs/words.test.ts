@@ -9,6 +9,8 @@ const CLEAN = [
   'README.md',
   'docs/benchmarks.md',
   'docs/coming-from.md',
+  'docs/README.md',
+  'docs/engine.md',
   'docs/errors.md',
   'docs/executors.md',
   'docs/glossary.md',

@@ -15,6 +15,7 @@ const CLEAN = [
   'bench/peers/README.md',
   'docs/README.md',
   'docs/benchmarks.md',
+  'docs/borrowing.md',
   'docs/coming-from.md',
   'docs/connector-contract.md',
   'docs/connectors.md',

@@ -258,10 +258,13 @@ export class EngineLife {
     return this.#numAllocations > before;
   }
 
-  /** I10: transfers of the connector count as work, and quarantined requests do not. */
+  /** I10: requests that do not wait for their client, and transfers of the connector, count as work; quarantined requests do not. */
   #checkWork({ hasWork, requests, draining }: Sight, report: StepReport | null): void {
     const isPending = this.#connector?.hasPendingWork() ?? false;
     if (isPending && !hasWork) throw new Violation('I10', 'the connector has work, and hasWork() is false');
+    const waiting = requests.find(({ status }) => status !== 'WAITING_FOR_STREAMING_REQ');
+    if (waiting !== undefined && !hasWork && !this.#operator.isPaused)
+      throw new Violation('I10', `${waiting.id} is ${waiting.status}, and hasWork() is false`);
     if (report === null) return;
     // Ids of requests that ended in this very step go out with the next plan.
     const owes = this.#connector?.owesMetadata === true && this.#workers.length > 0;

@@ -18,6 +18,7 @@ export type DrawnRules = Pick<
   | 'grammarFailures'
   | 'windowBasis'
   | 'retention'
+  | 'promptTails'
   | 'stateLoads'
   | 'speculativeMethod'
   | 'kvGroups'
@@ -44,4 +45,5 @@ export function drawRules(options: DrawnRules, rng: Rng): void {
   if (isDrawn()) options.grammarFailures = rng.pick(['schedule', 'update'] as const);
   if (isDrawn()) options.retention = rng.pick(['all', 'reachable', 0] as const);
   if (isDrawn()) options.windowBasis = rng.pick(['scheduled', 'processed'] as const);
+  if (isDrawn()) options.promptTails = rng.chance(0.7);
 }

@@ -34,7 +34,8 @@ enum Control : u32 {
 /// In the sampled area: the entry has no token, because its request has ended.
 constexpr std::int32_t kNoToken = -1;
 
-/// Operations that TypeScript leaves in the pending area. Each is two words: op << 24 | slot, and the argument.
+/// Operations that TypeScript leaves in the pending area. Each is two words: op << 24 | slot, and
+/// the argument.
 enum class PendingOp : u32 { kAppend = 1, kPublish, kRelease, kClose, kEvict, kTruncate, kRewind };
 constexpr u32 kSlotBits = 0xffffff;
 
@@ -44,7 +45,7 @@ struct Frame {
   const std::int32_t* slots;
   const std::int32_t* scheduled;
   const std::int32_t* computed;
-  // computed tokens of which groups keep all blocks, because a step may still read them
+  // Computed tokens of which groups keep all blocks, because a step may still read them.
   const std::int32_t* in_flight;
   std::int32_t* num_blocks;
   std::int32_t* new_blocks;

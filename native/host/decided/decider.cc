@@ -65,7 +65,7 @@ void Decider::read() {
   const bool numbers = header.version == kDecisionVersion && header.fault == kNoFault && header.stop <= kStopHits &&
                        header.num_run <= running && ran == (header.stop != kStopRunning) &&
                        header.num_answers <= (ran ? batch_->num_admissions() : 0) &&
-                       // wraps if more were admitted
+                       // Wraps if more were admitted.
                        header.num_answers - header.num_admitted <= 1 &&
                        (!ran || (header.stop == kNotStopped) == (header.num_admitted == batch_->num_admissions())) &&
                        header.num_ids <= num_blocks_ && header.log_words <= room_.max_log;

@@ -52,7 +52,7 @@ class Decider {
   const std::vector<u32>* words_ = nullptr;
   bool launched_ = false;
   u32 number_ = 0;  // of the last batch that was launched
-  // next time to check that the device still works
+  // Next time to check that the device still works.
   std::chrono::steady_clock::time_point next_check_{};
   u32 carried_[3] = {};
   Decision decision_{};

@@ -104,7 +104,7 @@ AnswerAdmission Decisions::take_answer(const Asked& asked, const AdmissionAnswer
   const bool opens = slot.row == kNone;
   const u32 computed = computed_tokens(config_.block_size, admission, answer.num_hits);
   const u32 row = opens ? slots_.free_rows().lowest() : slot.row;
-  // unused if `computed` exceeds the number of tokens
+  // Unused if `computed` exceeds the number of tokens.
   const u32 missing = slot.num_tokens - computed;
   const bool possible = answer.row == row && computed <= slot.num_tokens &&
                         answer.num_tokens <= missing + padding_of(asked_.padding, admission, missing) &&

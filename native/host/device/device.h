@@ -20,7 +20,7 @@ namespace blockstep {
 /// between two writes would take.
 struct alignas(64) Completion {
   std::atomic<u64> word;     // number << 32 | fault. 0: not done
-  // number << 32 | half of a digest, lower half first: the rolling digest after a log, or the
+  // Number << 32 | half of a digest, lower half first: the rolling digest after a log, or the
   // digest of the state. Decisions and gathers have no digest.
   std::atomic<u64> half[2];
 };
@@ -48,12 +48,13 @@ inline u64 digest_of(const Completion& completion) {
 /// after the log's completion has arrived.
 enum class Carrier : u32 { kSmall, kLarge, kSlot };
 
-// bytes of the parameters before the log: addresses, and some words
+// Bytes of the parameters before the log: addresses, and some words.
 constexpr u32 kParameterHead = 96;
 /// A multiple of 16 bytes, because a kernel reads the parameter in such pieces.
 constexpr u32 kSmallWords = (4096 - kParameterHead) / 16 * 4;
 constexpr u32 kLargeWords = (32764 - kParameterHead) / 16 * 4;
-/// Words that fit into every ring slot: enough for an admission of 126,000 tokens in blocks of 16, keys included.
+/// Words that fit into every ring slot: enough for an admission of 126,000 tokens in blocks of 16,
+/// keys included.
 constexpr u32 kSlotWords = 1u << 16;
 
 constexpr Carrier carrier_of(u32 words) {

@@ -20,7 +20,7 @@ struct GatherHead {
   u32 last_entries;  // entries of the previous gather; behind them the tables hold padding
   u32 last_tokens;   // tokens of the previous gather
   u32 uniform;       // tokens per entry if equal for all entries, as in a decode step; otherwise 0
-  // segments of kSegmentBlocks blocks in the longest row of this and the previous gather
+  // Segments of kSegmentBlocks blocks in the longest row of this and the previous gather.
   u32 segments;
 };
 
@@ -34,7 +34,7 @@ struct GatherHead {
 /// Number of blocks of a row that one warp writes: a segment.
 constexpr u32 kSegmentBlocks = 512;
 
-// bytes of the parameters before the words: the head, and addresses
+// Bytes of the parameters before the words: the head, and addresses.
 constexpr u32 kGatherParameterHead = 132;
 constexpr u32 kSmallGatherWords = (4096 - kGatherParameterHead) / 4;
 constexpr u32 kLargeGatherWords = (32764 - kGatherParameterHead) / 4;

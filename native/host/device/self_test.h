@@ -33,9 +33,9 @@ constexpr std::chrono::milliseconds kMailboxPatience{100};
 
 /// The result of a self-test.
 struct MailboxVerdict {
-  // null if mapped memory works, otherwise a description of the failure
+  // Null if mapped memory works, otherwise a description of the failure.
   const char* wrong = nullptr;
-  // false: the device did not begin the kernel, which may still run at any time
+  // false: the device did not begin the kernel, which may still run at any time.
   bool began = true;
   std::chrono::nanoseconds round_trip{0};  // the fastest of the later answers
 };

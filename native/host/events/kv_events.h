@@ -18,9 +18,9 @@ namespace blockstep {
 
 /// An event consists of flat words after its kind:
 ///
-///   kStored, kReused   handle (2 words), group, index of the first block in its request, n, 1 if there
-///                      is a parent, the parent's key (4 words), n keys (4 words each), n * the group's
-///                      block size tokens
+///   kStored, kReused   handle (2 words), group, index of the first block in its request, n, 1 if
+///                      there is a parent, the parent's key (4 words), n keys (4 words each), n *
+///                      the group's block size tokens
 ///   kRemoved           group, n, n keys
 ///   kCleared           (nothing): the index is empty
 enum class KvEvent : u32 { kStored = 1, kReused, kRemoved, kCleared };

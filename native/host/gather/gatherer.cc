@@ -79,7 +79,8 @@ void Gatherer::note_given() {
 /// in order.
 bool Gatherer::slot_is_free() const { return of_slot_[next_slot_] <= done(); }
 
-/// Waits until ready() returns true. @throws Error kCuda after `patience`, and the errors of `ready` and the device
+/// Waits until ready() returns true. @throws Error kCuda after `patience`, and the errors of
+/// `ready` and the device
 template <class Ready>
 void Gatherer::wait_until(const char* what, const Ready& ready) {
   waits_ += 1;

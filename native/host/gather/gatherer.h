@@ -39,7 +39,8 @@ class Gatherer {
   Gatherer(const Gatherer&) = delete;
   Gatherer& operator=(const Gatherer&) = delete;
 
-  /// Begins the message of a gather of `num_entries` entries. `uniform`: tokens of each entry, or 0 if they differ.
+  /// Begins the message of a gather of `num_entries` entries. `uniform`: tokens of each entry, or 0
+  /// if they differ.
   void begin(u32 num_entries, u32 uniform);
   /// Adds the next entry: `scheduled` tokens after `computed` tokens, in a row of `num_blocks`
   /// blocks. `known` holds the ids of the first `num_known` scheduled tokens. The others are not
@@ -86,7 +87,7 @@ class Gatherer {
   u32 longest_ = 0;         // blocks of the longest row in the message
   GatherHead last_{};       // of the last gather that was given
   u32 last_longest_ = 0;
-  // [slots] number of the gather whose message lies in the slot; 0: none so far
+  // [slots] number of the gather whose message lies in the slot; 0: none so far.
   std::vector<u64> of_slot_;
   u32 next_slot_ = 0;
   u64 given_ = 0;

@@ -32,8 +32,8 @@ class HostGather {
 
   /// Bytes of the tables of one frame.
   u64 bytes(u32 max_tokens) const { return tables_bytes(tables_shape(config_, max_tokens)); }
-  /// Binds a frame to memory for its tables: bytes() bytes, zeroed and aligned to 8. @throws Error kBadArg if the frame
-  /// is bound already
+  /// Binds a frame to memory for its tables: bytes() bytes, zeroed and aligned to 8. @throws Error
+  /// kBadArg if the frame is bound already
   void bind(u32 frame, void* base, u32 max_tokens);
   /// Fills the tables of frame `index` with its first `num_entries` entries. All entries are
   /// checked before any entry is written. @throws Error kBadArg, kBadSlot, kNoRow

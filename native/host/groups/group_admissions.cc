@@ -59,7 +59,8 @@ GroupAdmissions::Reach GroupAdmissions::reach(const GroupAdmission& asked) const
   return {computed, main, std::min(main + asked.lookahead, limit), std::min(asked.reserve, limit)};
 }
 
-/// Blocks that one group takes from the queue, for the step or for the whole request (vLLM get_num_blocks_to_allocate).
+/// Blocks that one group takes from the queue, for the step or for the whole request (vLLM
+/// get_num_blocks_to_allocate).
 u64 GroupAdmissions::need(u32 index, u32 g, const Reach& reach, bool whole, bool has_hits) const {
   const GroupConfig& group = rows_.group(g);
   const Slot& slot = slots_.table()[index];

@@ -12,7 +12,7 @@ namespace blockstep {
 /// The arguments of an admission, in tokens.
 struct GroupAdmission {
   u32 hit;        // result of match(): cached in every group
-  // tokens to load behind the hit; a request with rows may load its only token again
+  // Tokens to load behind the hit; a request with rows may load its only token again.
   u32 external;
   u32 computed;   // computed tokens of a request with rows; 0 with a hit
   u32 in_flight;  // computed tokens of steps in flight, whose windows are kept
@@ -20,7 +20,7 @@ struct GroupAdmission {
   u32 prompt;     // tokens of the prompt, whose end is kept for other requests
   u32 lookahead;  // additional tokens
   u32 reserve;    // the free blocks must suffice for this many tokens; 0: only for the taken blocks
-  // blocks that stay free beside the taken blocks, and beside the reserved tokens
+  // Blocks that stay free beside the taken blocks, and beside the reserved tokens.
   u32 spare_blocks;
   u32 reserved_blocks;  // blocks that stay free beside the taken blocks
   bool publishes;

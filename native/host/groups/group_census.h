@@ -13,7 +13,7 @@ struct GroupCount {
   u64 used = 0;     // blocks with references; a block that rows share counts once
   u64 cached = 0;   // blocks that are published for the group, including free blocks
   u64 nulls = 0;    // empty places of rows
-  // number of blocks that rows dropped since the core was made, because no later token reads them
+  // Number of blocks that rows dropped since the core was made, because no later token reads them.
   u64 dropped = 0;
 };
 
@@ -31,7 +31,8 @@ class GroupCensus {
   /// that it is published for.
   /// @throws std::bad_alloc
   std::vector<u8> groups_of() const;
-  /// [num_groups] The cost grows with the pool and with the places of all rows. @throws std::bad_alloc
+  /// [num_groups] The cost grows with the pool and with the places of all rows. @throws
+  /// std::bad_alloc
   std::vector<GroupCount> count() const;
 
  private:

@@ -90,7 +90,7 @@ Growth GroupRows::growth(const GroupPart& part, u32 g, u32 slots, u32 main) cons
     return growth;
   }
   const u32 places = places_for(g, main);
-  // vLLM fails an assertion if the number of drafts shrinks
+  // vLLM fails an assertion if the number of drafts shrinks.
   if (places <= part.length) return growth;
   const u32 running = places - group.spare_blocks - 1;  // the place of the running state
   if (running > part.length) growth.nulls = running - part.length;
@@ -208,7 +208,8 @@ void GroupRows::refresh(Slot& slot) {
     else if (group.mamba()) computed = std::min(computed, next + 1 + group.unsettled);
     publish_at = std::min(publish_at, next_publication(g, part, ends_of(index)));
   }
-  // A step that finds `computed` tokens schedules at least one more, so it needs more slots than `computed`.
+  // A step that finds `computed` tokens schedules at least one more, so it needs more slots than
+  // `computed`.
   const u64 drops = computed + config_.lookahead < config_.max_model_len ? computed + config_.lookahead : computed;
   slot.room = static_cast<u32>(std::min({room, drops, u64{kNone}}));
   slot.publish_at = config_.caching ? static_cast<u32>(std::min(publish_at, u64{kNone})) : kNone;

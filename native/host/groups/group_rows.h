@@ -16,8 +16,8 @@ struct GroupPart {
   u32 length = 0;      // places of the row, including empty places
   u32 first = 0;
   u32 settled = 0;     // leading places that need no further publication
-  // tokens covered by the published block in which the prompt ends; 0: not published, or full by
-  // now
+  // Tokens covered by the published block in which the prompt ends; 0: not published, or full by
+  // now.
   u32 tail = 0;
   u32 last = kNone;    // kMambaAlign: the place of the state before the last extension
   bool grown = false;  // kMambaAlign: was extended since it was opened
@@ -109,7 +109,8 @@ class GroupRows {
   /// Publishes the full blocks of the first `tokens` tokens in all groups (vLLM cache_blocks).
   /// @throws std::bad_alloc
   void publish(Slot& slot, u32 tokens);
-  /// Computes `room` and `publish_at` of the slot: thresholds below which no group needs or fills a block.
+  /// Computes `room` and `publish_at` of the slot: thresholds below which no group needs or fills a
+  /// block.
   void refresh(Slot& slot);
   /// Logs the release of all rows of the slot, if it has any.
   void release(Slot& slot);

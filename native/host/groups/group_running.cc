@@ -10,7 +10,7 @@
 namespace blockstep {
 
 u32 GroupRunning::run(const Frame& frame, u32 from, u32 to) {
-  // left over from a run that threw
+  // Left over from a run that threw.
   for (const Work& work : work_) slots_.table()[work.slot].mark = 0;
   work_.clear();
   dropped_.clear();

@@ -1,5 +1,5 @@
-// PrefixSearch: the longest prefix of a request for which every KV cache group has cached blocks (vLLM
-// HybridKVCacheCoordinator.find_longest_cache_hit).
+// PrefixSearch: the longest prefix of a request for which every KV cache group has cached blocks
+// (vLLM HybridKVCacheCoordinator.find_longest_cache_hit).
 #pragma once
 
 #include <vector>
@@ -48,7 +48,7 @@ class PrefixSearch {
   std::vector<Spec> specs_;               // specs of full attention come first
   std::vector<std::vector<u32>> hits_;    // [num_groups]
   u32 longest_ = 0;
-  // the result of look(), one block for each group of the spec
+  // The result of look(), one block for each group of the spec.
   std::vector<u32> looked_;
 };
 

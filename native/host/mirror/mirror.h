@@ -51,8 +51,8 @@ class Mirror {
   void append(const u32* log, u32 words, u32 taken, u64 rolling_digest);
 
   /// Sends the waiting logs to the device, up to max_logs. With a stream, they run after the work
-  /// that is queued there now, and before work that is queued there later. @throws Error
-  /// `holds`: a gather will follow directly, see join(). The logs of one submit() may wait for it. Any other
+  /// that is queued there now, and before work that is queued there later. @throws Error `holds`: a
+  /// gather will follow directly, see join(). The logs of one submit() may wait for it. Any other
   /// call sends them.
   void submit(std::optional<u64> stream = {}, bool holds = false);
   /// Sends the waiting logs to the device. The last log is passed to `give` instead, if it has at

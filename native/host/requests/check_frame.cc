@@ -52,7 +52,7 @@ void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens, const Req
     const Slot& slot = table[index];
     const u32 after = static_cast<u32>(frame.computed[e]) + static_cast<u32>(frame.scheduled[e]);
     tokens += static_cast<u32>(frame.scheduled[e]);
-    // a closed slot, or a slot without a row, has no room
+    // A closed slot, or a slot without a row, has no room.
     if (after <= slot.room) [[likely]] continue;
     const std::string where = "slot " + std::to_string(index) + " in entry " + std::to_string(e);
     if (!table.is_open(index)) throw Error{kBadSlot, where + " is not open"};

@@ -12,7 +12,8 @@
 
 namespace blockstep {
 
-/// Slots fit in 21 bits, so that the handle slot + generation * 2^21 is a safe integer in JavaScript.
+/// Slots fit in 21 bits, so that the handle slot + generation * 2^21 is a safe integer in
+/// JavaScript.
 constexpr u32 kSlotLimit = 1u << 21;
 
 /// Exclusive limit of token ids, and inclusive limit of token counts.
@@ -23,7 +24,7 @@ constexpr u32 kMaxTokens = 0x7fffffffu;
 /// below both needs no blocks and fills none, which costs two comparisons.
 struct alignas(64) Slot {
   std::int32_t* tokens;  // [num_tokens], with room for token_capacity
-  // hashes[0]: root, hashes[i + 1]: block i; room for hash_capacity; null if not hashing
+  // Hashes[0]: root, hashes[i + 1]: block i; room for hash_capacity; null if not hashing.
   Key* hashes;
   u32 num_tokens;
   u32 token_capacity;
@@ -33,12 +34,12 @@ struct alignas(64) Slot {
   u32 num_blocks;     // blocks of the row
   u32 room;           // tokens that fit into these blocks; 0 without a row
   u32 num_published;  // leading blocks of the row that were hits, or that this request published
-  // token count at which the next block becomes publishable; kNone without a row or caching
+  // Token count at which the next block becomes publishable; kNone without a row or caching.
   u32 publish_at;
-  // generation of the handle: number of requests of the slot, including the current or next request
+  // Generation of the handle: number of requests of the slot, including the current or next request.
   u32 generation;
   u32 next_free;      // next closed slot, or kOpenSlot
-  // 1 while a plan lists this slot, to find a slot that repeats in one frame or request
+  // 1 while a plan lists this slot, to find a slot that repeats in one frame or request.
   u32 mark;
 };
 static_assert(sizeof(Slot) == 64);
@@ -89,7 +90,8 @@ class RequestTable {
   /// @throws std::bad_alloc
   void rewind(Slot& slot, u32 count);
 
-  /// Hashes the slot's blocks up to `blocks`, which must be full. Does nothing without hashing. @throws std::bad_alloc
+  /// Hashes the slot's blocks up to `blocks`, which must be full. Does nothing without hashing.
+  /// @throws std::bad_alloc
   void extend_hashes(Slot& slot, u32 blocks);
 
   /// Hashes the next block of each of these slots, which differ. The blocks must be full, and the

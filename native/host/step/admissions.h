@@ -1,4 +1,5 @@
-// Admissions: the prefix cache lookup of a waiting request, and its admission with a row and blocks.
+// Admissions: the prefix cache lookup of a waiting request, and its admission with a row and
+// blocks.
 #pragma once
 
 #include <vector>

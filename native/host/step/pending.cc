@@ -58,7 +58,7 @@ void Pending::compute_last(u32 frame_index, u32 from, u32 to) {
 /// together. If memory runs out, the earlier operations are applied and the others stay pending.
 void Pending::drain(u32 count) {
   std::int32_t* pairs = exchange_.pending();
-  // a copy, because the compiler would load it again after every store into the table
+  // A copy, because the compiler would load it again after every store into the table.
   RequestTable& table = table_;
   facts_.begin();
   u32 done = 0;

@@ -21,7 +21,7 @@ struct TablesShape {
   u32 max_tokens;          // 1 .. kMaxTokens
   u32 max_entries;
   u32 max_blocks_per_row;  // with groups: of the first group
-  // 0: no KV cache groups; each entry has one list of blocks, without empty places
+  // 0: no KV cache groups; each entry has one list of blocks, without empty places.
   u32 num_groups = 0;
   GroupShape groups[kMaxGroups] = {};  // [num_groups]
 
@@ -35,7 +35,7 @@ struct TablesShape {
 struct Tables {
   std::int64_t* slot_mapping;   // [max_tokens] block * block_size + offset; padding -1
   std::int32_t* input_ids;      // [max_tokens] token ids, -1 if not known yet; padding -1
-  // [max_entries + 1] index of each entry's first token; padding: number of tokens
+  // [max_entries + 1] index of each entry's first token; padding: number of tokens.
   std::int32_t* query_start;
   std::int32_t* seq_lens;       // [max_entries] computed + scheduled; padding 0
   std::int32_t* num_computed;   // [max_entries] tokens computed before the step; padding 0
@@ -44,7 +44,7 @@ struct Tables {
 
 /// The arrays of each group.
 struct GroupTables {
-  // like Tables; in a group of states, -1 also if the place of a token is empty
+  // Like Tables; in a group of states, -1 also if the place of a token is empty.
   std::int64_t* slot_mapping;
   std::int32_t* block_table;   // like Tables; 0 also in an empty place
 };
@@ -88,7 +88,7 @@ inline GroupTables lay_out_group(const TablesShape& shape, const Tables& at, u32
 struct RowContent {
   u64 residency;  // row << 32 | its generation; 0 = none
   u32 width;
-  // leading places that were empty when the row was written: all such places, or fewer
+  // Leading places that were empty when the row was written: all such places, or fewer.
   u32 empty = 0;
 };
 static_assert(sizeof(RowContent) == 16);
@@ -101,7 +101,8 @@ struct FrameTables {
   u32 num_entries = 0;
   std::vector<RowContent> rows;  // [lists][max_entries]
 
-  /// Lays the tables out in zeroed memory and fills them with padding. @throws std::bad_alloc; nothing is changed
+  /// Lays the tables out in zeroed memory and fills them with padding. @throws std::bad_alloc;
+  /// nothing is changed
   void bind(const TablesShape& wanted, void* base);
   /// Ends a gather of `tokens` tokens and `entries` entries: overwrites the last gather's elements
   /// beyond these counts with padding, and remembers the counts.

@@ -1,4 +1,5 @@
-// The module: what require() of the addon returns. NativeAddon in src/core/native/native.ts describes it.
+// The module: the result of require() for the addon. NativeAddon in src/core/native/native.ts
+// describes it.
 #include "../host/log/replay.h"
 #include "base/backend.h"
 #include "base/call.h"
@@ -13,7 +14,8 @@
 namespace blockstep {
 namespace {
 
-/// Version of the interface between TypeScript and native code; src/core/loader.ts expects the same number.
+/// Version of the interface between TypeScript and native code. src/core/loader.ts expects the same
+/// number.
 constexpr double kAbi = 11;
 
 Napi::Value create(const Call& call) {
@@ -55,7 +57,7 @@ Napi::PropertyDescriptor constant(const char* name, Napi::Value value) {
 
 void define_module(Napi::Env env, Napi::Object exports) {
   auto* home = new Environment;
-  env.SetInstanceData(home);  // which owns it from now on
+  env.SetInstanceData(home);  // takes ownership
   home->core_class = Napi::Persistent(CoreObject::define_class(env));
   define_reference_class(env);
   define_device_reference_class(env);

@@ -26,7 +26,7 @@ struct FatalSignal {
   struct sigaction before;
 };
 
-// Signals have no owner but the process, so that this is one for all copies of this environment's addon.
+// Signals belong to the process, so all copies of this environment's addon share this table.
 FatalSignal fatal_signals[] = {
     {SIGSEGV, "SIGSEGV: memory that is not there, or the end of a stack", {}},
     {SIGBUS, "SIGBUS: memory that is not there any more, such as a file that was cut off, or no memory for a page", {}},
@@ -37,7 +37,7 @@ FatalSignal fatal_signals[] = {
 std::atomic<bool> is_told{false};
 alignas(16) char stack_of_handler[64 * 1024];
 
-/// Async-signal-safe, as all that a handler calls.
+/// Async-signal-safe, like all code that a handler calls.
 class Line {
  public:
   void add(const char* words) {
@@ -71,12 +71,12 @@ class Line {
 };
 
 void tell(const FatalSignal& fatal, const siginfo_t* info) {
-  // A second thread that fails too has nothing to add.
+  // A second failing thread is not reported.
   if (is_told.exchange(true)) return;
   Line line;
   line.add("\nblockstep ends: ");
   line.add(fatal.words);
-  if (fatal.number != SIGABRT && info != nullptr && info->si_code > 0) {  // not one that another process sent
+  if (fatal.number != SIGABRT && info != nullptr && info->si_code > 0) {  // sent by no process
     line.add(", at ");
     line.add_hex(reinterpret_cast<std::uintptr_t>(info->si_addr));
   }
@@ -90,7 +90,8 @@ void on_signal(int number, siginfo_t* info, void* context) {
     const struct sigaction& before = fatal.before;
     if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr) {
       before.sa_sigaction(number, info, context);
-      // Node's own handler either has mended what WebAssembly did, or has put the default action in its place and raised the signal again.
+      // Node's own handler has either repaired the WebAssembly fault, or restored the default
+      // action and raised the signal again.
       struct sigaction now;
       if (sigaction(number, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) return;
       tell(fatal, info);
@@ -101,7 +102,7 @@ void on_signal(int number, siginfo_t* info, void* context) {
     std::memset(&end, 0, sizeof end);
     end.sa_handler = SIG_DFL;
     sigaction(number, &end, nullptr);
-    raise(number);  // which comes when this handler has returned
+    raise(number);  // delivered when this handler has returned
     return;
   }
 }
@@ -116,7 +117,7 @@ void say_fatal_signals() {
   stack.ss_sp = stack_of_handler;
   stack.ss_size = sizeof stack_of_handler;
   stack_t stack_before;
-  // Sanitizers have one of their own.
+  // Sanitizers have their own alternate stack.
   if (sigaltstack(nullptr, &stack_before) == 0 && (stack_before.ss_flags & SS_DISABLE) != 0) sigaltstack(&stack, nullptr);
   for (FatalSignal& fatal : fatal_signals) {
     struct sigaction action;

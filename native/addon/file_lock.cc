@@ -19,7 +19,7 @@ constexpr char kHeld[] = "held";
 
 #ifdef _WIN32
 
-/// A place far behind every content, since Windows refuses to read what is locked.
+/// An offset far behind any content, because Windows refuses to read locked ranges.
 constexpr DWORD kFarAway = 0x7fffffff;
 
 std::string try_lock(int file) {

@@ -1,6 +1,6 @@
-// _dl_find_object() for portable builds on Linux. Such a build links the unwinder of GCC 12 or newer, which calls this
-// function of glibc 2.35 to find the unwind tables of some code. The definition here works with any glibc: it walks the
-// loaded objects.
+// _dl_find_object() for portable builds on Linux. Such a build links the unwinder of GCC 12 or
+// newer, which calls this function of glibc 2.35 to find the unwind tables of code. The definition
+// here works with any glibc, and walks the loaded objects.
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -39,7 +39,10 @@ int visit(dl_phdr_info* object, std::size_t, void* data) {
 
 }  // namespace
 
-/** As glibc's of that name: 0 and the object that holds `address`, or -1. No object here has DLFO_STRUCT_HAS_EH_DBASE. */
+/**
+ * Like glibc's function: returns 0 and the object that contains `address`, or -1. No object here
+ * has DLFO_STRUCT_HAS_EH_DBASE.
+ */
 extern "C" int _dl_find_object(void* address, dl_find_object* result) noexcept {
   Search search{reinterpret_cast<std::uintptr_t>(address)};
   if (dl_iterate_phdr(visit, &search) == 0 || search.unwind_table == 0) return -1;

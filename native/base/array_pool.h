@@ -1,4 +1,4 @@
-// Memory for many arrays that grow, of one owner.
+// A memory pool for the growing arrays of one owner.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,19 @@
 
 namespace blockstep {
 
-/// Memory for arrays of trivial elements that grow and go. Sizes are rounded up to classes, two for each power of two,
-/// and what is given back is taken again by the next array of its class. A server that has run for a while asks the
-/// operating system for nothing: to touch a new page costs more than a decode step of many requests. Arrays above
-/// kLargest come from malloc(). The pool keeps what it has until it ends.
+/// A pool for arrays of trivial elements. Sizes are rounded up to classes, two for each power of
+/// two. The next array of a class takes memory that an earlier array gave back. A server that has
+/// run for a while therefore asks the operating system for no memory. Touching a new page costs
+/// more than a decode step of many requests. Arrays above kLargest come from malloc(). The pool
+/// keeps its memory until it ends.
 class ArrayPool {
  public:
   ArrayPool() = default;
   ArrayPool(const ArrayPool&) = delete;
   ArrayPool& operator=(const ArrayPool&) = delete;
 
-  /// Memory for `bytes` bytes, aligned to 16 at least; not zeroed. @throws std::bad_alloc, Error kNoMemory
+  /// Memory for `bytes` bytes, aligned to 16 at least; not zeroed. @throws std::bad_alloc, Error
+  /// kNoMemory
   void* take(u64 bytes) {
     if (bytes > kLargest) return take_large(nullptr, bytes);
     const u32 c = class_of(bytes);
@@ -34,15 +36,16 @@ class ArrayPool {
     return array;
   }
 
-  /// Gives back what take(bytes) or resize(.., bytes) returned; null: nothing.
+  /// Gives back the memory that take(bytes) or resize(.., bytes) returned. Null is ignored.
   void give(void* array, u64 bytes) noexcept {
     if (array == nullptr) return;
     if (bytes > kLargest) std::free(array);
     else push(array, class_of(bytes));
   }
 
-  /// An array of `bytes` bytes in place of one of `old_bytes`, which is fewer, with its content. The old array is
-  /// untouched if it throws. @param array null: there was none @throws std::bad_alloc, Error kNoMemory
+  /// Returns an array of `bytes` bytes that replaces a smaller array of `old_bytes` bytes and has
+  /// its content. If it throws, the old array is untouched. @param array null if there was no array
+  /// @throws std::bad_alloc, Error kNoMemory
   void* resize(void* array, u64 old_bytes, u64 bytes) {
     if (array == nullptr) return take(bytes);
     if (old_bytes > kLargest) return take_large(array, bytes);
@@ -53,7 +56,7 @@ class ArrayPool {
     return grown;
   }
 
-  /// Bytes that the operating system gave, arrays above kLargest left out.
+  /// Bytes that the operating system gave, without arrays above kLargest.
   u64 bytes() const { return total_; }
 
  private:
@@ -87,7 +90,7 @@ class ArrayPool {
     free_[c] = new (array) Free{free_[c]};
   }
 
-  /// Memory that was in no array yet.
+  /// Takes memory that no array has used yet.
   void* take_new(u64 room) {
     if (end_ - next_ < static_cast<std::ptrdiff_t>(room)) begin_chunk(room);
     void* const array = next_;
@@ -95,12 +98,14 @@ class ArrayPool {
     return array;
   }
 
-  /// A chunk is as large as all before together. What is left of the last one goes to the free lists.
+  /// Begins a chunk as large as all earlier chunks together. The rest of the last chunk goes to the
+  /// free lists.
   void begin_chunk(u64 room) {
     const u64 bytes = std::clamp(total_, std::max(kFirstChunk, room), kLargestChunk);
     const bool is_huge = bytes == Memory::kHugePage;
     auto chunk = std::make_unique<Memory>(bytes, is_huge ? Memory::kHugePage : 64);
-    // All pages at once, and large ones: to touch them one by one takes ten times as long, and would slow as many steps.
+    // The operating system gives all pages at once, as huge pages. Touching them one by one takes
+    // ten times as long, and would slow as many steps.
     if (is_huge) {
       chunk->ask_for_huge_pages(bytes);
       chunk->populate();

@@ -1,5 +1,6 @@
-// Error: the one exception type of native code, apart from std::bad_alloc. An operation throws it either before it has
-// changed anything, or because the core is poisoned. The addon turns it into a JavaScript error with the same code.
+// Error: the only exception type of native code, apart from std::bad_alloc. An operation throws it
+// before it has changed anything, or because the core is poisoned. The addon turns it into a
+// JavaScript error with the same code.
 #pragma once
 
 #include <string>
@@ -11,8 +12,8 @@ struct Error {
   std::string message;
 };
 
-// The codes that native code throws; src/base/errors.ts documents when. Each code is one object with one address, so
-// codes may be compared by address.
+// The codes that native code throws; src/base/errors.ts documents when. Each code is one object
+// with one address, so codes may be compared by address.
 inline constexpr char kAuthority[] = "ERR_BLOCKSTEP_AUTHORITY";
 inline constexpr char kBadArg[] = "ERR_BLOCKSTEP_BAD_ARG";
 inline constexpr char kBadLog[] = "ERR_BLOCKSTEP_BAD_LOG";

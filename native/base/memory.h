@@ -1,4 +1,4 @@
-// Zeroed memory on the host, and a State in memory of its own.
+// Zeroed memory on the host, and a State that owns its memory.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace blockstep {
 
-/// One zeroed and aligned allocation that is freed exactly once. It comes from calloc(): the operating system
-/// hands out the zeroed pages of a large allocation on first use, so a huge KV slot table costs only address space
-/// until it is written.
+/// A zeroed and aligned allocation that is freed exactly once. It comes from calloc(). The
+/// operating system provides zeroed pages of a large allocation on first use. A huge KV slot table
+/// therefore costs only address space until it is written.
 class Memory {
  public:
   /// @param alignment a power of two
@@ -36,15 +36,17 @@ class Memory {
   }
   u64 bytes() const { return bytes_; }
 
-  /// Asks for huge pages under the first `bytes` bytes, before they are written: what is looked at anywhere in a large
-  /// piece of memory misses the TLB with small pages. A hint, which the operating system may pass over.
+  /// Asks for huge pages under the first `bytes` bytes, before they are written. With small pages,
+  /// random accesses to a large allocation miss the TLB. This is a hint, which the operating system
+  /// may ignore.
   void ask_for_huge_pages([[maybe_unused]] u64 bytes) const {
 #if defined(__linux__)
     advise(bytes, kHugePage, MADV_HUGEPAGE);
 #endif
   }
 
-  /// Has the operating system give all pages now, and not one by one when they are written first. A hint.
+  /// Asks the operating system for all pages now, instead of one by one at the first write. This is
+  /// a hint.
   void populate() const {
 #if defined(__linux__) && defined(MADV_POPULATE_WRITE)
     advise(bytes_, 4096, MADV_POPULATE_WRITE);
@@ -56,7 +58,7 @@ class Memory {
 
  private:
 #if defined(__linux__)
-  /// For the whole pages within the first `bytes` bytes.
+  /// Advises the operating system about the whole pages within the first `bytes` bytes.
   void advise(u64 bytes, std::uintptr_t page, int advice) const {
     const auto begin = (reinterpret_cast<std::uintptr_t>(base()) + page - 1) & ~(page - 1);
     const auto end = (reinterpret_cast<std::uintptr_t>(base()) + bytes) & ~(page - 1);
@@ -69,13 +71,13 @@ class Memory {
   std::uintptr_t alignment_;
 };
 
-/// A State in its own memory, in its initial state.
+/// A State in its own memory, initialised.
 class OwnedState {
  public:
   /// The configuration must be valid(). @throws Error kNoMemory
   explicit OwnedState(const Config& config) : memory_(state_bytes(config)) {
     bind_state(state, config, memory_.base());
-    // Not under the lists of rows: they take memory only where they are written.
+    // The lists of rows get no huge pages, because they take memory only where they are written.
     memory_.ask_for_huge_pages(static_cast<u64>(reinterpret_cast<u8*>(state.rows) - reinterpret_cast<u8*>(state.blocks)));
     init_state(state);
   }

@@ -1,4 +1,4 @@
-// Span: a view of `size` elements that somebody else owns.
+// Span: a view of `size` elements that another object owns.
 #pragma once
 
 #include "../core/base/types.h"

@@ -17,7 +17,7 @@ std::unique_ptr<Mirror> make_mirror(const Config& pool, std::unique_ptr<Device> 
 
 constexpr std::int32_t kMaxTokenId = 0x7ffffffe;
 
-/// Throws an error that names the first invalid token id; there must be one.
+/// Throws an error that names the first invalid token id, which must exist.
 [[noreturn]] void refuse_tokens(Span<const std::int32_t> tokens) {
   u32 at = 0;
   while (tokens.data[at] >= 0 && tokens.data[at] <= kMaxTokenId) ++at;
@@ -77,7 +77,8 @@ u64 HostCore::add(Span<const std::int32_t> tokens, std::u16string_view adapter, 
     throw Error{kBadArg, "a prompt must have at most " + std::to_string(config_.max_model_len) + " tokens, got " +
                              std::to_string(tokens.size)};
   }
-  // Negative ids have their sign bit set, and so has the successor of 2^31 - 1, which is no token id either.
+  // Negative ids have their sign bit set, and so has the successor of 2^31 - 1, which is also
+  // invalid.
   u32 bad = 0;
   for (u32 i = 0; i < tokens.size; ++i) {
     const auto token = static_cast<u32>(tokens.data[i]);

@@ -1,12 +1,13 @@
 // HostCore: the block manager, the request table and the KV slot table of one engine, on the host.
 //
-// It turns operations on slots into a log of facts and applies the log at once. The same log, when recorded, drives
-// every other back end. An operation checks its arguments, drains the pending operations that TypeScript left in the
-// exchange buffer, checks the rest against the state, builds its log, and only then changes anything. While a decision
-// of the device is under way, pending operations stay where they are.
+// It turns operations on slots into a log of facts and applies the log at once. The recorded log
+// drives every other back end. An operation checks its arguments, drains the pending operations in
+// the exchange buffer, and checks the rest against the state. It then builds its log, and only
+// afterwards changes anything. While a decision of the device is pending, pending operations stay
+// where they are.
 //
-// The core has no state besides its parts: it decides in which order they are called. Each part has its own state in a
-// file of its own, and gets references to the parts below it.
+// The core has no state besides its parts, and only decides in which order they are called. Each
+// part has its own state and file, and gets references to lower parts.
 #pragma once
 
 #include <memory>
@@ -33,14 +34,15 @@
 
 namespace blockstep {
 
-/// All operations throw Error. kBadArg or a more exact code: nothing was changed. kInvariant: an invariant is broken
-/// (kMirror, kCuda: on the device); the core is poisoned, and every later operation throws the same error.
-/// std::bad_alloc: the operation did not happen.
+/// All operations throw Error. kBadArg or a more exact code: nothing was changed. kInvariant: an
+/// invariant is broken (kMirror, kCuda: on the device). The core is then poisoned, and every later
+/// operation throws the same error. std::bad_alloc: the operation did not happen.
 class HostCore {
  public:
   HostCore(const HostConfig& config, const Exchange& exchange);
-  /// With a device, a mirror there applies every log (mirror/mirror.h), or, with Authority::kDevice, the device decides
-  /// (decided/decisions.h). `max_logs`: logs that may be on their way to the device at once.
+  /// With a device, a mirror there applies every log (mirror/mirror.h), or, with
+  /// Authority::kDevice, the device decides (decided/decisions.h). `max_logs`: maximum number of
+  /// outstanding logs of the device.
   HostCore(const HostConfig& config, const Exchange& exchange, std::unique_ptr<Device> device, u32 max_logs);
   HostCore(const HostCore&) = delete;
   HostCore& operator=(const HostCore&) = delete;
@@ -54,32 +56,35 @@ class HostCore {
   u32 common_prefix(u32 slot);
   void flush();
 
-  // The step of a core with KV cache groups, in place of run(), match() and admit().
-  /// Begins a step: Mamba states that were published before it exist from now on.
+  // The step of a core with KV cache groups, in place of run(), match() and admit():
+  /// Begins a step. Mamba states that were published earlier exist from now on.
   void begin_step();
   u32 match_groups(u32 slot, u32 max_tokens);
   std::int32_t admit_groups(u32 slot, const GroupAdmission& asked);
-  /// Blocks that must be free for the admission, in all and by group; see GroupAdmissions::needed().
+  /// Blocks that must be free for the admission, in total and by group. See
+  /// GroupAdmissions::needed().
   u64 needed_groups(u32 slot, const GroupAdmission& asked, NeededBlocks& by_group);
   /// Writes kGroupCommonPrefix for the slot.
   void common_prefix_groups();
-  /// Lets go what the slot needs no more behind `computed` tokens.
+  /// Drops the blocks that the slot does not need after `computed` tokens.
   void drop_groups(u32 slot, u32 computed);
   u32 junction(u32 slot);
   std::vector<u32> take_zeroed();
   std::vector<u32> take_dropped();
 
-  // The step of a core whose device decides. decided/decided.h has the words of both spans. @throws Error kAuthority if
-  // the host decides
+  // The step of a core whose device decides. decided/decided.h describes the words of both spans.
+  // @throws Error kAuthority if the host decides
   void submit_decision(u32 frame, u32 from, u32 to, Span<const std::int32_t> request);
-  /// False: the decision has not come yet. True: it has come, the state follows it, and `answer` is written.
+  /// Returns false if the decision has not arrived yet. Otherwise the state follows it, `answer` is
+  /// written, and the result is true.
   bool poll_decision(Span<std::int32_t> answer);
 
   // The tables that a model runner reads. `frame` is below num_frames.
   /// Bytes of the tables of one frame.
   u64 tables_bytes(u32 max_tokens) const { return host_gather_.bytes(max_tokens); }
-  /// Binds a frame to memory for its tables: tables_bytes() bytes, zeroed and aligned to 8. The memory must stay valid
-  /// as long as gather() is called for the frame. @throws Error kBadArg if the frame is bound already
+  /// Binds a frame to memory for its tables: tables_bytes() bytes, zeroed and aligned to 8. The
+  /// memory must stay valid while gather() is called for the frame. @throws Error kBadArg if the
+  /// frame is bound already
   void bind_tables(u32 frame, void* base, u32 max_tokens);
   /// Fills the frame's tables with its first `num_entries` entries.
   void gather(u32 frame, u32 num_entries);
@@ -97,22 +102,22 @@ class HostCore {
   void evict(Span<const std::int32_t> ids);
   bool reset();
 
-  // Queries (inspect/queries.h). The caller has checked that block ids are in range. Reads into a span write as many
-  // elements as exist and fit, and return how many they wrote.
+  // Queries (inspect/queries.h). The caller has checked that block ids are in range. Reads into a
+  // span write as many elements as exist and fit, and return their number.
   u64 handle(u32 slot);
   u32 num_tokens(u32 slot);
   u32 read_tokens(u32 slot, u32 from, Span<std::int32_t> out);
   u32 read_blocks(u32 slot, u32 from, Span<std::int32_t> out, u32 group = 0);
-  /// The group for which the block is published; 0 if it is not.
+  /// The group that the block is published for, or 0 if the block is not published.
   u32 published_group(u32 id);
-  /// Of a core with groups; see GroupCensus.
+  /// Only for a core with groups; see GroupCensus.
   std::vector<u8> groups_of_blocks();
   std::vector<GroupCount> count_groups();
   u32 read_free_queue(Span<std::int32_t> out);
   u32 read_published(Span<std::int32_t> out);
   u32 ref_count(u32 id);
   u32 block_generation(u32 id);
-  /// The key that the block is published under; nothing if it is not published.
+  /// The key that the block is published under. Empty if it is not published.
   std::optional<Key> published_key(u32 id);
   Key block_hash(u32 slot, u32 index);
   void verify();
@@ -121,7 +126,8 @@ class HostCore {
 
   // The log of facts.
   void record(bool on);
-  /// The recorded logs, one after the other, each behind its length in words. They are kept until forget_log().
+  /// The recorded logs in order, each preceded by its length in words. They are kept until
+  /// forget_log().
   const std::vector<u32>& recorded();
   void forget_log() { facts_.forget_recorded(); }
 
@@ -130,16 +136,19 @@ class HostCore {
   const std::vector<u32>& kv_events();
   void forget_kv_events();
 
-  // The mirror. A core without a mirror accepts these calls too; see Mirrored. kMirror and kCuda poison the core, as
-  // kInvariant does.
-  /// Ends a step: gives the mirror the logs of the step. With a stream, ordered with its work as Mirror::submit() says.
+  // The mirror. A core without a mirror accepts these calls too; see Mirrored. kMirror and kCuda
+  // poison the core, like kInvariant.
+  /// Ends a step: gives the step's logs to the mirror. With a stream, they are ordered with its
+  /// work as in Mirror::submit().
   void submit(std::optional<u64> stream);
-  /// Takes the completions that have come from the mirror. Returns whether the mirror has applied all that was
-  /// submitted.
+  /// Takes the completions that have arrived from the mirror. Returns whether the mirror has
+  /// applied all submitted logs.
   bool poll();
-  /// Asks the mirror for the digest of its state. @throws Error kLimit if a digest is under way
+  /// Asks the mirror for the digest of its state. @throws Error kLimit if a digest is already
+  /// pending
   void start_mirror_digest();
-  /// The digest that was asked for last, once the device has confirmed it; without a mirror, the digest of the host.
+  /// The last requested digest, once the device has confirmed it. Without a mirror, the digest of
+  /// the host.
   std::optional<u64> mirror_digest();
   const Mirror* mirror() const { return mirrored_.mirror(); }
   /// Null if the host decides.
@@ -154,7 +163,7 @@ class HostCore {
   void require_groups(const char* call) const;
   void require_device_decides(const char* call) const;
 
-  // In this order, because each part gets references to parts before it.
+  // The order matters, because each part gets references to earlier parts.
   const HostConfig config_;
   const Exchange exchange_;
   Condition condition_;

@@ -1,4 +1,4 @@
-// What HostCore does with KV cache groups.
+// The methods of HostCore for KV cache groups.
 #include <string>
 
 #include "core.h"

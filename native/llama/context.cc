@@ -30,7 +30,8 @@ void Context::start_threads(int count) {
   };
   auto* make = reinterpret_cast<api::ggml_threadpool* (*)(api::ggml_threadpool_params*)>(find("ggml_threadpool_new"));
   auto* free = reinterpret_cast<void (*)(api::ggml_threadpool*)>(find("ggml_threadpool_free"));
-  // llama.cpp's packages have both. A library of one's own may lack them: then llama.cpp makes threads in every call.
+  // llama.cpp's packages have both functions. A user's own library may lack them. llama.cpp then
+  // makes threads in every call.
   if (make == nullptr || free == nullptr) return;
   auto params = library_.ggml_threadpool_params_default(count);
   threads_ = {make(&params), free};

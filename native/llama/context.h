@@ -1,4 +1,4 @@
-// Context: one context of llama.cpp, and threads that compute in it beside its caller's.
+// Context: one context of llama.cpp, and its threads, which compute beside the caller's thread.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace blockstep::llama {
 
-/// What every context is made with, whatever it is for.
+/// Options of every context.
 struct ContextConfig {
   int threads = 1;
   int type_k = api::GGML_TYPE_F16;
@@ -22,11 +22,12 @@ class Context {
  public:
   /// Makes the context, which may take long.
   /// @param params llama.cpp's own, with the sizes
-  /// @param stopping breaks off what is computed once it is true, as far as llama.cpp can
-  /// @throws std::runtime_error with what llama.cpp said, for instance for want of memory
+  /// @param stopping aborts the computation once it is true, as far as llama.cpp supports it
+  /// @throws std::runtime_error with llama.cpp's message, for example if memory runs out
   Context(const Weights& weights, const ContextConfig& config, api::llama_context_params params, const std::atomic<bool>& stopping);
 
-  /// Starts `count` - 1 threads, which compute until the context is freed. Without them llama.cpp makes and joins threads in every call.
+  /// Starts `count` - 1 threads, which compute until the context is freed. Without them llama.cpp
+  /// makes and joins threads in every call.
   /// @throws std::runtime_error
   void start_threads(int count);
 
@@ -39,7 +40,7 @@ class Context {
   std::unique_ptr<api::llama_context, void (*)(api::llama_context*)> context_;
 };
 
-/// Why llama_decode gave another status than 0, in words.
+/// Describes a status of llama_decode other than 0.
 std::string decode_failure(int status);
 
 }  // namespace blockstep::llama

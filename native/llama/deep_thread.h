@@ -1,4 +1,4 @@
-// run_deep: runs something in a thread of its own that has as large a stack as is wanted, and waits for it.
+// run_deep: runs a function in a new thread with a stack of the given size, and waits for it.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace blockstep::llama {
 
-/// Memory is taken as the stack is used, and given back at the end.
-/// @throws what `work` throws; std::runtime_error if there is no such thread to be had
+/// The stack takes memory as it is used, and frees it at the end.
+/// @throws exceptions of `work`; std::runtime_error if no such thread can be started
 void run_deep(std::size_t stack_bytes, const std::function<void()>& work);
 
 }  // namespace blockstep::llama

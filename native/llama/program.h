@@ -1,14 +1,18 @@
-// Program: one step as the executor hands it over, a list of calls of llama.cpp. Each call first moves cells between sequences, then
-// computes a batch, then samples. src/executors/llama-cpp/step/program.ts writes it:
+// Program: one step of the executor, as a list of calls of llama.cpp. Each call first moves cells
+// between sequences, then computes a batch, then samples. src/executors/llama-cpp/step/program.ts
+// writes it:
 //
 //     number of calls, then for each call
 //       number of operations O, of tokens T, of samples S
-//       O x [kind, sequence, sequence that is copied to, first position, position behind the last; -1: to the end]
+//       O x [kind, sequence, destination sequence of a copy, first position, position behind the
+//            last; -1: to the end]
 //       T x token, T x position, T x sequence
-//       S x [index of the first row in the batch, number of drafts, number of the sampler; -1: the likeliest token, position of the token]
+//       S x [index of the first row in the batch, number of drafts, number of the sampler; -1: the
+//            likeliest token, position of the token]
 //
-// A sample of a token behind row r has its drafts in the rows behind r. A sampler of -2 - N picks nothing: it says how likely the tokens behind
-// the rows are, and N likeliest ones. These tokens stand in the rows behind; that of the last row stands in place of the position.
+// The drafts of a sample after row r are in the rows behind r. A sampler of -2 - N samples nothing.
+// It reports the log-probabilities of the tokens after the rows, and the N likeliest tokens. These
+// tokens are in the next rows. For the last row, the token is in place of the position.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +39,7 @@ struct Sample {
   int32_t position;
 };
 
-/// A call of a program; it lies in the program's own memory.
+/// A call of a program. It points into the program's memory.
 struct ProgramCall {
   const Move* moves = nullptr;
   int32_t num_moves = 0;
@@ -47,15 +51,15 @@ struct ProgramCall {
   int32_t num_samples = 0;
 };
 
-/// What a program must keep to.
+/// The limits of a program.
 struct ProgramLimits {
-  int32_t num_tokens;     // of the vocabulary
-  int32_t num_sequences;  // that the executor numbers
+  int32_t num_tokens;     // number of tokens of the vocabulary
+  int32_t num_sequences;  // number of sequences of the executor
   int32_t batch;          // most tokens of a call
-  int32_t outputs;        // most rows of a call that are sampled from
+  int32_t outputs;        // most sampled rows of a call
 };
 
-/// Reads a program and checks all of it, so that nothing has begun when it is refused.
+/// Reads a program and checks all of it, so that a refused program has no effect.
 /// @throws std::runtime_error
 inline std::vector<ProgramCall> read_program(const int32_t* at, std::size_t size, const ProgramLimits& limits) {
   const int32_t* const end = at + size;

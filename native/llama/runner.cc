@@ -19,7 +19,7 @@ Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& confi
   params.n_batch = static_cast<uint32_t>(config.batch);
   params.n_ubatch = static_cast<uint32_t>(config.micro_batch);
   params.n_seq_max = static_cast<uint32_t>(has_twins_ ? 2 * config.sequences : config.sequences);
-  // llama.cpp has room for a row of logits for each sequence at least.
+  // llama.cpp needs room for at least one row of logits per sequence.
   params.n_outputs_max = std::max(params.n_seq_max, static_cast<uint32_t>(config.outputs));
   params.n_batch = std::max(params.n_batch, params.n_outputs_max);
   params.n_threads_batch = config.batch_threads;
@@ -158,7 +158,7 @@ Sampled Runner::try_sample(Sampler& picks, const float* logits, int position) {
   try {
     return picks.sample(logits, position);
   } catch (const std::exception&) {
-    // A grammar of llama.cpp throws where no rule is left. That costs its own request alone.
+    // llama.cpp's grammar throws if no rule is left. This fails only its own request.
     return {};
   }
 }

@@ -1,4 +1,4 @@
-// Runner: one context of llama.cpp, which computes programs in a thread of its own, one at a time.
+// Runner: one context of llama.cpp, which computes programs in its own thread, one at a time.
 #pragma once
 
 #include <atomic>
@@ -21,44 +21,50 @@ namespace blockstep::llama {
 struct RunnerConfig : ContextConfig {
   int cells = 0;         // of the KV cache
   int batch = 0;         // most tokens of a call
-  int micro_batch = 0;   // most tokens that are computed at once
-  int sequences = 0;     // that programs may name: numbers from 0
-  int outputs = 0;       // most rows of a call that are sampled from
+  int micro_batch = 0;   // most tokens computed at once
+  int sequences = 0;     // number of sequences of programs, numbered from 0
+  int outputs = 0;       // most sampled rows of a call
   int batch_threads = 1;
 };
 
-/// What a program brought.
+/// The result of a program.
 struct Answer {
-  int calls_done = 0;   // of its calls, the first ones. Below 0: what is in the cache is not known any more
-  std::string failure;  // why the next call failed; empty: all were done
+  int calls_done = 0;   // number of completed calls; below 0: the content of the cache is unknown
+  std::string failure;  // why the next call failed; empty: all calls were done
   bool was_stopped = false;
-  std::vector<int32_t> tokens;  // for each sample: how many tokens, and these. 0: none could be picked
-  std::vector<float> logprobs;  // for each token of a sampler with log-probabilities: its own, how many, and [token, its own] for each
+  // For each sample: the number of tokens, then the tokens; 0: no token could be sampled.
+  std::vector<int32_t> tokens;
+  // For each token of a sampler with log-probabilities: its log-probability, a count, and then
+  // [token, log-probability] for each likeliest token.
+  std::vector<float> logprobs;
 };
 
 class Runner {
  public:
   /// Makes the context, which may take long, and starts the thread.
-  /// @throws std::runtime_error with what llama.cpp said, for instance for want of memory
+  /// @throws std::runtime_error with llama.cpp's message, for example if memory runs out
   Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& config);
-  /// Ends as `stop`.
+  /// Ends like `stop`.
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  /// Computes a program in the runner's thread, and calls `done` there. The memory of the program stays as it is until then.
+  /// Computes a program in the runner's thread, and calls `done` there. The memory of the program
+  /// must stay unchanged until then.
   void compute(const int32_t* program, std::size_t size, std::function<void(Answer)> done);
 
-  /// Breaks off what is being computed, as far as llama.cpp can, and ends the thread. Nothing is called any more when it returns.
+  /// Aborts the current computation, as far as llama.cpp supports it, and ends the thread. No
+  /// callback is called after it returns.
   void stop();
 
   /// Adds a sampler, from any thread. @returns its number
   int add_sampler(SamplerConfig config);
   void drop_sampler(int number);
 
-  /// Cells of the cache, which llama.cpp rounds up.
+  /// Number of cells of the cache, which llama.cpp rounds up.
   int cells() const { return cells_; }
-  /// The least and the most position of a sequence that is in the cache, for tests; -1 for none. Not while a program is computed.
+  /// The smallest and the largest position of a sequence in the cache, for tests; -1 if it has
+  /// none. Must not be called while a program is computed.
   std::pair<int, int> positions(int sequence) const;
 
  private:
@@ -76,14 +82,15 @@ class Runner {
   const std::shared_ptr<const Weights> weights_;
   const Library& library_;
   const RunnerConfig config_;
-  /// llama.cpp takes a cell for free if a window has passed it by and one sequence alone has it, even in a cache of full size. A twin of
-  /// each sequence, which has the same cells, keeps it from that. Models with a sliding window have twins.
+  /// llama.cpp treats a cell as free if a window has passed it and only one sequence has it, even
+  /// in a cache of full size. A twin of each sequence, with the same cells, prevents this. Models
+  /// with a sliding window have twins.
   const bool has_twins_;
   std::unique_ptr<Context> context_;
   api::llama_memory_t memory_ = nullptr;
   int cells_ = 0;
 
-  // Of a batch; kept for the next one.
+  // Arrays of a batch, reused by the next batch:
   std::vector<int32_t> tokens_, positions_, sequence_counts_;
   std::vector<api::llama_seq_id> sequences_;
   std::vector<api::llama_seq_id*> sequence_lists_;

@@ -11,7 +11,7 @@
 namespace blockstep::llama {
 namespace {
 
-/// A number from 0 to 1, 1 excluded, that depends on both values alone (the mixing function of splitmix64).
+/// A number in [0, 1) that depends only on both values (the mixing function of splitmix64).
 double draw(uint64_t seed, int position) {
   uint64_t z = seed + 0x9e3779b97f4a7c15u * (static_cast<uint64_t>(position) + 1);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -20,7 +20,8 @@ double draw(uint64_t seed, int position) {
   return static_cast<double>(z >> 11) * 0x1.0p-53;
 }
 
-/// The index of the largest number, the first of equal ones; -1 if none is a number above minus infinity.
+/// The index of the largest number, the first if several are equal; -1 if no number is above minus
+/// infinity.
 int largest(const float* values, std::size_t count) {
   float most = -std::numeric_limits<float>::infinity();
   int found = -1;
@@ -81,7 +82,7 @@ void Sampler::go_to(int position) {
   generated_.resize(kept);
   if (!is_back) start_ = position;
   if (!has_grammar) return;
-  // Large ones take long, so this is none of the event loop's work.
+  // Done here, because large grammars take long and must not block the event loop.
   grammar_ = make_grammar(*weights_, config_.grammar);
   for (const api::llama_token token : generated_) weights_->library.llama_sampler_accept(grammar_.get(), token);
 }
@@ -106,7 +107,7 @@ Sampled Sampler::sample(const float* logits, int position) {
   return sampled;
 }
 
-/// As vLLM has them: the repetition penalty counts prompt and answer, the two others the answer alone.
+/// Like in vLLM: the repetition penalty counts prompt and answer, the two others only the answer.
 void Sampler::penalize() {
   if (generated_counts_.empty()) return;
   const auto repetition = static_cast<float>(config_.repetition_penalty);
@@ -122,7 +123,8 @@ void Sampler::penalize() {
 
 api::llama_token Sampler::pick(int position) {
   const Library& library = weights_->library;
-  // To ask the grammar about all tokens takes long, so the token that would come without it is asked about first.
+  // Checking all tokens against the grammar takes long, so the likeliest token without the grammar
+  // is checked first.
   for (const bool is_constrained : {false, true}) {
     if (is_constrained && grammar_ == nullptr) break;
     std::vector<api::llama_token_data> given;
@@ -134,7 +136,7 @@ api::llama_token Sampler::pick(int position) {
     api::llama_token likeliest = -1;
     for (std::size_t i = 0; i < array.size; i++) {
       const auto& [id, logit, p] = array.data[i];
-      // Filters sort, so of equal ones the first by its number is taken.
+      // Filters sort, so of equal logits the token with the lowest id is taken.
       if (logit > most || (logit == most && likeliest >= 0 && id < likeliest)) {
         most = logit;
         likeliest = id;

@@ -1,5 +1,6 @@
-// Sampler: picks the next token of one request. What it draws depends on seed and position alone, and never on how often it was asked,
-// in which batch, or on which sequence: so it survives a preemption, and a position may be sampled again.
+// Sampler: samples the next token of one request. Its random numbers depend only on seed and
+// position, not on earlier calls, the batch or the sequence. A sampler therefore survives a
+// preemption, and a position may be sampled again.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@
 namespace blockstep::llama {
 
 struct SamplerConfig {
-  double temperature = 0;  // 0: always the most likely token
+  double temperature = 0;  // 0: always the likeliest token
   int top_k = 0;           // 0: all
   double top_p = 1;
   double min_p = 0;
@@ -20,20 +21,21 @@ struct SamplerConfig {
   double frequency_penalty = 0;
   double presence_penalty = 0;
   uint64_t seed = 0;
-  int num_logprobs = -1;  // below 0: no log-probabilities; else that of the token, and those of so many likeliest tokens
+  int num_logprobs = -1;  // log-probabilities of the token and this many likeliest; below 0: none
   std::vector<std::pair<api::llama_token, float>> bias;
-  std::vector<api::llama_token> prompt;  // for the repetition penalty alone
+  std::vector<api::llama_token> prompt;  // only for the repetition penalty
   std::string grammar;                   // GBNF; empty: none
 };
 
-/// A token, and where they were asked for log-probabilities, as the model has them before any penalty or temperature.
+/// A token and, if requested, the model's log-probabilities before any penalty or temperature.
 struct Sampled {
   api::llama_token token = -1;  // -1: no token has a probability
   float logprob = 0;
   std::vector<std::pair<api::llama_token, float>> likeliest;
 };
 
-/// Says how likely the token of `sampled` is, and so many of the likeliest, by logits of a whole vocabulary.
+/// Writes the log-probabilities of the token of `sampled` and of the likeliest tokens, from logits
+/// of a whole vocabulary.
 void describe(const float* logits, std::size_t num_tokens, int num_likeliest, Sampled& sampled);
 
 struct FreeSampler {
@@ -52,8 +54,9 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  /// Picks the token at a position, and takes it as generated. Positions go up by one, or back to one that was sampled before: what was
-  /// generated from there on is forgotten then. Any other position begins a new text.
+  /// Samples the token at a position, and notes it as generated. Positions increase by one, or
+  /// return to an earlier sampled position. The tokens generated from there on are then forgotten.
+  /// Any other position begins a new text.
   /// @throws std::runtime_error if the grammar cannot be parsed
   Sampled sample(const float* logits, int position);
 
@@ -70,13 +73,13 @@ class Sampler {
   const std::shared_ptr<const Weights> weights_;
   const SamplerConfig config_;
   const std::size_t num_tokens_;
-  const bool is_plain_;  // the token is the likeliest one
+  const bool is_plain_;  // the token is always the likeliest token
   std::vector<OwnedSampler> filters_;
   OwnedSampler grammar_;
   int start_ = 0;                            // position of the first generated token
   std::vector<api::llama_token> generated_;  // from `start_` on
-  std::vector<int> generated_counts_;        // [token] with penalties alone
-  std::vector<char> in_prompt_;              // [token] with the repetition penalty alone
+  std::vector<int> generated_counts_;        // [token] only with penalties
+  std::vector<char> in_prompt_;              // [token] only with the repetition penalty
   std::vector<api::llama_token_data> candidates_;
 };
 

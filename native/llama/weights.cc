@@ -9,27 +9,31 @@
 namespace blockstep::llama {
 namespace {
 
-/// Most bytes of a text that are taken as one word. llama.cpp's pre-tokenizers are patterns of std::regex, which calls itself for every
-/// character that a pattern matches, so that a word takes a stack, and memory for it.
+/// Maximum bytes of a text that are matched as one word. llama.cpp's pre-tokenizers are std::regex
+/// patterns, which recurse for every matched character. A word therefore needs stack in proportion
+/// to its length.
 constexpr std::size_t kLongestWord = 1 << 19;
-/// Bytes of stack for a byte of a word: four times the most that was measured, over all of llama.cpp's patterns.
+/// Bytes of stack for a byte of a word: four times the measured maximum over all of llama.cpp's
+/// patterns.
 constexpr std::size_t kStackPerByte = 2048;
-/// A word of so many bytes does with the stack of any thread.
+/// A word of this many bytes needs no more than the stack of any thread.
 constexpr std::size_t kShortWord = 512;
 constexpr std::size_t kLeastStack = 1 << 20;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_sign(char c) { return c > ' ' && c < 127 && !is_letter(c) && !is_digit(c); }
-/// What no pattern takes together with letters or digits in front of it; some take other signs.
+/// Characters that no pattern matches together with preceding letters or digits. Some patterns
+/// match other punctuation.
 bool ends_clause(char c) { return c == '.' || c == ',' || c == '!' || c == '?'; }
-/// A first byte of a character that is no space, and not of ASCII.
+/// The first byte of a non-ASCII character that is no space.
 bool begins_foreign(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0xc3 && byte != 0xe1 && byte != 0xe2 && byte != 0xe3;
 }
 
-/// Whether none of llama.cpp's patterns goes on from one character to the next. All else may go on, such as words behind single spaces.
+/// Whether no pattern of llama.cpp continues from one character to the next. All other pairs may
+/// continue, for example words after single spaces.
 bool ends_word(char here, char next) {
   if (here == '\n') return is_letter(next) || begins_foreign(next);
   if (is_letter(here)) return next == '\n' || ends_clause(next);
@@ -37,17 +41,17 @@ bool ends_word(char here, char next) {
   return is_sign(here) && next == ' ';
 }
 
-/// Bytes of a text from which on one of SentencePiece is taken in parts.
+/// Texts for SentencePiece with at least this many bytes are tokenized in parts.
 constexpr std::size_t kPart = 4096;
 
-/// Bytes of the character of UTF-8 that begins at `at`; 1 for a byte that begins none.
+/// Bytes of the UTF-8 character that begins at `at`; 1 for a byte that begins no character.
 std::size_t character_size(const std::string& text, std::size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   const std::size_t size = byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
   return std::min(size, text.size() - at);
 }
 
-/// Bytes of the longest stretch of a text that a pattern may take as one word.
+/// Bytes of the longest range of a text that a pattern may match as one word.
 std::size_t longest_word(const std::string& text) {
   std::size_t longest = 0;
   std::size_t begin = 0;
@@ -65,7 +69,8 @@ Weights::Weights(const Library& loaded, const WeightsConfig& config, const std::
     : library(loaded) {
   const Log log;
   auto params = library.llama_model_default_params();
-  // llama.cpp takes any number of layers as one to offload, and puts operations on a GPU even at 0 while it has devices.
+  // llama.cpp accepts any number of layers to offload, and even with 0 runs operations on a GPU if
+  // it has devices.
   static api::ggml_backend_dev_t no_devices[] = {nullptr};
   if (config.gpu_layers == 0) params.devices = no_devices;
   params.n_gpu_layers = config.gpu_layers;
@@ -79,13 +84,13 @@ Weights::Weights(const Library& loaded, const WeightsConfig& config, const std::
   if (model_ == nullptr) throw std::runtime_error(log.errors("llama.cpp gives no reason"));
   vocab_ = library.llama_model_get_vocab(model_);
   num_tokens_ = library.llama_vocab_n_tokens(vocab_);
-  // SentencePiece has none.
+  // SentencePiece has no patterns.
   has_patterns_ = metadata("tokenizer.ggml.model") != "llama";
   if (has_patterns_) return;
-  // Texts have another sign in its place.
+  // Texts have another character in its place.
   known_characters_.insert(" ");
   for (int token = 0; token < num_tokens_; token++) {
-    // That of a byte is its number in letters.
+    // The text of a byte token is the hexadecimal number of the byte.
     const std::string bytes = library.llama_vocab_get_text(vocab_, token);
     for (std::size_t at = 0; at < bytes.size(); at += character_size(bytes, at))
       known_characters_.insert(bytes.substr(at, character_size(bytes, at)));
@@ -131,7 +136,8 @@ std::vector<api::llama_token> Weights::tokenize_parts(const std::string& text, b
     const auto part = tokenize_here(text.substr(begin, end - begin), false, parse_special);
     std::size_t before = 0;
     if (begin > 0) {
-      // llama.cpp may put a space before every text. The character behind it has as many tokens each time.
+      // llama.cpp may put a space before every text. The next character then has the same number of
+      // tokens each time.
       const std::string one = text.substr(begin, character_size(text, begin));
       before = 2 * tokenize_here(one, false, false).size() - tokenize_here(one + one, false, false).size();
     }
@@ -139,7 +145,8 @@ std::vector<api::llama_token> Weights::tokenize_parts(const std::string& text, b
   };
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size(); at += character_size(text, at)) {
-    // A character that no token has is joined with none beside it, so that the tokens before it are none of its.
+    // A character that no token has is not joined with its neighbours, so the tokens before it do
+    // not belong to it.
     if (at - begin < kPart || known_characters_.count(text.substr(at, character_size(text, at))) > 0) continue;
     add(begin, at);
     begin = at;

@@ -1,5 +1,5 @@
-// Weights: a model's weights and vocabulary in memory. Contexts share them; they live as long as somebody holds them. Everything here
-// but the constructor may be called from any thread.
+// Weights: a model's weights and vocabulary in memory. Contexts share them, and they live until the
+// last owner releases them. All methods except the constructor may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ struct WeightsConfig {
 class Weights {
  public:
   /// Loads a file, which takes long.
-  /// @param progress is told shares from 0 to 1; false ends the loading
-  /// @throws std::runtime_error with what llama.cpp said
+  /// @param progress gets shares from 0 to 1; its result false ends the loading
+  /// @throws std::runtime_error with llama.cpp's message
   Weights(const Library& library, const WeightsConfig& config, const std::function<bool(float)>& progress);
   ~Weights();
   Weights(const Weights&) = delete;
@@ -34,22 +34,23 @@ class Weights {
   api::llama_model* model() const { return model_; }
   const api::llama_vocab* vocab() const { return vocab_; }
   int num_tokens() const { return num_tokens_; }
-  /// A recurrent model, or one with recurrent layers: its state only moves on.
+  /// Whether the model is recurrent, or has recurrent layers, whose state only moves forward.
   bool keeps_state() const;
 
   /// A value of the file's metadata as text; empty if there is none.
   std::string metadata(const char* key) const;
   std::string description() const;
-  /// Takes a stack as large as the text needs, wherever it is called.
-  /// @throws std::runtime_error for a text that cannot be written, or has a word that is too long
+  /// Takes a stack as large as the text needs, in any calling thread.
+  /// @throws std::runtime_error for a text that cannot be tokenized, or has a word that is too long
   std::vector<api::llama_token> tokenize(const std::string& text, bool add_special, bool parse_special) const;
-  /// Bytes of the longest token, those of the names of special ones included.
+  /// Bytes of the longest token, including the names of special tokens.
   int longest_token() const;
-  /// The bytes of a token that is one of the vocabulary.
+  /// The bytes of a token of the vocabulary.
   std::string piece(api::llama_token token, bool special) const;
 
  private:
-  /// The same for SentencePiece, in parts: llama.cpp's time grows with the square of the characters that no token has.
+  /// The same for SentencePiece, in parts, because llama.cpp's time is quadratic in the number of
+  /// characters that no token has.
   std::vector<api::llama_token> tokenize_parts(const std::string& text, bool add_special, bool parse_special) const;
   std::vector<api::llama_token> tokenize_here(const std::string& text, bool add_special, bool parse_special) const;
 

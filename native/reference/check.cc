@@ -1,4 +1,4 @@
-// ReferenceModel::check(): whether a plan makes sense by itself. Nothing is changed here.
+// ReferenceModel::check(): whether a plan is consistent in itself. It changes nothing.
 #include <algorithm>
 
 #include "reference.h"

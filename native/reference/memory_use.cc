@@ -1,4 +1,5 @@
-// How a step uses the KV memory: it writes what it computes, and reads back what it needs.
+// How a step uses the KV memory: it writes the entries that it computes, and reads back the entries
+// that it needs.
 #include <algorithm>
 
 #include "reference.h"
@@ -13,9 +14,9 @@ void ReferenceModel::write(const Tables& tables, Work& work) {
   }
 }
 
-/// Writes the entries of all tokens that this step computes. The slot mapping follows the plan. Where drafts were
-/// rejected since the plan was made, the positions begin earlier: their slots come from the block table, and the last
-/// elements of the slot mapping are only checked.
+/// Writes the entries of all tokens that this step computes. The slot mapping follows the plan. If
+/// drafts were rejected after the plan was made, the positions begin earlier. Their slots then come
+/// from the block table, and the last elements of the slot mapping are only checked.
 void ReferenceModel::write_tokens(const Tables& tables, Work& work, u32 group) {
   const std::int32_t* blocks = row(tables, group, work.entry);
   const std::int64_t* mapping = lay_out_group(config_.tables, tables, group).slot_mapping + work.query;
@@ -29,8 +30,9 @@ void ReferenceModel::write_tokens(const Tables& tables, Work& work, u32 group) {
   }
 }
 
-/// Checks the slots of all tokens, which follow the plan, and writes the states. Which of them is the last one is known when the drafts
-/// of the step have been verified: then answer() writes them.
+/// Checks the slots of all tokens, which follow the plan, and writes the states. With drafts, the
+/// last state is known only after the drafts of the step are verified. answer() then writes the
+/// states.
 void ReferenceModel::write_states(const Tables& tables, Work& work, u32 group) {
   const std::int32_t* blocks = row(tables, group, work.entry);
   const std::int64_t* mapping = lay_out_group(config_.tables, tables, group).slot_mapping + work.query;
@@ -39,8 +41,9 @@ void ReferenceModel::write_states(const Tables& tables, Work& work, u32 group) {
   if (work.end <= work.known) keep_states(tables, work, group, work.end);
 }
 
-/// Writes the state after the last of the tokens in front of `end` and, where the group keeps those too, after the last token of every
-/// block. Where drafts were among them, the step may have passed the end of a block whose place holds one: that gets its state too.
+/// Writes the state after the last token before `end`. If the group also keeps the state at the end
+/// of every block, it writes those too. With drafts, the step may have passed the end of a block
+/// whose place holds a state. That block gets its state too.
 void ReferenceModel::keep_states(const Tables& tables, Work& work, u32 group, u32 end) {
   const std::int32_t* blocks = row(tables, group, work.entry);
   const u32 size = config_.tokens_per_block(group);
@@ -63,7 +66,7 @@ void ReferenceModel::check_slot(Work& work, u32 group, u32 position, std::int64_
 void ReferenceModel::write_entry(Work& work, u32 group, u32 position, std::int64_t slot, u32 mapping) {
   const Sequence& sequence = *work.sequence;
   const u32 size = config_.tokens_per_block(group);
-  if (slot < size || static_cast<u64>(slot) >= u64{config_.num_blocks} * size) {  // the null block belongs to no request
+  if (slot < size || static_cast<u64>(slot) >= u64{config_.num_blocks} * size) {  // includes the null block
     Finding finding{Mismatch::kSlot, work.entry, sequence.handle, position};
     finding.found = slot;
     report_in(work, group, finding);
@@ -79,12 +82,12 @@ void ReferenceModel::write_entry(Work& work, u32 group, u32 position, std::int64
     finding.generation = possession.generation;
     report_in(work, group, finding);
   }
-  const u32 count = has_states(group) ? config_.block_size : 1;  // a state has as many bytes as a whole block of tokens
+  const u32 count = has_states(group) ? config_.block_size : 1;  // a state fills a whole block
   memory_->place({work.entry, mapping, slot}, u64{block} * config_.block_size + offset, count,
                  {sequence.hash_of(position), sequence.handle, sequence.tokens[position], position, possession.generation, group});
 }
 
-/// Reports entries that went astray: the tables must not change until the step is over.
+/// Reports astray entries, because the tables must not change before the end of the step.
 void ReferenceModel::report_astray() {
   const Span<const Astray> all = memory_->astray();
   for (u32 i = 0; i < all.size; ++i) {
@@ -93,7 +96,8 @@ void ReferenceModel::report_astray() {
   }
 }
 
-/// Saves in every group of states the state after the token in front of the first one: it stands in that token's place.
+/// Saves, in every group of states, the state after the token before the first computed token. The
+/// state is in that token's place.
 void ReferenceModel::save_states(const Tables& tables, Work& work) {
   work.saved = num_saved_;
   if (work.skip || work.first == 0) return;
@@ -119,13 +123,14 @@ void ReferenceModel::read_states(const Tables& tables, Work& work) {
     const KvEntry* entry = open_block(work, g, named, position, good) ? memory_->saved(next++) : nullptr;
     const bool right = entry != nullptr && holds(work, g, static_cast<u32>(named), position, *entry);
     if (good && !right) judge_entry(work, g, position, static_cast<u32>(named), *entry);
-    // A model with a wrong state goes on in another way.
+    // A model with a wrong state continues the text differently.
     if (!right) work.bent = entry == nullptr ? 0 : static_cast<std::int32_t>(entry->hash & 0x3fffffff);
   }
 }
 
-/// Reads back through the block tables what the step needs of the sequence, into text_. Everything after this uses text_. What
-/// the first group does not read comes from the copy; what another group reads replaces it where it differs.
+/// Reads back into text_, through the block tables, the part of the sequence that the step needs.
+/// All later code uses text_. Positions that the first group does not read come from the copy.
+/// Positions that another group reads replace it if they differ.
 void ReferenceModel::read(const Tables& tables, Work& work) {
   if (work.skip) return;
   Sequence& sequence = *work.sequence;
@@ -146,7 +151,8 @@ u32 ReferenceModel::first_read(const Work& work, u32 group) const {
   return of.reads == Reads::kChunk ? work.first - work.first % of.span : 0;
 }
 
-/// Reads a group's positions from the first one that the step needs, and reports the first wrong entry of each block.
+/// Reads a group's positions from the first needed position on, and reports the first wrong entry
+/// of each block.
 void ReferenceModel::read_group(const Tables& tables, Work& work, u32 group) {
   Sequence& sequence = *work.sequence;
   const std::int32_t* blocks = row(tables, group, work.entry);
@@ -182,8 +188,9 @@ void ReferenceModel::read_group(const Tables& tables, Work& work, u32 group) {
   if (!work.faulty) before.assign(blocks, blocks + num_blocks);
 }
 
-/// Reports the first state behind the last token of a text, in the same block. Attention reads whole blocks and gives what is behind
-/// the text no weight; but the bytes of a state may be no numbers at all, and then the sum is none either.
+/// Reports the first state behind the last token of a text, in the same block. Attention reads
+/// whole blocks and gives the entries behind the text no weight. But the bytes of a state may be
+/// NaNs, and then the sum is NaN too.
 void ReferenceModel::find_state(Work& work, u32 group, u32 block, const KvEntry* entries, u32 from, u32 to) {
   const u32 size = config_.tokens_per_block(group);
   for (u32 p = from; p < to; ++p) {
@@ -199,8 +206,8 @@ void ReferenceModel::find_state(Work& work, u32 group, u32 block, const KvEntry*
   }
 }
 
-/// Whether there is the block that a row names, to be read from position `from` on; reported if not. `good` becomes false if
-/// something was reported.
+/// Whether the block that a row names exists, for reading from position `from` on. Reports it if
+/// not, and then sets `good` to false.
 bool ReferenceModel::open_block(Work& work, u32 group, std::int32_t named, u32 from, bool& good) {
   if (!is_block(named)) {
     const bool is_null = named == 0 && config_.tables.num_groups > 0;
@@ -216,16 +223,16 @@ bool ReferenceModel::open_block(Work& work, u32 group, std::int32_t named, u32 f
   return true;
 }
 
-/// Whether an entry is what the request must have at a position.
+/// Whether an entry is the correct entry of the request at a position.
 bool ReferenceModel::holds(const Work& work, u32 group, u32 block, u32 position, const KvEntry& entry) {
   const Sequence& sequence = *work.sequence;
-  // The hash alone would do, except for memory that was copied only in part.
+  // The hash alone would suffice, except for memory that was copied only partly.
   return entry.hash == sequence.hash_of(position) && entry.token == sequence.tokens[position] &&
          entry.position == position && entry.group == group && entry.generation == possessions_[block].generation &&
          (entry.owner == sequence.handle || position < sequence.adopted);
 }
 
-/// Reports an entry that differs from the copy, and in which way.
+/// Reports how an entry differs from the copy.
 void ReferenceModel::judge_entry(Work& work, u32 group, u32 position, u32 block, const KvEntry& entry) {
   const Sequence& sequence = *work.sequence;
   const u32 generation = possessions_[block].generation;

@@ -1,5 +1,5 @@
-// What a step has to do: which requests were admitted, which blocks they took, which positions are computed; and
-// whether the tables agree with the plan and with the unpaged copies.
+// The work of a step: the admitted requests, the blocks they took, and the computed positions. Also
+// checks that the tables agree with the plan and with the unpaged copies.
 #include <algorithm>
 
 #include "../host/requests/request_table.h"
@@ -7,7 +7,8 @@
 
 namespace blockstep {
 
-/// Fills work_. Afterwards every sequence that is computed has the drafts of the step behind its known tokens.
+/// Fills work_. Afterwards the drafts of the step follow the known tokens of every computed
+/// sequence.
 void ReferenceModel::begin(const StepIo& io, const Tables& tables, Span<const std::int32_t> known) {
   const auto n = static_cast<u32>(io.control[kNumEntries]);
   work_.clear();
@@ -19,15 +20,15 @@ void ReferenceModel::begin(const StepIo& io, const Tables& tables, Span<const st
     tokens += io.num_known[e];
     query += static_cast<u32>(io.scheduled[e]);
   }
-  // All blocks that this step takes are taken before anybody looks at one.
+  // All blocks that this step takes are taken before any block is checked.
   for (Work& work : work_) {
     for (u32 g = 0; g < num_groups(); ++g) take_blocks(io, tables, work, g);
   }
   for (Work& work : work_) plan_entry(io, tables, work);
 }
 
-/// The sequence of an entry. An admitted entry begins it anew. Null if the request of a running entry was never
-/// admitted.
+/// The sequence of an entry. An admitted entry restarts it. Null if the request of a running entry
+/// was never admitted.
 Sequence* ReferenceModel::admit(const StepIo& io, u32 entry, const std::int32_t* known) {
   const auto handle = static_cast<u64>(io.handles[entry]);
   auto found = sequences_.find(handle);
@@ -42,9 +43,9 @@ Sequence* ReferenceModel::admit(const StepIo& io, u32 entry, const std::int32_t*
   return found->second.get();
 }
 
-/// Notes that request `handle` has its slot, so the former request of that slot has ended. The copy of the former
-/// request is dropped when no step that was submitted before this one can still come. So a step that runs out of order
-/// is reported by what it finds in the memory, and not by a missing copy.
+/// Notes that request `handle` has its slot, so the former request of that slot has ended. The
+/// former request's copy is dropped once no earlier submitted step is outstanding. An out-of-order
+/// step is therefore reported by its findings in the memory, and not by a missing copy.
 void ReferenceModel::retire(u64 handle) {
   const u64 slot = handle % kSlotLimit;
   if (slot >= by_slot_.size()) by_slot_.resize(slot + 1, 0);
@@ -60,9 +61,9 @@ void ReferenceModel::forget_retired() {
   retired_.erase(gone, retired_.end());
 }
 
-/// Notes that the request of an entry takes the new blocks of its row. A running entry takes its new blocks; an
-/// admitted entry takes all blocks of its row except those of its cached prefix. New places may hold nothing, or a block
-/// that moved there: its request has it already, and writes it anew.
+/// Notes that the request of an entry takes the new blocks of its row. An admitted entry takes all
+/// blocks of its row except those of its cached prefix. New places may be empty, or hold a block
+/// that moved there. The request already has such a block, and rewrites it.
 void ReferenceModel::take_blocks(const StepIo& io, const Tables& tables, Work& work, u32 group) {
   const u32 e = work.entry;
   const u32 size = config_.tokens_per_block(group);
@@ -74,7 +75,7 @@ void ReferenceModel::take_blocks(const StepIo& io, const Tables& tables, Work& w
   }
   for (u32 i = from; i < num_blocks; ++i) {
     const auto block = static_cast<u32>(row(tables, group, e)[i]);
-    if (block == kNullBlock || block >= config_.num_blocks) continue;  // found when it is read
+    if (block == kNullBlock || block >= config_.num_blocks) continue;  // reported when it is read
     Possession& possession = possessions_[block];
     possession.owner = static_cast<u64>(io.handles[e]);
     possession.generation += 1;
@@ -92,7 +93,7 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
   if (sequence.lost) return;
   const auto count = static_cast<u32>(io.scheduled[e]);
 
-  // Where the entry's tokens stand in the step follows from the plan; the tables must agree.
+  // The plan determines the positions of the entry's tokens in the step, and the tables must agree.
   for (u32 side = 0; side < 2; ++side) {
     const u32 expected = work.query + side * count;
     if (tables.query_start[e + side] == static_cast<std::int32_t>(expected)) continue;
@@ -106,7 +107,8 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
   if (io.kinds[e] != 0) {
     sequence.computed = sequence.adopted = static_cast<u32>(std::clamp<std::int64_t>(computed, 0, sequence.tokens.size()));
   }
-  // A plan may have counted rejected drafts as tokens, so that nothing was sampled from the last known token.
+  // A plan may have counted rejected drafts as tokens, so that no token was sampled after the last
+  // known token.
   const bool again = sequence.unsure && sequence.computed == sequence.tokens.size() &&
                      computed + 1 == sequence.computed;
   if (again) sequence.computed -= 1;
@@ -151,7 +153,8 @@ void ReferenceModel::plan_entry(const StepIo& io, const Tables& tables, Work& wo
   take_drafts(io, work);
 }
 
-/// Checks the position at which the caller (InputBatch) lets the entry begin, if the caller says it.
+/// Checks the position at which the entry begins according to the caller (InputBatch), if the
+/// caller passes it.
 void ReferenceModel::check_told(const StepIo& io, Work& work) {
   const std::int64_t told = io.first[work.entry];
   const std::int64_t computed = work.sequence->computed;
@@ -162,18 +165,19 @@ void ReferenceModel::check_told(const StepIo& io, Work& work) {
   report(work, finding);
 }
 
-/// Handles the entries of a request from its admission up to the first entry that samples. If the tables of that entry
-/// have the last token, tokens behind it that were sampled before the admission no longer count. Otherwise they do
-/// count, and the plan may go on to tokens that rejected drafts were counted as: the entry then computes that many
-/// tokens less.
+/// Handles the entries of a request from its admission up to the first entry that samples. If the
+/// tables of that entry have the last token, tokens behind it that were sampled before the
+/// admission are invalid. Otherwise they are valid, and the plan may include tokens for rejected
+/// drafts. The entry then computes that many tokens less.
 void ReferenceModel::settle(const StepIo& io, const Tables& tables, Work& work, u32 num_drafts) {
   Sequence& sequence = *work.sequence;
   const bool samples = io.samples[work.entry] != 0;
-  const u32 planned = work.end - num_drafts;  // tokens that the plan goes by
+  const u32 planned = work.end - num_drafts;  // number of tokens according to the plan
   const auto known = static_cast<u32>(sequence.tokens.size());
   if (samples) sequence.unsure = false;
   if (samples && tables.input_ids[work.query + (planned - 1 - work.first)] >= 0) {
-    // What was sampled may count no more; the prompt always does, and an entry that samples within it does not fit.
+    // Sampled tokens may become invalid. The prompt stays valid, and an entry that samples within
+    // it is inconsistent.
     if (planned < known && planned >= sequence.num_prompt) sequence.truncate(planned);
     return;
   }
@@ -182,7 +186,7 @@ void ReferenceModel::settle(const StepIo& io, const Tables& tables, Work& work, 
   if (samples ? surplus == sequence.rejected_before : surplus <= sequence.rejected_before) work.end -= surplus;
 }
 
-/// Checks the input tokens of the tables against the copy. A negative input token says nothing.
+/// Checks the input tokens of the tables against the copy. A negative input token is unknown.
 void ReferenceModel::take_inputs(const Tables& tables, Work& work, u32 count) {
   Sequence& sequence = *work.sequence;
   for (u32 i = 0; i < count; ++i) {
@@ -199,8 +203,8 @@ void ReferenceModel::take_inputs(const Tables& tables, Work& work, u32 count) {
   }
 }
 
-/// Appends the drafts to verify to the known tokens: the drafts of the plan or, where the plan was made before they
-/// were known, the drafts that this executor made.
+/// Appends the drafts to verify to the known tokens. These are the drafts of the plan. If the plan
+/// was made before they were known, they are the drafts that this executor made.
 void ReferenceModel::take_drafts(const StepIo& io, Work& work) {
   Sequence& sequence = *work.sequence;
   const auto count = static_cast<u32>(io.num_drafts[work.entry]);
@@ -213,7 +217,7 @@ void ReferenceModel::take_drafts(const StepIo& io, Work& work) {
         report(work, {Mismatch::kDraft, work.entry, sequence.handle, std::int64_t{work.known} + j});
       }
     }
-    sequence.append(token);  // a draft below 0 is never accepted
+    sequence.append(token);  // a negative draft is never accepted
   }
 }
 

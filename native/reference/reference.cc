@@ -36,7 +36,7 @@ void ReferenceModel::put(const StepIo& io, const Tables& tables, Span<const std:
   attempt([&] {
     memory_->begin();
     begin(io, tables, known);
-    // A step may write the next state where the last one stands, so all states are saved first.
+    // A step may overwrite the last state with the next state, so all states are saved first.
     for (Work& work : work_) save_states(tables, work);
     for (Work& work : work_) write(tables, work);
   });
@@ -59,14 +59,14 @@ void ReferenceModel::finish(const StepIo& io) {
   attempt([&] { report_astray(); });
   for (const Work& work : work_) {
     if (!work.faulty || config_.report_only) continue;
-    io.errors[work.entry] = 1;  // its tokens stay in the answer: nobody takes them
+    io.errors[work.entry] = 1;  // its tokens stay in the answer, but the caller does not use them
     if (work.sequence) work.sequence->lost = true;
   }
   forget_retired();
   publish_findings(io);
 }
 
-/// Runs a part of a step that cannot be undone: if memory runs out, the model is poisoned.
+/// Runs a part of a step that cannot be undone. If memory runs out, the model is poisoned.
 template <class Part>
 void ReferenceModel::attempt(const Part& part) {
   try {
@@ -83,7 +83,7 @@ void ReferenceModel::zero(Span<const std::int32_t> blocks) {
   for (u32 i = 0; i < blocks.size; ++i) memory_->adopt(static_cast<u32>(blocks.data[i]), 0, false);
 }
 
-/// @throws Error kBadArg for an id that is no block of the pool, or the null block
+/// @throws Error kBadArg for an id outside of the pool, or the null block
 void ReferenceModel::check_block(const char* name, u32 index, std::int32_t block) const {
   if (block > static_cast<std::int32_t>(kNullBlock) && static_cast<u32>(block) < config_.num_blocks) return;
   throw Error{kBadArg, std::string(name) + "[" + std::to_string(index) + "] must be an integer from 1 to " +
@@ -155,7 +155,8 @@ void ReferenceModel::answer(const StepIo& io, const Tables& tables, Work& work) 
   sequence.rejected[0] = config_.pipeline_depth > 1 ? rejected : 0;
 }
 
-/// Makes drafts for the next step: the tokens that the model will sample, some of them made wrong on purpose.
+/// Makes drafts for the next step: the tokens that the model will sample, some of them deliberately
+/// wrong.
 void ReferenceModel::draft(Sequence& sequence) {
   constexpr u32 kDraftSeed = 0x5bd1e995;
   sequence.drafts.clear();

@@ -1,18 +1,21 @@
-// ReferenceModel: an executor without a model, which writes and reads the KV memory that it is given.
+// ReferenceModel: an executor without a model, which writes and reads the given KV memory.
 //
-// A step writes one KvEntry for every token that it computes, at the slot that the slot mapping names. When all entries
-// of the step are written, it reads every sequence back through its block table, and computes the sampled tokens from
-// the tokens that it read. The model also keeps an unpaged copy of every request, and reports every difference from it.
+// A step writes one KvEntry for every token that it computes, at the slot in the slot mapping.
+// After all entries of the step are written, it reads every sequence back through its block table,
+// and computes the sampled tokens from the tokens that it read. The model also keeps an unpaged
+// copy of every request, and reports every difference from it.
 //
-// What may be shared: any request may have written a block that another request got from the prefix cache, as long as
-// every entry is of the same token, position and prefix. Everything behind the cached prefix the request must have
-// written itself, into blocks that it took itself and that nobody took since. The plans say who took a block when: a
-// running entry took its new blocks, an admitted entry the blocks behind its cached prefix. adopt() says which blocks
-// lanes have loaded: those are part of a cached prefix, and are judged by what they hold.
+// Sharing: any request may have written a block that another request got from the prefix cache, if
+// every entry has the correct token, position and prefix. A request must itself have written all
+// entries behind its cached prefix, into blocks that it took and that no request took since. The
+// plans determine which request took a block: a running entry took its new blocks, an admitted
+// entry the blocks behind its cached prefix. adopt() names the blocks that lanes have loaded. These
+// are part of a cached prefix, and are judged by their content.
 //
-// With KV cache groups all of this is done in each group, by its own tables. A token of a group with a window or chunks reads
-// only what is in it. In a group of states the model reads the state that the last step left, before the step writes
-// any, and writes the state after the step. Whatever group has read something wrong, the sampled tokens are wrong.
+// With KV cache groups all of this is done in each group, by its own tables. A token of a group
+// with a window or chunks reads only entries inside it. In a group of states the model reads the
+// state of the last step, before the step writes any state, and writes the state after the step. If
+// any group reads a wrong entry, the sampled tokens are wrong.
 #pragma once
 
 #include <memory>
@@ -32,71 +35,77 @@ namespace blockstep {
 
 class ReferenceModel {
  public:
-  /// A model over `memory`: num_blocks blocks of block_size entries, never written. @throws Error kNoMemory
+  /// A model over `memory`: num_blocks blocks of block_size entries, never written. @throws Error
+  /// kNoMemory
   ReferenceModel(const ReferenceConfig& config, std::unique_ptr<EntryMemory> memory);
-  /// A model over memory of the host. @throws Error kNoMemory
+  /// A model over host memory. @throws Error kNoMemory
   explicit ReferenceModel(const ReferenceConfig& config);
   ReferenceModel(const ReferenceModel&) = delete;
   ReferenceModel& operator=(const ReferenceModel&) = delete;
 
-  /// Computes one step: reads the plan from `io` and the tables, and writes the answer to `io`. `known` has the known
-  /// tokens of the admitted entries, one entry after the other; the blocks in `zeroed` are wiped first. Steps must run in the order of their plans; a step out
-  /// of order leads to findings.
-  /// @throws Error kBadArg for a plan that makes no sense, and nothing is changed; kNoMemory, and from then on every
-  /// call throws kInvariant
+  /// Computes one step: reads the plan from `io` and the tables, and writes the answer to `io`.
+  /// `known` has the known tokens of the admitted entries, one entry after the other. The blocks in
+  /// `zeroed` are wiped first. Steps must run in the order of their plans. A step out of order
+  /// leads to findings.
+  /// @throws Error kBadArg for an inconsistent plan, and nothing is changed; kNoMemory, and from
+  /// then on every call throws kInvariant
   void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known,
             Span<const std::int32_t> zeroed = {nullptr, 0});
 
-  // A step in parts, for memory that writes and reads asynchronously: check(), zero(), then put(), then judge() when all
-  // entries are written and can be read, then finish() when what judge() has placed is written. All parts of a step get the
-  // same arguments.
+  // A step in parts, for memory that writes and reads asynchronously: first check(), zero() and
+  // put(), then judge() after all entries are written and can be read, then finish() after the
+  // entries that judge() placed are written. All parts of a step get the same arguments.
 
-  /// Checks that the plan makes sense by itself. Neither reads nor changes sequences or memory. @throws Error kBadArg
+  /// Checks that the plan is consistent in itself. Neither reads nor changes sequences or memory.
+  /// @throws Error kBadArg
   void check(const StepIo& io, Span<const std::int32_t> known);
-  /// Wipes blocks. Call it behind check() and in front of put(). @throws Error kBadArg, and nothing is changed; as step()
+  /// Wipes blocks. Call it after check() and before put(). @throws Error kBadArg, and nothing is
+  /// changed; like step()
   void zero(Span<const std::int32_t> blocks);
-  /// Works out what to compute, saves the states that it needs, and places the entries of all computed tokens in the memory.
-  /// @throws as step()
+  /// Determines the positions to compute, saves the states that these need, and places the entries
+  /// of all computed tokens in the memory.
+  /// @throws like step()
   void put(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
-  /// Reads every sequence back, and writes the answer to `io`. Places the states that depend on which drafts of the step were
-  /// accepted. @throws as step()
+  /// Reads every sequence back, and writes the answer to `io`. Places the states that depend on the
+  /// accepted drafts of the step. @throws like step()
   void judge(const StepIo& io, const Tables& tables);
-  /// Ends the step: writes to `io` what was found. An entry whose state went astray since judge() fails. @throws as step()
+  /// Ends the step: writes the findings to `io`. An entry whose state went astray since judge()
+  /// fails. @throws like step()
   void finish(const StepIo& io);
 
-  /// Says that request `handle` took these blocks and that lanes have filled them: the request loaded the entries that
-  /// the blocks hold now. A block that no lane filled since it was taken last is wiped.
+  /// Notes that request `handle` took these blocks and that lanes have filled them: the request
+  /// loaded their current entries. A block that no lane filled since it was last taken is wiped.
   /// @throws Error kBadArg, kInvariant; and nothing is changed
   void adopt(u64 handle, Span<const std::int32_t> blocks);
 
   const ReferenceConfig& config() const { return config_; }
   /// The KV memory, in blocks of block_size entries.
   const std::shared_ptr<BlockArena>& blocks() const { return memory_->blocks(); }
-  /// Bytes of the KV memory and of the record of who has which block. The unpaged copies, 12 bytes per known token, are
-  /// not counted.
+  /// Bytes of the KV memory and of the record of each block's owner, without the unpaged copies,
+  /// which take 12 bytes per known token.
   u64 arena_bytes() const { return blocks()->bytes() + possessions_.bytes(); }
-  /// Requests of which an unpaged copy is kept.
+  /// Number of requests with an unpaged copy.
   u32 num_sequences() const { return static_cast<u32>(sequences_.size()); }
 
  private:
-  /// What this step does with one entry.
+  /// The work of this step for one entry.
   struct Work {
     Sequence* sequence;
     u32 entry;
     u32 query;   // index of its first token in the step
-    u32 first;   // position of the first token that is computed
-    u32 end;     // position behind the last token that is computed, drafts included
-    u32 shift;   // how many positions the plan is ahead, because drafts were rejected since it was made
-    u32 planned_end;  // position behind the last token by the plan
-    u32 known;   // known tokens, without the drafts of this step
-    u32 saved;       // the first state that was saved for the entry, counted in the step
-    u32 trespassed;  // the last block of another request that the entry wrote into: each is reported once
-    std::int32_t bent;  // what stands for the last token because a state that was read is wrong; -1: none is
+    u32 first;   // position of the first computed token
+    u32 end;     // position behind the last computed token, including drafts
+    u32 shift;   // number of positions that the plan is ahead, because drafts were rejected since
+    u32 planned_end;  // position behind the last token according to the plan
+    u32 known;   // number of known tokens, without the drafts of this step
+    u32 saved;       // number, within the step, of the first state that was saved for the entry
+    u32 trespassed;  // the last foreign block that the entry wrote into; each is reported once
+    std::int32_t bent;  // stands for the last token after a wrong state; -1: none
     bool skip;       // the entry cannot be computed
-    bool faulty;     // something was reported for the entry
+    bool faulty;     // the entry has a finding
   };
 
-  // plan.cc: works out what to do, and checks that tables and plan agree.
+  // plan.cc: determines the work, and checks that tables and plan agree.
   void begin(const StepIo& io, const Tables& tables, Span<const std::int32_t> known);
   Sequence* admit(const StepIo& io, u32 entry, const std::int32_t* known);
   void take_blocks(const StepIo& io, const Tables& tables, Work& work, u32 group);
@@ -147,7 +156,8 @@ class ReferenceModel {
   const std::int32_t* row(const Tables& tables, u32 group, u32 entry) const {
     return lay_out_group(config_.tables, tables, group).block_table + u64{entry} * config_.tables.blocks_per_row(group);
   }
-  /// The slot of a position by the row. -1: the place holds nothing, which is right only in a group of states.
+  /// The slot of a position according to the row. -1: the place is empty, which is correct only in
+  /// a group of states.
   std::int64_t slot_in(const std::int32_t* row, u32 group, u32 position) const {
     const u32 size = config_.tokens_per_block(group);
     const std::int32_t block = row[position / size];
@@ -160,7 +170,7 @@ class ReferenceModel {
   Possessions possessions_;
   Continuation continuation_;
   std::unordered_map<u64, std::unique_ptr<Sequence>> sequences_;  // by handle
-  std::vector<u64> by_slot_;  // handle of the last request that was admitted in each slot; 0 = none
+  std::vector<u64> by_slot_;  // handle of the request last admitted in each slot; 0: none
   struct Retired {
     u64 handle;
     u64 step;

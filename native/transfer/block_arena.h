@@ -1,5 +1,5 @@
-// BlockArena: blocks of bytes in native memory. It holds one tier of KV blocks, or stands in for the memory of a
-// device.
+// BlockArena: blocks of bytes in native memory. It holds one tier of KV blocks, or emulates device
+// memory.
 #pragma once
 
 #include <atomic>
@@ -10,14 +10,17 @@
 
 namespace blockstep {
 
-/// num_blocks x bytes_per_block bytes, zeroed, and per block a count of how often lanes filled it. Everybody who reads
-/// or writes an arena holds it by shared_ptr, because a lane can outlive the object that made the arena.
+/// num_blocks x bytes_per_block zeroed bytes, and for each block a count of its fills by lanes.
+/// Every reader and writer holds an arena by shared_ptr, because a lane can outlive the object that
+/// made the arena.
 class BlockArena {
  public:
-  /// An arena in memory of the host. Both arguments are at least 1. @throws Error kNoMemory, std::bad_alloc
+  /// An arena in host memory. Both arguments are at least 1. @throws Error kNoMemory,
+  /// std::bad_alloc
   BlockArena(u32 num_blocks, u64 bytes_per_block)
       : BlockArena(num_blocks, bytes_per_block, std::make_unique<HostBlocks>(u64{num_blocks} * bytes_per_block)) {}
-  /// An arena in `memory`, which has exactly num_blocks x bytes_per_block bytes. @throws std::bad_alloc
+  /// An arena in `memory`, which has exactly num_blocks x bytes_per_block bytes. @throws
+  /// std::bad_alloc
   BlockArena(u32 num_blocks, u64 bytes_per_block, std::unique_ptr<BlockMemory> memory)
       : num_blocks_(num_blocks), bytes_per_block_(bytes_per_block), memory_(std::move(memory)), arrivals_(num_blocks) {}
 
@@ -27,23 +30,25 @@ class BlockArena {
   Place place() const { return memory_->place(); }
   u32 device() const { return memory_->device(); }
   BlockMemory& memory() const { return *memory_; }
-  /// The first block. For Place::kDevice this is an address of the GPU: only CUDA calls and kernels may use it.
+  /// The first block. For Place::kDevice this is an address of the GPU: only CUDA calls and kernels
+  /// may use it.
   u8* base() const { return memory_->base(); }
   u8* block(u32 id) const { return base() + id * bytes_per_block_; }
-  /// The first block as a kernel sees it; null for memory that CUDA does not know.
+  /// The first block at its address for kernels. Null for memory that CUDA does not know.
   u8* on_device() const { return memory_->on_device(); }
 
-  /// Copies the bytes of one block out of the arena, or into it. On a GPU the call waits for the copy.
+  /// Copies the bytes of one block out of the arena, or into it. On a GPU the call waits for the
+  /// copy.
   /// @throws Error kCuda
   void read_block(u32 id, void* to) const { memory_->read(id * bytes_per_block_, to, bytes_per_block_); }
   void write_block(u32 id, const void* from) { memory_->write(id * bytes_per_block_, from, bytes_per_block_); }
 
-  /// Counts that a lane has filled blocks [first, first + count) whole. Any thread may call it once the bytes are
-  /// written.
+  /// Counts that a lane has completely filled blocks [first, first + count). Any thread may call it
+  /// once the bytes are written.
   void arrived(u32 first, u32 count) {
     for (u32 i = first; i < first + count; ++i) arrivals_[i].fetch_add(1, std::memory_order_release);
   }
-  /// How often lanes filled a block, modulo 2^32.
+  /// Number of times that lanes filled a block, modulo 2^32.
   u32 arrivals(u32 id) const { return arrivals_[id].load(std::memory_order_acquire); }
 
  private:

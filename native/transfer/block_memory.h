@@ -7,11 +7,11 @@
 
 namespace blockstep {
 
-/// Where memory is. kHost: on the host; CUDA does not know it. kPinned: on the host, pinned and mapped by CUDA, so GPUs
-/// can read and write it. kDevice: on a GPU.
+/// Location of memory. kHost: on the host, unknown to CUDA. kPinned: on the host, pinned and mapped
+/// by CUDA, so GPUs can read and write it. kDevice: on a GPU.
 enum class Place : u32 { kHost, kPinned, kDevice };
 
-/// One piece of zeroed memory, freed with this object.
+/// A range of zeroed memory, freed with this object.
 class BlockMemory {
  public:
   BlockMemory(const BlockMemory&) = delete;
@@ -19,7 +19,8 @@ class BlockMemory {
   virtual ~BlockMemory() = default;
 
   Place place() const { return place_; }
-  /// kDevice: the number of the GPU whose memory this is. kPinned: the GPU under whose context it was pinned. kHost: 0.
+  /// kDevice: the ordinal of the GPU that has this memory. kPinned: the GPU under whose context it
+  /// was pinned. kHost: 0.
   u32 device() const { return device_; }
   u64 bytes() const { return bytes_; }
   /// The first byte. For kDevice this is an address of the GPU, and the host must not touch it.
@@ -27,8 +28,9 @@ class BlockMemory {
   /// The first byte at its address for kernels. Null for kHost.
   u8* on_device() const { return on_device_; }
 
-  /// Copies `bytes` bytes out of this memory, or into it; `from` and `to` are offsets in bytes from base(). For kDevice
-  /// the GPU copies and the call waits for the copy, so it is for tests and debugging. @throws Error kCuda
+  /// Copies `bytes` bytes out of this memory, or into it. `from` and `to` are offsets in bytes from
+  /// base(). For kDevice the GPU copies and the call waits for the copy, so it is for tests and
+  /// debugging. @throws Error kCuda
   virtual void read(u64 from, void* to, u64 bytes) const { std::memcpy(to, base_ + from, bytes); }
   virtual void write(u64 to, const void* from, u64 bytes) { std::memcpy(base_ + to, from, bytes); }
 
@@ -47,7 +49,7 @@ class BlockMemory {
   u8* on_device_ = nullptr;
 };
 
-/// Memory of the host. The operating system gives it pages where it is first written.
+/// Host memory. The operating system provides its pages at the first write.
 class HostBlocks final : public BlockMemory {
  public:
   /// @throws Error kNoMemory

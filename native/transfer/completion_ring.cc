@@ -94,8 +94,9 @@ CompletionRing::Drained CompletionRing::drain(std::int32_t* out, u32 max_pairs) 
   return drained;
 }
 
-/// Replaces the word of an earlier job, which a device stored plainly into a slot in use, by the pending word. The
-/// awaited word may come at any moment, so this compares and exchanges. @returns whether there was such a late word
+/// Replaces the word of an earlier job, which a device stored plainly into a slot in use, by the
+/// pending word. The awaited word may arrive concurrently, so the replacement is a
+/// compare-exchange. @returns whether there was such a late word
 bool CompletionRing::take_late_word(u32 slot) {
   u64 word = words_[slot].load(std::memory_order_relaxed);
   if (word >> 32 == slots_[slot].job) return false;

@@ -1,8 +1,8 @@
-// SharedBlocks: the bytes of an arena that other processes of this machine can map. ArenaRegistry: the arenas that other
-// threads of this process can find.
+// SharedBlocks: the bytes of an arena that other processes of this machine can map. ArenaRegistry:
+// the arenas that other threads of this process can find.
 //
-// Both go by the id of an arena: 32 hexadecimal digits, drawn by whoever makes the arena, so that nobody takes one arena
-// for another when a process id or a file descriptor is used again.
+// Both use the id of an arena: 32 random hexadecimal digits. Ids prevent confusion of arenas when a
+// process id or a file descriptor is reused.
 #pragma once
 
 #include <cerrno>
@@ -26,14 +26,16 @@ namespace blockstep {
 
 inline constexpr u32 kArenaIdDigits = 32;
 
-/// Memory of the host in an anonymous file, which ends with the last process that has it mapped or open, however that
-/// process ends. All of it is taken at once. The file can neither grow nor shrink, so no peer can cause a bus error.
+/// Host memory in an anonymous file. The file ends with the last process that has it mapped or
+/// open, however that process ends. All of its memory is allocated at once. The file can neither
+/// grow nor shrink, so no peer can cause a bus error.
 class SharedBlocks final : public BlockMemory {
  public:
   /// New, zeroed memory. @throws Error kNoMemory, kLimit if the system has no such files
   static std::unique_ptr<SharedBlocks> create(const std::string& id, u64 bytes);
-  /// The memory that process `pid` made under this id and has open as `file`. @throws Error kLimit if it cannot be had:
-  /// the process has ended, is of another user or container, or has something else there
+  /// The memory that process `pid` made under this id and has open as `file`. @throws Error kLimit
+  /// if it is unavailable: the process has ended, belongs to another user or container, or has
+  /// another file open there
   static std::unique_ptr<SharedBlocks> open(const std::string& id, u32 pid, u32 file, u64 bytes);
 
   ~SharedBlocks() override;
@@ -57,7 +59,7 @@ class SharedBlocks final : public BlockMemory {
 
 #if defined(__linux__)
 
-/// Takes the file over, also if it fails.
+/// Takes ownership of the file, even if it fails.
 inline std::unique_ptr<SharedBlocks> SharedBlocks::map(int file, u64 bytes) {
   void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (base == MAP_FAILED) {
@@ -68,11 +70,11 @@ inline std::unique_ptr<SharedBlocks> SharedBlocks::map(int file, u64 bytes) {
 }
 
 inline std::unique_ptr<SharedBlocks> SharedBlocks::create(const std::string& id, u64 bytes) {
-  // By number: the function came with glibc 2.27 only.
+  // The system call is made by number, because the function came only with glibc 2.27.
   const auto file =
       static_cast<int>(syscall(SYS_memfd_create, name_of(id).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file < 0) throw Error{kLimit, "this system has no anonymous files to share memory by"};
-  // Taken now, because a page that cannot be had later is a signal, not an error.
+  // Allocated now, because a missing page later causes a signal instead of an error.
   if (fallocate(file, 0, 0, static_cast<off_t>(bytes)) != 0 || fcntl(file, F_ADD_SEALS, kSeals) != 0) {
     close(file);
     throw Error{kNoMemory, "could not allocate " + std::to_string(bytes) + " bytes of shared memory"};
@@ -85,7 +87,7 @@ inline std::unique_ptr<SharedBlocks> SharedBlocks::open(const std::string& id, u
   const auto refuse = [&](const char* why) -> Error {
     return {kLimit, "process " + std::to_string(pid) + " shares no arena " + id + ": " + why};
   };
-  // Without blocking: what stands there may be a pipe by now.
+  // Opened without blocking, because the path may by now name a pipe.
   const int own = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (own < 0) throw refuse("it has ended, or cannot be seen from here");
   char target[256];
@@ -117,7 +119,7 @@ inline SharedBlocks::~SharedBlocks() = default;
 
 #endif
 
-/// The arenas of this process by id, for its other threads. It keeps no arena alive.
+/// The arenas of this process by id, for its other threads. The registry keeps no arena alive.
 class ArenaRegistry {
  public:
   static ArenaRegistry& of_process() {
@@ -131,7 +133,7 @@ class ArenaRegistry {
     arenas_[id] = arena;
   }
 
-  /// Null if there is no such arena any more.
+  /// Returns null if the arena no longer exists.
   std::shared_ptr<BlockArena> find(const std::string& id) {
     const std::lock_guard lock(mutex_);
     const auto found = arenas_.find(id);

@@ -32,7 +32,7 @@ export interface PipelineOptions {
    * Infinity.
    */
   maxRequests?: number;
-  /** Milliseconds between two pings to stages in other processes. Default 1,000. */
+  /** Milliseconds between two pings to remote stages. Default 1,000. */
   pingMs?: number;
   /** Milliseconds without an answer after which a stage counts as gone, and its requests fail. Default 10,000. */
   deadMs?: number;

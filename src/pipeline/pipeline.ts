@@ -74,6 +74,8 @@ export class Pipeline implements AsyncDisposable {
         transport,
         now,
         limits: { pingMs, deadMs },
+        // A stage elsewhere may have no server, even where the transport loses nothing.
+        pings: !transport.isLocal || stages.includes(null),
         maxRequests,
       });
     } catch (error) {

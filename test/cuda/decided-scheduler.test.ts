@@ -346,7 +346,7 @@ describe('a step costs', () => {
     (on) => {
       const [host, device] = (['host', 'device'] as const).map((authority) => {
         const options = { policy: 'priority', pipelineDepth: 2, numBlocks: 4 } as const;
-        const driver = new Driver({ authority, ...options, deviations: { priorityCursor: on } });
+        const driver = new Driver({ authority, ...options, deviations: on || ['priorityCursor'] });
         const { scheduler } = driver;
         open.push(scheduler);
         driver.add({ id: 'ends', prompt: prompt(3), maxTokens: 2, priority: 5 });

@@ -120,6 +120,10 @@ describe('the programs of the pages run, and end by themselves', () => {
     await run(program('docs/pipelines.md', '## Stages in other processes'));
   });
 
+  it('an adapter that borrows requests', async () => {
+    expect(await run(program('docs/borrowing.md', '## A whole example'))).toEqual(['4']);
+  });
+
   it('KV cache events', async () => {
     expect(await run(program('docs/kv-events.md', '## From a program'))).toHaveLength(1);
   });

@@ -7,6 +7,7 @@ import { main as fastify } from '../../examples/fastify.js';
 import { main as hostTier } from '../../examples/host-tier.js';
 import { main as memo } from '../../examples/memo.js';
 import { main as memoryStore } from '../../examples/memory-store.js';
+import { main as tenantLimit } from '../../examples/tenant-limit.js';
 
 type Program = (print: (line: string) => void) => Promise<void>;
 
@@ -23,6 +24,11 @@ describe('an example that is run', () => {
       /^the prompt from 1: 0 of 100.*\nthe prompt from 500: 0 .*\nthe prompt from 1: 96 of/,
     ],
     ['memo', memo, /^the prompt from 1: 0 of 100.*\nthe prompt from 500: 0 .*\nthe prompt from 1: 96 of/],
+    [
+      'tenant-limit',
+      tenantLimit,
+      /^without a limit: (busy\/\d ){6}other\/1\ntwo of a tenant: busy\/1 busy\/2 other\/1 (busy\/\d ?){4}$/,
+    ],
     ['memory-store', memoryStore, /^first: 0 of 100 .*\nsecond: 96 of 100 tokens came from the store$/],
   ])('prints what it shows: %s', async (_name, program, expected) => {
     const lines: string[] = [];

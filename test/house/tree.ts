@@ -15,6 +15,11 @@ export function specifiers(text: string): readonly string[] {
   return found;
 }
 
+/** The files that a C++ or CUDA text includes in quotes, as it names them. */
+export function includes(text: string): readonly string[] {
+  return [...text.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)].map(([, name]) => name);
+}
+
 /** The files of a checkout as the rules of the house see them. Paths are relative to its root, with slashes. */
 export class Tree {
   readonly #texts: ReadonlyMap<string, string>;
@@ -95,8 +100,10 @@ export class Tree {
 
   /** An include is found beside its file, or from the folder `native`. */
   #includes(path: string): string[] {
-    const names = [...this.text(path).matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)].map(([, name]) => name);
-    const found = names.map((name) => [posix.join(dirname(path), name), posix.join('native', name)]);
+    const found = includes(this.text(path)).map((name) => [
+      posix.join(dirname(path), name),
+      posix.join('native', name),
+    ]);
     return [...new Set(found.map((places) => places.find((place) => this.has(place)) ?? ''))].filter(Boolean);
   }
 }

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
-import { specifiers } from '../house/tree.js';
+import { includes, specifiers } from '../house/tree.js';
 import { entryPoints } from '../support/entry-points.js';
 import type { Proof } from './proofs.js';
 
@@ -41,6 +41,11 @@ export class Checkout {
     return new Checkout(files, (path) => readFileSync(join(root, path)));
   }
 
+  /** The same checkout with another text in one file. */
+  with(path: string, text: Buffer): Checkout {
+    return new Checkout(this.#files, (each) => (each === path ? text : this.#read(each)));
+  }
+
   /** The files at some places: files, or folders with a slash at their end. */
   at(places: readonly string[]): string[] {
     const all = [...this.#files];
@@ -63,25 +68,35 @@ export class Checkout {
     return hash;
   }
 
-  /** The files of the checkout that a TypeScript file imports, of types too. */
+  /** The files of the checkout that a TypeScript file imports, types too, or that a C++ or CUDA file includes. */
   imports(path: string): readonly string[] {
     let found = this.#imports.get(path);
     if (found === undefined) {
-      const names = specifiers(this.#read(path).toString('utf8'));
-      found = names.map((name) => this.#resolve(path, name)).filter((each) => each !== null);
+      found = this.#named(path).filter((each) => each !== null);
       this.#imports.set(path, found);
     }
     return found;
   }
 
+  #named(path: string): readonly (string | null)[] {
+    const text = () => this.#read(path).toString('utf8');
+    if (/\.[cm]?ts$/.test(path)) return specifiers(text()).map((name) => this.#resolve(path, name));
+    if (!/\.(c|cc|h|cu|cuh)$/.test(path)) return [];
+    return includes(text()).map((name) => this.#found(posix.join(dirname(path), name)));
+  }
+
   #resolve(from: string, name: string): string | null {
     if (!name.startsWith('.')) return this.#entries.get(name) ?? null;
     const path = posix.join(dirname(from), name);
-    return [path.replace(/\.js$/, '.ts'), path].find((each) => this.#files.has(each)) ?? null;
+    return this.#found(path.replace(/\.js$/, '.ts')) ?? this.#found(path);
+  }
+
+  #found(path: string): string | null {
+    return this.#files.has(path) ? path : null;
   }
 }
 
-/** The files that a proof is made of, sorted: its suites, what stands beside them, and whatever these import. */
+/** The files that a proof is made of, sorted: its suites, what stands beside them, and whatever these import or include. */
 export function inputsOf({ suites, beside }: Proof, checkout: Checkout): string[] {
   // Helpers beside a suite are started by it, or read.
   const rooms = suites.map((place) => (place.endsWith('/') ? place : `${dirname(place)}/`));
@@ -95,7 +110,7 @@ export function inputsOf({ suites, beside }: Proof, checkout: Checkout): string[
   for (let path = open.pop(); path !== undefined; path = open.pop()) {
     if (found.has(path)) continue;
     found.add(path);
-    if (/\.[cm]?ts$/.test(path)) open.push(...checkout.imports(path));
+    open.push(...checkout.imports(path));
   }
   // What it is said to be changes nothing of it.
   return [...found].filter((path) => !path.endsWith('.md')).sort();

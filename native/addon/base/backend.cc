@@ -65,7 +65,7 @@ constexpr const char* kPlaces[] = {"host", "pinned", "device"};
 constexpr const char* kModes[] = {"auto", "batch", "kernel", "copies"};
 constexpr const char* kCompletions[] = {"auto", "write-value", "event"};
 
-/// One of these names as its number. Absent: 0.
+/// The number of a value's name. Absent: 0.
 template <std::size_t Count>
 u32 read_name(Napi::Value object, const char* property, Names<Count> names) {
   const Napi::Value value = read_property(object, property);

@@ -5,7 +5,8 @@
 namespace blockstep {
 namespace {
 
-/// A value for a message: numbers and booleans as they are, everything else by its type. Runs no JavaScript.
+/// Formats a value for a message: numbers and booleans as they are, other values by their type.
+/// Runs no JavaScript.
 std::string show(Napi::Value value) {
   switch (value.Type()) {
     case napi_undefined: return "undefined";
@@ -29,7 +30,7 @@ std::string show(Napi::Value value) {
 CoreObject& Call::object() const {
   void* wrapped = nullptr;
   const napi_status status = napi_unwrap(env, info_.This(), &wrapped);
-  auto* object = static_cast<CoreObject*>(wrapped);  // only an address, until it is found in the set of ours
+  auto* object = static_cast<CoreObject*>(wrapped);  // only an address so far
   if (status != napi_ok || (object != home.recent && home.live.count(object) == 0)) {
     throw Error{kBadReceiver, "this method needs a native core as its receiver"};
   }
@@ -72,7 +73,8 @@ u32 Call::check_choice(Napi::Value value, const char* name, std::initializer_lis
   refuse(name, expected, value);
 }
 
-/// As UTF-16, as JavaScript has it. UTF-8 would make different lone surrogates, and so different salts, equal.
+/// As UTF-16, like in JavaScript. UTF-8 would make different lone surrogates, and so different
+/// salts, equal.
 std::u16string Call::string(u32 index, const char* name) const {
   constexpr std::size_t kMaxLength = 65536;
   const Napi::Value value = info_[index];
@@ -111,8 +113,8 @@ void* Call::buffer(Napi::Value value, const char* name, u64 bytes) {
 
 Napi::ArrayBuffer Call::fixed_buffer(Napi::Value value, const char* name, u64 bytes) {
   if (!value.IsArrayBuffer()) refuse(name, "an ArrayBuffer that is not shared", value);
-  // Node-API cannot tell whether a buffer is resizable. If somebody shadowed the property, the size check of every call
-  // still holds.
+  // Node-API cannot tell whether a buffer is resizable. If user code shadowed the property, the
+  // size check of every call still protects the core.
   const Napi::Value resizable = read_property(value.As<Napi::Object>(), "resizable");
   if (resizable.IsBoolean() && resizable.As<Napi::Boolean>()) {
     throw Error{kBadArg, std::string(name) + " must be an ArrayBuffer of fixed length"};

@@ -1,13 +1,15 @@
-// Call: one call from JavaScript, with its checked arguments, its receiver and its answer. Node-API converts values
-// silently (NaN and 2^40 become 0, a detached buffer has length 0), so every argument is checked here, and nothing is
-// converted.
+// Call: one call from JavaScript, with its checked arguments, its receiver and its answer. Node-API
+// converts values silently (NaN and 2^40 become 0, a detached buffer has length 0). Every argument
+// is therefore checked here, and no argument is converted.
 //
-// Two kinds of code call Node-API directly instead of node-addon-api. The first is code that every step runs: it reads
-// the receiver, its exchange buffer and the arguments. node-addon-api makes two or three Node-API calls there instead
-// of one, which would cost run 6 ns, match 9, admit 20 and flush 4 of their 100 to 180 ns, and add 85 of its 270 ns.
-// The second is code that may run JavaScript of the user: getters and the error class. If the timeout of a vm script
-// terminates that JavaScript, no exception is left from which to make a Napi::Error, and node-addon-api aborts the
-// process.
+// Two kinds of code call Node-API directly instead of node-addon-api. The first kind runs in every
+// step, and reads the receiver, its exchange buffer and the arguments. node-addon-api makes two or
+// three Node-API calls there instead of one. That would cost run 6 ns, match 9, admit 20 and flush
+// 4 of their 100 to 180 ns, and add 85 of its 270 ns.
+//
+// The second kind may run JavaScript of the user: getters and the error class. If the timeout of a
+// vm script terminates that JavaScript, no exception is left for a Napi::Error, and node-addon-api
+// aborts the process.
 #pragma once
 
 #include <exception>
@@ -19,19 +21,19 @@
 
 namespace blockstep {
 
-/// Thrown where a JavaScript exception is already pending, or the environment may not run JavaScript any more. It ends
-/// the call without a further JavaScript error.
+/// Thrown if a JavaScript exception is already pending, or if the environment may not run
+/// JavaScript any more. It ends the call without a further JavaScript error.
 struct PendingException {};
 
 inline void require_ok(napi_status status) {
   if (status != napi_ok) throw PendingException{};
 }
 
-/// A property of an object; its getter may run JavaScript. @throws PendingException
+/// A property of an object. Its getter may run JavaScript. @throws PendingException
 Napi::Value read_property(Napi::Value object, const char* name);
 
-/// Makes a JavaScript error of the environment's error class pending. If the class itself throws, its exception is
-/// pending.
+/// Makes a JavaScript error of the environment's error class pending. If the class itself throws,
+/// its exception is pending.
 void throw_error(Napi::Env env, const char* code, const std::string& message);
 
 class Call {
@@ -45,12 +47,13 @@ class Call {
   /// The receiver's core. @throws Error kBadReceiver, kDisposed, kDetached
   HostCore& core() const { return object().core(); }
 
-  // Arguments by index. `name` is the argument's name in error messages. @throws Error kBadArg, kDetached
+  // Arguments by index. `name` is the argument's name in error messages. @throws Error kBadArg,
+  // kDetached
   Napi::Value operator[](u32 index) const { return info_[index]; }
   u32 integer(u32 index, const char* name, u32 min, u32 max) const {
     return check_integer(info_[index], name, min, max);
   }
-  /// A number of blocks; 0 where the call has no such argument.
+  /// A number of blocks; 0 if the call has no such argument.
   u32 blocks(u32 index, const char* name, u32 max) const {
     return info_.Length() > index ? integer(index, name, 0, max) : 0;
   }
@@ -61,7 +64,7 @@ class Call {
     return typed_array<std::int32_t>(info_[index], name, napi_int32_array, "an Int32Array");
   }
 
-  // The same checks for values that are not arguments.
+  // The same checks for other values:
   static u32 check_integer(Napi::Value value, const char* name, u32 min, u32 max) {
     double number;
     if (napi_get_value_double(value.Env(), value, &number) == napi_ok && number >= min && number <= max) {
@@ -75,17 +78,19 @@ class Call {
   static bool check_boolean(Napi::Value value, const char* name);
   /// The index of one of these strings.
   static u32 check_choice(Napi::Value value, const char* name, std::initializer_list<const char*> choices);
-  /// The elements of a typed array of exactly this type. Its memory is neither shared nor detached. Its length is read
-  /// now, so a resizable buffer is safe as long as no JavaScript runs before the elements are used.
+  /// The elements of a typed array of exactly this type. Its memory is neither shared nor detached.
+  /// Its length is read now, so a resizable buffer is safe if no JavaScript runs before the
+  /// elements are used.
   template <class T>
   static Span<T> typed_array(Napi::Value value, const char* name, napi_typedarray_type type, const char* expected) {
     const Span<void> found = check_array(value, name, type, expected);
     return {static_cast<T*>(found.data), found.size};
   }
-  /// The memory of an ArrayBuffer of exactly `bytes` bytes. The pointer is valid during this call only.
+  /// The memory of an ArrayBuffer of exactly `bytes` bytes. The pointer is valid only during this
+  /// call.
   static void* buffer(Napi::Value value, const char* name, u64 bytes);
-  /// An ArrayBuffer of fixed length, neither shared nor detached, of exactly `bytes` bytes. Runs JavaScript only if
-  /// somebody tampered with the buffer.
+  /// An ArrayBuffer of fixed length, neither shared nor detached, of exactly `bytes` bytes. Runs
+  /// JavaScript only if user code tampered with the buffer.
   static Napi::ArrayBuffer fixed_buffer(Napi::Value value, const char* name, u64 bytes);
   [[noreturn]] static void refuse(const char* name, const std::string& expected, Napi::Value got);
 
@@ -108,8 +113,8 @@ class Call {
   const Napi::CallbackInfo& info_;
 };
 
-/// Makes a native method callable by node-addon-api: every C++ exception becomes a JavaScript error with a code. A
-/// Napi::Error is a JavaScript error already; node-addon-api throws it.
+/// Makes a native method callable by node-addon-api: every C++ exception becomes a JavaScript error
+/// with a code. A Napi::Error already is a JavaScript error, which node-addon-api throws.
 template <Napi::Value (*Method)(const Call&)>
 Napi::Value entry(const Napi::CallbackInfo& info) {
   try {
@@ -121,18 +126,20 @@ Napi::Value entry(const Napi::CallbackInfo& info) {
   } catch (const PendingException&) {
   } catch (const Napi::Error&) {
     throw;
-  } catch (const std::exception& error) {  // nothing else is thrown on purpose, and nothing may reach Node
+  } catch (const std::exception& error) {  // unexpected, but none may reach Node
     throw_error(info.Env(), kInvariant, error.what());
   }
   return {};
 }
 
-/// A property of an answer. Unlike an assignment, defining a property runs no setter on Object.prototype.
+/// A property of an answer. Unlike an assignment, defining a property runs no setter on
+/// Object.prototype.
 inline Napi::PropertyDescriptor field(const char* name, Napi::Value value) {
   return Napi::PropertyDescriptor::Value(name, value, napi_default_jsproperty);
 }
 
-/// A property that holds a native method. The function's data is the environment, so that no call has to look it up.
+/// A property that holds a native method. The function's data is the environment, so that calls
+/// need no lookup.
 template <Napi::Value (*Method)(const Call&)>
 Napi::PropertyDescriptor method(Napi::Env env, const char* name, napi_property_attributes attributes = napi_default) {
   const auto function = Napi::Function::New<entry<Method>>(env, name, env.GetInstanceData<Environment>());

@@ -12,7 +12,7 @@ Environment::~Environment() {
 }
 
 Napi::Object CoreObject::make(Environment& home, std::unique_ptr<HostCore> core, Napi::ArrayBuffer exchange) {
-  // The memory that the pool takes from the start; the KV slot table takes none until rows are used.
+  // The memory that the pool takes initially. The KV slot table takes none until rows are used.
   const Config& pool = core->config().pool;
   const auto bytes = static_cast<std::int64_t>(state_bytes({pool.num_blocks, 1, 1, pool.bucket_bits}));
   const Raised constructing(home.constructing);
@@ -27,7 +27,7 @@ Napi::Object CoreObject::make(Environment& home, std::unique_ptr<HostCore> core,
   return instance;
 }
 
-/// Anybody but make() gets an exception; the object never becomes one of ours.
+/// Constructors that are not called by make() throw, and the object is never registered.
 CoreObject::CoreObject(const Napi::CallbackInfo& info) : ObjectWrap(info) {
   if (!info.Env().GetInstanceData<Environment>()->constructing) refuse(info.Env());
 }

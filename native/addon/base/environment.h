@@ -1,5 +1,6 @@
-// Environment: the data of one loaded copy of the addon in one Node environment (the main thread or a worker). There is
-// no static mutable state, so environments and copies of the addon share nothing.
+// Environment: the data of one loaded copy of the addon in one Node environment (the main thread or
+// a worker). There is no static mutable state, so environments and copies of the addon share no
+// state.
 #pragma once
 
 #include <napi.h>
@@ -35,26 +36,28 @@ class Orphan {
   ~Orphan() = default;
 };
 
-/// One class of wrapped objects (wrapped.h). A receiver or an argument is an object of this class exactly if its wrap
-/// is in `live`.
+/// One class of wrapped objects (wrapped.h). A receiver or an argument is an object of this class
+/// exactly if its wrap is in `live`.
 struct WrapClass {
   Napi::FunctionReference constructor;
   std::unordered_map<const void*, Orphan*> live;
 };
 
 struct Environment {
-  /// Frees the objects that are left. Node finalizes wraps before instance data, but does not promise that order.
+  /// Frees the remaining objects. Node finalizes wraps before instance data, but does not guarantee
+  /// this order.
   ~Environment();
 
   Napi::FunctionReference core_class;
   Napi::FunctionReference error_class;  // empty: errors are plain Error objects
   bool constructing = false;            // make() is running; otherwise constructors refuse the call
-  /// Every wrapped core. A receiver is a core of this environment exactly if its wrap is in this set: a wrap of another
-  /// addon, of another copy of this addon or of another environment has another address. This check is as safe as a
-  /// type tag, and 60 ns per call cheaper.
+  /// Every wrapped core. A receiver is a core of this environment exactly if its wrap is in this
+  /// set. A wrap of another addon, of another copy of this addon or of another environment has
+  /// another address. This check is as safe as a type tag, and 60 ns per call cheaper.
   std::unordered_set<CoreObject*> live;
-  CoreObject* recent = nullptr;  // the core that was found in `live` last
-  // Members are destroyed from the last to the first, so lanes stop before the rings and arenas that they use end.
+  CoreObject* recent = nullptr;  // the core that was last found in `live`
+  // Members are destroyed in reverse order, so lanes stop before the rings and arenas that they use
+  // are destroyed.
   WrapClass arenas;
   WrapClass rings;
   WrapClass references;
@@ -63,11 +66,11 @@ struct Environment {
   WrapClass device_lanes;
 };
 
-/// The native part of a NativeCore. The JavaScript object owns this object. The core inside is freed earlier: at
-/// dispose() or when the environment ends, whichever comes first.
+/// The native part of a NativeCore. The JavaScript object owns this object. The core inside is
+/// freed at dispose() or when the environment ends, whichever comes first.
 class CoreObject : public Napi::ObjectWrap<CoreObject> {
  public:
-  /// Wraps a new core, and keeps its exchange buffer alive as long as the core lives.
+  /// Wraps a new core, and keeps its exchange buffer alive while the core lives.
   static Napi::Object make(Environment& home, std::unique_ptr<HostCore> core, Napi::ArrayBuffer exchange);
 
   /// Creates the class, with the methods of methods.cc on its prototype.
@@ -81,7 +84,7 @@ class CoreObject : public Napi::ObjectWrap<CoreObject> {
   /// @throws Error kDisposed, kDetached
   HostCore& core() const;
 
-  /// Keeps the buffer of a frame's tables alive as long as the core lives.
+  /// Keeps the buffer of a frame's tables alive while the core lives.
   void hold_tables(u32 frame, Napi::ArrayBuffer buffer) { tables_[frame].hold(buffer); }
   /// @throws Error kDetached if the frame's tables are no longer the memory that was bound
   void check_tables(u32 frame) const;
@@ -96,22 +99,24 @@ class CoreObject : public Napi::ObjectWrap<CoreObject> {
   static void refuse(Napi::Env env);
   void weigh(std::int64_t bytes);
 
-  /// A buffer that native code writes into, with its address and size when JavaScript gave it.
+  /// A buffer that native code writes into, with the address and size at the time that JavaScript
+  /// passed it.
   struct HeldBuffer {
     Napi::Reference<Napi::ArrayBuffer> reference;
     void* data = nullptr;
     std::size_t bytes = 0;
 
     void hold(Napi::ArrayBuffer buffer);
-    /// Whether the buffer still has that address and size: it is neither detached nor resized.
+    /// Whether the buffer still has that address and size, because it is neither detached nor
+    /// resized.
     bool intact() const;
   };
 
-  Environment* home_ = nullptr;  // null before make(), and once the environment has ended
+  Environment* home_ = nullptr;  // null before make(), and after the environment has ended
   std::unique_ptr<HostCore> core_;
   HeldBuffer exchange_;
   std::vector<HeldBuffer> tables_;  // by frame
-  std::int64_t reported_bytes_ = 0;  // external memory of this object as reported to the garbage collector
+  std::int64_t reported_bytes_ = 0;  // external memory reported to the garbage collector
 };
 
 }  // namespace blockstep

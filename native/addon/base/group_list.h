@@ -1,11 +1,12 @@
-// A list of KV cache groups as a configuration of JavaScript has it.
+// A list of KV cache groups in a JavaScript configuration.
 #pragma once
 
 #include "call.h"
 
 namespace blockstep {
 
-/// Calls `read(g, entry)` for each group of the list, and returns how many there are. Absent: none. @throws Error kBadArg
+/// Calls `read(g, entry)` for each group of the list, and returns their number. Absent: none.
+/// @throws Error kBadArg
 template <class Read>
 u32 read_group_list(Napi::Value value, const Read& read) {
   if (value.IsUndefined()) return 0;

@@ -1,14 +1,15 @@
-// Wrapped: a JavaScript object that owns a native object, with the lifetime rules of CoreObject. It gives up the native
-// object when it is disposed, when it is collected, or when the environment ends, whichever comes first. A shared
-// native object, such as an arena that lanes use, lives until its last owner gives it up.
+// Wrapped: a JavaScript object that owns a native object, with the lifetime rules of CoreObject. It
+// releases the native object when it is disposed, when it is collected, or when the environment
+// ends, whichever comes first. A shared native object, such as an arena that lanes use, lives until
+// its last owner releases it.
 #pragma once
 
 #include "call.h"
 
 namespace blockstep {
 
-/// What Wrapped needs to know of a native type: `kClass`, the name of the JavaScript class; `kWhat`, its name in
-/// messages; and of(), where the environment keeps the class.
+/// The traits of a native type: `kClass`, the name of the JavaScript class; `kWhat`, its name in
+/// messages; and of(), which returns the class in the environment.
 template <class T>
 struct WrapTraits;
 
@@ -18,7 +19,8 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
   using Traits = WrapTraits<T>;
 
  public:
-  /// A new JavaScript object that owns `owned`. @param bytes external memory to report to the garbage collector
+  /// A new JavaScript object that owns `owned`. @param bytes external memory to report to the
+  /// garbage collector
   static Napi::Object make(Environment& home, std::shared_ptr<T> owned, u64 bytes) {
     WrapClass& type = Traits::of(home);
     const Raised constructing(home.constructing);
@@ -31,7 +33,8 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
     return instance;
   }
 
-  /// Creates the class, with these methods on its prototype; see CoreObject::define_class for why there.
+  /// Creates the class, with these methods on its prototype. CoreObject::define_class explains why
+  /// they are there.
   static void define(Napi::Env env, const std::vector<Napi::PropertyDescriptor>& methods) {
     const Napi::Function type = Base::DefineClass(env, Traits::kClass, {});
     type.Get("prototype").template As<Napi::Object>().DefineProperties(methods);
@@ -70,8 +73,8 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
     if (!owned_) throw Error{kDisposed, std::string(Traits::kWhat) + " was used that was disposed"};
     return owned_;
   }
-  /// Gives up this object's share of the native object now. Calls its close() first, if it has one, because other
-  /// owners may keep it alive. Idempotent.
+  /// Releases this object's share of the native object now. Calls its close() first, if it has that
+  /// method, because other owners may keep the native object alive. Idempotent.
   void dispose() {
     if (!owned_) return;
     if constexpr (requires(T& owned) { owned.close(); }) owned_->close();
@@ -98,7 +101,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
     reported_bytes_ = bytes;
   }
 
-  Environment* home_ = nullptr;  // null before make(), and once the environment has ended
+  Environment* home_ = nullptr;  // null before make(), and after the environment has ended
   std::shared_ptr<T> owned_;
   std::int64_t reported_bytes_ = 0;
 };

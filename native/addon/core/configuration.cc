@@ -28,7 +28,7 @@ u32 read_free_order(Napi::Value value) {
   return value.IsUndefined() ? 0 : Call::check_choice(value, "freeOrder", {"tail", "unhashedFirst"});
 }
 
-/// Absent: nothing.
+/// Absent: none.
 KvReport read_kv_events(Napi::Value value) {
   if (value.IsUndefined()) return KvReport::kNothing;
   return static_cast<KvReport>(Call::check_choice(value, "kvEvents", {"off", "new", "all"}));
@@ -39,7 +39,8 @@ GroupType read_group_type(Napi::Value value) {
       Call::check_choice(value, "type", {"full", "sliding", "chunked", "mamba-none", "mamba-all", "mamba-align"}));
 }
 
-/// Absent: no groups. The scheduler has made the groups of its options; only what could break the core is checked here.
+/// Absent: no groups. The scheduler has derived the groups from its options, so only values that
+/// could break the core are checked here.
 void read_groups(Napi::Value value, HostConfig& config) {
   const u32 count = read_group_list(value, [&](u32 g, Napi::Value entry) {
     const auto integer = [&](const char* name, u32 min, u32 max) {

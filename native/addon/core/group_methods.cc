@@ -80,7 +80,7 @@ Napi::Value junction(const Call& call) {
 
 Napi::Value take_zeroed(const Call& call) { return array_of(call, call.core().take_zeroed()); }
 
-/// Null if nothing was let go: most steps let nothing go, and must not allocate.
+/// Null if no block was dropped. Most steps drop none, and must not allocate.
 Napi::Value take_dropped(const Call& call) {
   const std::vector<u32> ids = call.core().take_dropped();
   return ids.empty() ? call.env.Null() : array_of(call, ids);

@@ -1,5 +1,5 @@
-// The methods of a core object: arguments in, one call of HostCore, its answer out. All arguments are checked before
-// HostCore is entered, and HostCore runs no JavaScript, so no method can be interrupted by another.
+// The methods of a core object. Each checks its arguments, makes one call of HostCore, and returns
+// its answer. HostCore runs no JavaScript, so no method can interrupt another.
 #include <algorithm>
 
 #include "../base/backend.h"
@@ -216,8 +216,8 @@ Napi::Value dispose_core(const Call& call) {
 
 }  // namespace
 
-/// The methods are plain functions on the prototype, not methods of the class. For methods of the class V8 would refuse a
-/// wrong receiver with a TypeError that has no code.
+/// The methods are plain functions on the prototype, not methods of the class. For methods of the
+/// class, V8 would refuse a wrong receiver with a TypeError that has no code.
 Napi::Function CoreObject::define_class(Napi::Env env) {
   const Napi::Function core_class = DefineClass(env, "NativeCore", {});
   const auto prototype = core_class.Get("prototype").As<Napi::Object>();

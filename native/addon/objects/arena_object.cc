@@ -16,7 +16,7 @@ std::string read_arena_id(Napi::Value config, const char* name) {
   return id;
 }
 
-/// The memory as an ArrayBuffer that shares it: the arena lives as long as either of them.
+/// The memory as an ArrayBuffer that shares it. The arena lives as long as either of them.
 Napi::Value buffer(const Call& call) {
   using Share = std::shared_ptr<BlockArena>;
   const Share& arena = Wrapped<BlockArena>::receiver(call).owned();
@@ -32,7 +32,7 @@ Napi::Value buffer(const Call& call) {
     throw Error{kLimit, "this runtime allows no ArrayBuffer over native memory"};
   }
   require_ok(status);
-  share.release();  // drop() has it
+  share.release();  // drop() owns it
   return {call.env, result};
 }
 
@@ -69,8 +69,8 @@ Napi::Value arrivals(const Call& call) {
   return call.number(arena.arrivals(read_block_id(call, arena)));
 }
 
-/// Lets other threads of this process find the arena under `id`. @returns the file that other processes find it by;
-/// null if they cannot
+/// Lets other threads of this process find the arena under `id`. @returns the file by which other
+/// processes find it; null if they cannot
 Napi::Value share(const Call& call) {
   const auto& arena = Wrapped<BlockArena>::receiver(call).owned();
   auto config = Napi::Object::New(call.env);
@@ -104,7 +104,7 @@ Napi::Value create_arena(const Call& call) {
   return Wrapped<BlockArena>::make(call.home, std::move(arena), bytes);
 }
 
-/// An arena by its id: of this process, or else of the process that the configuration names.
+/// Finds an arena by its id, in this process or in the process that the configuration names.
 Napi::Value attach_arena(const Call& call) {
   check_config(call[0]);
   const u32 num_blocks = read_integer(call[0], "numBlocks", 1, kMaxBlocks);
@@ -123,7 +123,7 @@ Napi::Value attach_arena(const Call& call) {
                              std::to_string(arena->bytes_per_block()) + " bytes, expected " +
                              std::to_string(num_blocks) + " of " + std::to_string(bytes_per_block)};
   }
-  // The bytes count where the arena was made.
+  // The bytes are reported where the arena was made.
   return Wrapped<BlockArena>::make(call.home, std::move(arena), 0);
 }
 

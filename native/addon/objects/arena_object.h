@@ -21,7 +21,7 @@ inline u32 read_integer(Napi::Value config, const char* name, u32 min, u32 max) 
   return Call::check_integer(read_property(config, name), name, min, max);
 }
 
-/// An arena on the host; other processes can map it if the configuration has a `shareId`.
+/// An arena on the host. Other processes can map it if the configuration has a `shareId`.
 std::shared_ptr<BlockArena> allocate_host_arena(Napi::Value config, u32 num_blocks, u64 bytes_per_block);
 
 void define_arena_class(Napi::Env env);

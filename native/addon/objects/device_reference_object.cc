@@ -6,8 +6,8 @@
 namespace blockstep {
 namespace {
 
-/// Addresses of the arrays, in the order of Tables, then those of GroupTables for each further KV cache group. The caller answers
-/// for them, as with every launch.
+/// Addresses of the arrays, in the order of Tables, then of GroupTables for each further KV cache
+/// group. The caller guarantees that they are valid, like for every launch.
 TablesOnDevice read_tables(const Call& call, u32 index, u32 num_lists) {
   const Span<u64> addresses = Call::typed_array<u64>(call[index], "tables", napi_biguint64_array, "a BigUint64Array");
   const u32 count = 6 + 2 * (num_lists - 1);

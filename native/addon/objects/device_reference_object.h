@@ -1,4 +1,5 @@
-// The reference executor on a GPU, as a JavaScript object. src/core/native/native-reference.ts describes it.
+// The reference executor on a GPU, as a JavaScript object. src/core/native/native-reference.ts
+// describes it.
 #pragma once
 
 #include "../../reference/device_reference.h"

@@ -45,7 +45,7 @@ ReferenceConfig read_reference_config(Napi::Value value) {
   config.max_drafts = integer("maxDrafts", 0, 64);
   config.pipeline_depth = integer("pipelineDepth", 1, 3);
   config.seed = integer("seed", 0, kNone);
-  const u32 eos_token = integer("eosToken", 0, kMaxTokens);  // kMaxTokens, which is no token id: none
+  const u32 eos_token = integer("eosToken", 0, kMaxTokens);  // kMaxTokens: none
   config.eos_token = eos_token == kMaxTokens ? -1 : static_cast<std::int32_t>(eos_token);
   config.wrong_drafts = integer("wrongDrafts", 0, kNone);
   config.report_only = Call::check_boolean(read_property(value, "reportOnly"), "reportOnly");
@@ -76,7 +76,8 @@ Napi::Value adopt(const Call& call) {
   return {};
 }
 
-/// The arena of the reference. It adds nothing to what the garbage collector is told, because the reference counts it.
+/// The arena of the reference. It reports no memory to the garbage collector, because the reference
+/// reports it.
 Napi::Value arena(const Call& call) {
   return Wrapped<BlockArena>::make(call.home, receiver<ReferenceModel>(call).blocks(), 0);
 }

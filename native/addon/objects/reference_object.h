@@ -1,4 +1,5 @@
-// The reference executor on the host, as a JavaScript object. src/core/native/native-reference.ts describes it.
+// The reference executor on the host, as a JavaScript object. src/core/native/native-reference.ts
+// describes it.
 #pragma once
 
 #include "../../reference/reference.h"
@@ -13,8 +14,8 @@ struct WrapTraits<ReferenceModel> {
   static WrapClass& of(Environment& home) { return home.references; }
 };
 
-/// NativeReferenceConfig of src/core/native/native-reference.ts, checked. Its getters may run JavaScript. @throws Error
-/// kBadArg
+/// Reads and checks NativeReferenceConfig of src/core/native/native-reference.ts. Its getters may
+/// run JavaScript. @throws Error kBadArg
 ReferenceConfig read_reference_config(Napi::Value value);
 
 /// Defines the class.

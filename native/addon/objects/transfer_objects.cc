@@ -9,7 +9,7 @@ namespace {
 constexpr double kMaxStep = 9007199254740991.0;
 constexpr u32 kDrainHeader = 2;
 
-/// A step's number; -1 where there is none.
+/// A step's number; -1 if there is none.
 std::int64_t read_step(Napi::Value value, const char* name, double min) {
   double number;
   const bool is_number = napi_get_value_double(value.Env(), value, &number) == napi_ok;
@@ -133,7 +133,7 @@ Napi::Value record_step(const Call& call) {
 
 Napi::Value lane_info(const Call& call) { return info_of(call, receiver<DeviceLane>(call).info()); }
 
-/// Defines the class of a lane: the methods of every lane, and those that this kind has besides.
+/// Defines the class of a lane: the methods of every lane, and the additional methods of this kind.
 template <class LaneType>
 void define_lane(Napi::Env env, std::vector<Napi::PropertyDescriptor> methods) {
   methods.insert(methods.end(), {

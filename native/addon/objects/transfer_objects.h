@@ -1,4 +1,5 @@
-// The completion ring and lanes, as JavaScript objects. src/core/native/native-transfer.ts describes them.
+// The completion ring and lanes, as JavaScript objects. src/core/native/native-transfer.ts
+// describes them.
 #pragma once
 
 #include "../../transfer/lane/device_lane.h"

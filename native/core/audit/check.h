@@ -1,9 +1,10 @@
-// check() and refusal(): whether a log can be applied to a state. Host only. For logs from outside: files, fuzzers,
-// other processes, a device.
+// check() and refusal(): whether a log can be applied to a state. Host only. They are for logs from
+// files, fuzzers, other processes or a device.
 //
-// apply() trusts its log. So a log from outside is played first on an overlay, which holds what the commands so far
-// would have changed. The overlay is sequential and only reads the state. Its cost grows with the length of the log and
-// of the rows that the log names, not with the size of the state.
+// apply() trusts its log. A log from outside is therefore played first on an overlay, which holds
+// the changes that its commands would make. The overlay is sequential and only reads the state. Its
+// cost grows with the length of the log and of the rows that the log names. It does not grow with
+// the size of the state.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ class Overlay {
   explicit Overlay(const State& state)
       : state_(state), head_(state.head), num_free_(state.num_free), all_dropped_(false) {}
 
-  /// Plays one command. Returns nullptr, or why the command does not apply; the overlay cannot be used after that.
+  /// Plays one command. Returns nullptr, or why the command cannot be applied. After a failure the
+  /// overlay cannot be used.
   const char* play(u32 head, const u32* words) {
     const u32 count = count_of(head);
     switch (op_of(head)) {
@@ -48,7 +50,8 @@ class Overlay {
     u32 ref;
     u32 pins;
     bool published;
-    u64 ticket;  // of its last entry in before_ or returned_; 0 if the log has not returned the block to the queue
+    // Of the block's last entry in before_ or returned_; 0: the log has not returned the block.
+    u64 ticket;
   };
   struct ShadowRow {
     bool in_use;
@@ -109,8 +112,8 @@ class Overlay {
     return {};
   }
 
-  /// The next block of the queue: first those that the log has put before the head, then the blocks that still stand in
-  /// the queue of the state, then those that the log has appended.
+  /// Takes the next block of the queue. Blocks that the log has put before the head come first,
+  /// then blocks still in the queue of the state, then blocks that the log has appended.
   u32 pop() {
     if (const auto id = pop_from(before_)) return *id;
     for (; head_ < state_.tail; ++head_) {
@@ -258,15 +261,16 @@ class Overlay {
   const State& state_;
   u64 head_;  // how far the state's own queue has been read
   u32 num_free_;
-  bool all_dropped_;  // the log had a Reset: blocks that are not in blocks_ yet carry no key
+  bool all_dropped_;  // The log had a Reset: blocks that are not in blocks_ yet have no key.
   u64 tickets_ = 0;
-  std::deque<Returned> before_, returned_;  // what the log returned, at both ends; dead if the block has another ticket
+  // Blocks that the log returned, at both ends. An entry is dead if its block has another ticket.
+  std::deque<Returned> before_, returned_;
   std::unordered_map<u32, ShadowBlock> blocks_;
   std::unordered_map<u32, ShadowRow> rows_;
 };
 
-/// Why `log` cannot be applied to `state`, or nullptr if it can. Changes nothing. Does not check Results::capacity;
-/// taken_by() returns how much is needed.
+/// Returns why `log` cannot be applied to `state`, or nullptr if it can. Changes nothing. It does
+/// not check Results::capacity: taken_by() returns the required capacity.
 inline const char* refusal(const State& state, const u32* log, u32 words) {
   if (state.fault != kNoFault) return "the state has a fault";
   Overlay overlay(state);
@@ -282,8 +286,8 @@ inline const char* refusal(const State& state, const u32* log, u32 words) {
 /// Whether the log is well formed and can be applied to this state.
 inline bool check(const State& state, const u32* log, u32 words) { return refusal(state, log, words) == nullptr; }
 
-/// How many blocks the Extend commands of the log take: the capacity that its results need. kNone if the log is
-/// malformed or takes at least kNone blocks.
+/// Number of blocks that the Extend commands of the log take: the capacity that its results need.
+/// Returns kNone if the log is malformed or takes at least kNone blocks.
 inline u32 taken_by(const u32* log, u32 words) {
   u64 taken = 0;
   for (u32 at = 0; at < words;) {

@@ -1,7 +1,9 @@
-// digest(): 64 bits that are equal for two states exactly when (up to collisions) everything that decides the future of
-// the states is equal: the order of the queue, references, pins, generations, keys, the order of age among blocks with
-// one key, and the rows. The position of the queue in its ring, the absolute stamps and the order inside chains do not
-// count. The digest is a sum of independent terms, so any team, or a grid of teams, can share the work.
+// digest(): 64 bits that are equal, up to collisions, exactly if two states have the same future.
+//
+// It covers the order of the queue, references, pins, generations, keys, the order of age among
+// blocks with one key, and the rows. It omits the position of the queue in its ring, the absolute
+// stamps and the order inside chains. The digest is a sum of independent terms, so any team, or a
+// grid of teams, can share the work.
 #pragma once
 
 #include "../blocks/free_queue.h"
@@ -14,7 +16,7 @@ enum class DigestTerm : u64 { kQueue = 1, kBlock, kRow, kRowBlock };
 
 BLOCKSTEP_HD inline u64 term(DigestTerm kind, u64 index) { return static_cast<u64>(kind) << 56 | index; }
 
-/// How many older blocks are published under the same key.
+/// Number of older blocks that are published under the same key.
 BLOCKSTEP_HD inline u32 older_twins(const State& state, const Block& block) {
   u32 older = 0;
   for (u32 id = *bucket_of(state, block.key, group_of(block)); id != kNullBlock; id = state.blocks[id].next) {
@@ -42,7 +44,8 @@ BLOCKSTEP_HD inline u32 count_live(T& team, const State& state, u64 from, u64 to
   return static_cast<u32>(team.sum(live));
 }
 
-/// This member's share of the digest of the places [from, to) of the queue. `index` live places lie before them.
+/// This member's share of the digest of the places [from, to) of the queue. `index` is the number
+/// of live places before them.
 template <Team T>
 BLOCKSTEP_HD inline u64 digest_queue(T& team, const State& state, u64 from, u64 to, u64 index) {
   u64 share = 0;
@@ -57,7 +60,8 @@ BLOCKSTEP_HD inline u64 digest_queue(T& team, const State& state, u64 from, u64 
   return share;
 }
 
-/// This member's share of the digest of a row. The whole team reads one row together, because rows differ in length.
+/// This member's share of the digest of a row. The whole team reads a row together, because rows
+/// differ in length.
 template <Team T>
 BLOCKSTEP_HD inline u64 digest_row(T& team, const State& state, u32 index) {
   const Row& row = state.rows[index];
@@ -70,14 +74,15 @@ BLOCKSTEP_HD inline u64 digest_row(T& team, const State& state, u32 index) {
   return sum + mix(mix(term(DigestTerm::kRow, index), row.generation), row.num_blocks | u64{row.in_use} << 32);
 }
 
-/// The place where part `part` of the queue begins, if `parts` teams digest a state together; it ends where part + 1
-/// begins.
+/// The place where part `part` of the queue begins, if `parts` teams digest a state together. The
+/// part ends where part + 1 begins.
 BLOCKSTEP_HD inline u64 queue_part(const State& state, u32 part, u32 parts) {
   return state.head + (state.tail - state.head) * part / parts;
 }
 
-/// The share of a whole team, part `part` of `parts`, in the digest; the digest is the sum of all shares.
-/// `live_before`: count_live() of the queue's parts before this one. Must not run concurrently with apply().
+/// The share of a whole team, part `part` of `parts`, in the digest. The digest is the sum of all
+/// shares. `live_before` is the count_live() of the earlier parts of the queue. Must not run
+/// concurrently with apply().
 template <Team T>
 BLOCKSTEP_HD inline u64 digest_part(T& team, const State& state, u32 part, u32 parts, u64 live_before) {
   u64 share = digest_queue(team, state, queue_part(state, part, parts), queue_part(state, part + 1, parts), live_before);
@@ -89,7 +94,7 @@ BLOCKSTEP_HD inline u64 digest_part(T& team, const State& state, u32 part, u32 p
   return team.sum(share);
 }
 
-/// The digest of the whole state; the same for every team. Must not run concurrently with apply().
+/// The digest of the whole state, equal for every team. Must not run concurrently with apply().
 template <Team T>
 BLOCKSTEP_HD inline u64 digest(T& team, const State& state) {
   return digest_part(team, state, 0, 1, 0);

@@ -1,5 +1,5 @@
-// verify(): whether every invariant of a state holds. Host only. Linear in the number of blocks, places and row
-// entries.
+// verify(): whether every invariant of a state holds. Host only. Its cost is linear in the number
+// of blocks, places and row entries.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace blockstep {
 
-/// Checks the free queue: its bounds, its live places, and that it holds exactly the blocks with ref == 0.
+/// Checks the bounds and live places of the free queue, and that it holds exactly the blocks with
+/// ref == 0.
 inline const char* verify_queue(const State& state) {
   if (state.head > state.tail) return "queue: the head is behind the tail";
   if (state.tail - state.head > u64{state.ring_mask} + 1) return "queue: it is longer than the ring";
@@ -66,8 +67,8 @@ inline const char* verify_rows(const State& state) {
   return nullptr;
 }
 
-/// Checks the prefix index: its chains hold exactly the published blocks, each in the bucket of its key, and all stamps
-/// differ.
+/// Checks the prefix index. Its chains must hold exactly the published blocks, each in the bucket
+/// of its key, and all stamps must differ.
 inline const char* verify_index(const State& state) {
   u32 published = 0;
   for (u32 id = 0; id < state.config.num_blocks; ++id) {
@@ -98,7 +99,7 @@ inline const char* verify_index(const State& state) {
   return nullptr;
 }
 
-/// Returns nullptr, or which invariant of the state is broken.
+/// Returns nullptr, or the name of a broken invariant.
 inline const char* verify(const State& state) {
   if (!valid(state.config)) return "config: out of range";
   if (state.fault != kNoFault) return describe(state.fault);

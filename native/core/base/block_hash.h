@@ -1,27 +1,31 @@
 // The block hash: SipHash-1-3 with 128-bit output, chained from block to block.
 //
-// A block's hash covers its tokens and, through its parent's hash, everything before them:
+// A block's hash covers its tokens and, through its parent's hash, all earlier tokens:
 //
-//   hash[i] = SipHash(seed, tokens of block i || hash[i - 1]),   hash[-1] = root(seed, adapter, salt)
+//   hash[i] = SipHash(seed, tokens of block i || hash[i - 1])
+//   hash[-1] = root(seed, adapter, salt)
 //
-// The parent's hash comes last in the message, so that the tokens, which are four fifths of the work, can be absorbed
-// without waiting for it. A secret seed makes it infeasible to choose tokens that collide. Messages are little endian
-// on every machine. vLLM chains its block hashes alike (hash_block_tokens).
+// The parent's hash comes last in the message. The tokens, which are four fifths of the work, can
+// therefore be absorbed without waiting for it. A secret seed makes it infeasible to choose tokens
+// that collide. Messages are little endian on every machine. vLLM chains its block hashes in the
+// same way (hash_block_tokens).
 //
-// Stored blocks are found by these hashes: another function needs another BLOCK_HASH in src/core/native/block-hash.ts,
-// and another LOG_VERSION.
+// Stored blocks are found by these hashes. A change of the function needs another BLOCK_HASH in
+// src/core/native/block-hash.ts, and another LOG_VERSION.
 #pragma once
 
 #include "types.h"
 
 namespace blockstep {
 
-/// Rounds for each word of a message, and rounds before each half of the output: the 1 and the 3 of SipHash-1-3.
+/// Rounds for each word of a message, and rounds before each half of the output: the 1 and the 3 of
+/// SipHash-1-3.
 constexpr int kWordRounds = 1;
 constexpr int kFinalRounds = 3;
 
-/// The four words of SipHash's state, and the operations on them. A `Word` is a u64, or a vector of them: then there are
-/// as many hashes side by side. Words travel by reference, since how vectors do otherwise depends on the processor.
+/// The four words of SipHash's state, and the operations on them. A `Word` is a u64 or a vector of
+/// u64, which computes several hashes side by side. Words are passed by reference, because the
+/// passing of vectors by value depends on the processor.
 template <class Word>
 struct Sip {
   Word v0, v1, v2, v3;
@@ -59,7 +63,8 @@ struct Sip {
     v0 ^= word;
   }
 
-  /// Absorbs the last 0 to 7 bytes (`rest`, low byte first) with the length of the whole message, and ends it.
+  /// Absorbs the last 0 to 7 bytes (`rest`, low byte first) and the length of the whole message,
+  /// and ends the message.
   BLOCKSTEP_HD BLOCKSTEP_INLINED void end(const Word& rest, u64 length, Word& lo, Word& hi) {
     absorb(rest | (length << 56));
     v2 ^= 0xee;
@@ -71,7 +76,8 @@ struct Sip {
   }
 };
 
-/// Hashes a message that arrives in pieces. It is a plain value: a copy continues on its own from the same prefix.
+/// Hashes a message that arrives in pieces. It is a plain value: a copy continues independently
+/// from the same prefix.
 class SipHash {
  public:
   BLOCKSTEP_HD explicit SipHash(Key seed) { state_.begin(seed); }
@@ -106,17 +112,17 @@ class SipHash {
   u64 length_ = 0;
 };
 
-/// SipHash-1-3-128 of `length` bytes. `seed` is the 16-byte key, lo its first eight bytes, little endian; the result's
-/// lo is the first eight bytes of the published output.
+/// SipHash-1-3-128 of `length` bytes. `seed` is the 16-byte key: its lo is the first eight bytes,
+/// little endian. The result's lo is the first eight bytes of the published output.
 BLOCKSTEP_HD inline Key siphash128(Key seed, const void* bytes, u64 length) {
   SipHash hash(seed);
   hash.add(bytes, length);
   return hash.finish();
 }
 
-/// The root of a request's chain of hashes. Requests with different adapters or cache salts get different roots, so
-/// they never share blocks. Adapter and salt are each added with a tag and a length if present (length > 0), so no two
-/// different pairs make the same message. Lengths are in bytes.
+/// The root of a request's chain of hashes. Requests with different adapters or cache salts get
+/// different roots, so they never share blocks. An adapter or salt of length > 0 is added with a
+/// tag and its length, so two different pairs never make the same message. Lengths are in bytes.
 BLOCKSTEP_HD inline Key chain_root(Key seed, const void* adapter, u32 adapter_length, const void* salt,
                                    u32 salt_length) {
   SipHash hash(seed);
@@ -133,8 +139,9 @@ BLOCKSTEP_HD inline Key chain_root(Key seed, const void* adapter, u32 adapter_le
   return hash.finish();
 }
 
-/// Absorbs the tokens of a block: the part of its hash that does not depend on its parent. tokens(i, n, word) puts the n
-/// tokens from i on, 1 or 2, into a word, the first in its lower half.
+/// Absorbs the tokens of a block: the part of its hash that does not depend on its parent.
+/// tokens(i, n, word) puts n tokens (1 or 2) from index i into a word, the first token in the lower
+/// half.
 template <class Word, class Tokens>
 BLOCKSTEP_HD BLOCKSTEP_INLINED inline void absorb_tokens(Key seed, u32 block_size, const Tokens& tokens, Sip<Word>& state) {
   state.begin(seed);
@@ -145,8 +152,8 @@ BLOCKSTEP_HD BLOCKSTEP_INLINED inline void absorb_tokens(Key seed, u32 block_siz
   }
 }
 
-/// Ends the hash of a block: the `lo` and `hi` that come in are those of its parent. An odd block size leaves one token
-/// over, which shares a word with the parent's hash.
+/// Ends the hash of a block. On entry, `lo` and `hi` are the hash of its parent. With an odd block
+/// size, the last token shares a word with the parent's hash.
 template <class Word, class Tokens>
 BLOCKSTEP_HD BLOCKSTEP_INLINED inline void absorb_parent(Sip<Word>& state, u32 block_size, const Tokens& tokens, Word& lo,
                                                          Word& hi) {
@@ -164,7 +171,7 @@ BLOCKSTEP_HD BLOCKSTEP_INLINED inline void absorb_parent(Sip<Word>& state, u32 b
   }
 }
 
-/// The tokens from `tokens` on, as absorb_tokens() wants them.
+/// The tokens from `tokens` on, in the form that absorb_tokens() reads.
 struct TokenWords {
   const std::int32_t* tokens;
 
@@ -174,8 +181,8 @@ struct TokenWords {
   }
 };
 
-/// Writes the hashes of `n` full blocks of `block_size` >= 1 tokens each into out[0 .. n). `parent` is the hash of the
-/// block before the first, or the root.
+/// Writes the hashes of `n` full blocks of `block_size` >= 1 tokens each into out[0 .. n). `parent`
+/// is the root, or the hash of the block before the first.
 BLOCKSTEP_HD inline void chain(Key seed, Key parent, const std::int32_t* tokens, u32 block_size, u32 n, Key* out) {
   for (u32 i = 0; i < n; ++i, tokens += block_size) {
     const TokenWords words{tokens};

@@ -1,12 +1,13 @@
-// What a command can fail with, and how the members of a team agree on it.
+// Faults of commands, and how the members of a team agree on a fault.
 #pragma once
 
 #include "team.h"
 
 namespace blockstep {
 
-/// A fault says which promise the author of a log or batch broke. It is never a normal answer: lack of free blocks, for
-/// example, is noticed before a log is written. After a fault nothing more is applied.
+/// A fault names the promise that the author of a log or batch broke. It is never a normal answer.
+/// For example, a lack of free blocks is noticed before a log is written. After a fault, no command
+/// is applied.
 enum Fault : u32 {
   kNoFault = 0,
   kBadCommand,        // unknown op, payload past the end of the log, Extend of no blocks, malformed batch
@@ -14,8 +15,8 @@ enum Fault : u32 {
   kRowNotInUse,       // Extend, Publish or Release of a row that is not in use
   kRowRepeated,       // Extend names a row twice
   kRowTooLong,        // more blocks than max_blocks_per_row
-  kNoFreeBlocks,      // Extend wants more blocks than are free
-  kResultsFull,       // Extend takes more ids than Results::ids holds, or decide() writes more log than it has room for
+  kNoFreeBlocks,      // Extend needs more blocks than are free
+  kResultsFull,       // more ids than Results::ids holds, or a full log in decide()
   kNoSuchBlock,       // Publish of an index past the end of the row
   kAlreadyPublished,  // Publish of a block that carries a key
   kRefUnderflow,      // Release of a block without references, or Unpin of a block without pins
@@ -42,8 +43,8 @@ inline const char* describe(u32 fault) {
   }
 }
 
-/// The fault of the whole team: kNoFault if no member found one, otherwise the lowest code that any member found. All
-/// members get the same answer. Synchronises.
+/// The fault of the whole team: kNoFault, or the lowest code that any member found. All members get
+/// the same answer. Synchronises.
 template <Team T>
 BLOCKSTEP_HD inline u32 agree(T& team, u32 fault) {
   if (!any(team, fault != kNoFault)) return kNoFault;
@@ -54,7 +55,7 @@ BLOCKSTEP_HD inline u32 agree(T& team, u32 fault) {
   return kBadCommand;
 }
 
-/// The lower code of two faults that one member found; `found` is a fault, `fault` may be kNoFault.
+/// The lower code of two faults that one member found. `found` is a fault, `fault` may be kNoFault.
 BLOCKSTEP_HD inline u32 lower(u32 fault, u32 found) { return fault != kNoFault && fault < found ? fault : found; }
 
 }  // namespace blockstep

@@ -1,12 +1,14 @@
-// Team: the members that run one algorithm together. On the host a team is one thread, in the tests a few threads, on a
-// GPU a thread block.
+// Team: the members that run one algorithm together. On the host a team is one thread, in the tests
+// a few threads, on a GPU a thread block.
 //
-// The rules of team code. They make the result independent of the size and the timing of the team:
-//  - All members make the same synchronising calls in the same order. Every loop around such a call has the same trip
-//    count for all members, and members leave early only on values that are equal in all of them.
-//  - Positions come from count() and scan() over the list index, never from the order of atomics.
-//  - A member reads what another member wrote only after a synchronising call, or with load().
-//  - A synchronising call is exactly one barrier, and callers rely on no more than that.
+// The rules of team code make the result independent of the size and the timing of the team:
+// - All members make the same synchronising calls in the same order. Every loop around such a call
+//   has the same trip count for all members. Members return early only on values that are equal in
+//   all of them.
+// - Positions come from count() and scan() over the list index, never from the order of atomics.
+// - A member reads a value that another member wrote only after a synchronising call, or with
+//   load().
+// - A synchronising call is exactly one barrier, and callers rely on no more than that.
 #pragma once
 
 #include <concepts>
@@ -15,10 +17,10 @@
 
 namespace blockstep {
 
-/// What a team must offer. rank() is in [0, size()). The atomics are relaxed and return the old value. These four calls
-/// synchronise, each with exactly one barrier:
+/// The functions of a team. rank() is in [0, size()). The atomics are relaxed and return the old
+/// value. These four calls synchronise, each with exactly one barrier:
 ///   sync()              only the barrier
-///   count(flag, total)  how many members of lower rank raised their flag; total: how many of all members did
+///   count(flag, total)  number of members of lower rank with a raised flag; total: of all members
 ///   scan(value, total)  the sum over the members of lower rank; total: the sum over all members
 ///   sum(value)          the sum over all members, modulo 2^64
 template <class T>
@@ -39,8 +41,8 @@ concept Team = requires(T& team, u32* word, const u32* read_only, u32 value, u32
   { team.exchange(word, value) } -> std::same_as<u32>;
 };
 
-/// Whether any member raised its flag; the same answer for all members. Synchronises, so what members wrote before the
-/// call can be read after it.
+/// Whether any member raised its flag. All members get the same answer. Synchronises, so values
+/// that members wrote before the call can be read after it.
 template <Team T>
 BLOCKSTEP_HD inline bool any(T& team, bool flag) {
   u32 total;
@@ -48,7 +50,7 @@ BLOCKSTEP_HD inline bool any(T& team, bool flag) {
   return total != 0;
 }
 
-/// The team of one member, which the host uses. Everything compiles to plain loads, stores and loops.
+/// The team of one member, which the host uses. It compiles to plain loads, stores and loops.
 struct SoloTeam {
   BLOCKSTEP_HD static constexpr u32 rank() { return 0; }
   BLOCKSTEP_HD static constexpr u32 size() { return 1; }

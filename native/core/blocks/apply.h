@@ -1,5 +1,5 @@
-// apply(): carries out a log on a state. Only apply() and decide() (which writes its log itself) change a state, and
-// the same log gives the same state on every back end.
+// apply(): applies a log to a state. Only apply() and decide() (which writes its log itself) change
+// a state. The same log gives the same state on every back end.
 #pragma once
 
 #include "../base/command.h"
@@ -7,15 +7,15 @@
 
 namespace blockstep {
 
-/// Which commands apply() knows. kCommon: only those that most logs are made of, in code of half the length; the others are
-/// malformed to it.
+/// The commands that apply() supports. kCommon: only the commands of most logs, in code of half the
+/// length. Other commands are then malformed.
 enum class Ops { kAll, kCommon };
 
 BLOCKSTEP_HD constexpr bool is_common(Op op) {
   return op == Op::kOpen || op == Op::kExtend || op == Op::kPublish || op == Op::kRelease;
 }
 
-/// Whether a log of whole commands has common ones alone.
+/// Whether a log of whole commands has only common commands.
 BLOCKSTEP_HD inline bool is_common(const u32* log, u32 words) {
   BLOCKSTEP_ROLLED
   for (u32 at = 0; at < words; at += 1 + payload_words(log[at])) {
@@ -24,8 +24,8 @@ BLOCKSTEP_HD inline bool is_common(const u32* log, u32 words) {
   return true;
 }
 
-/// Carries out one command, whose payload stands at `words`. Ends synchronised. Returns its fault, the same for every
-/// member.
+/// Applies one command, whose payload is at `words`. Ends synchronised. Returns its fault, the same
+/// for every member.
 template <Ops kOps = Ops::kAll, Team T>
 BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* words, const Results& results,
                                   u32& num_ids) {
@@ -50,9 +50,9 @@ BLOCKSTEP_HD inline u32 apply_one(T& team, State& state, u32 head, const u32* wo
   }
 }
 
-/// Counts a command, applied or failed, and adds the counts that it left behind to the rolling digest. While a log is
-/// applied, the rolling_digest of a member's copy holds only the member's share of a sum; fold_digest() adds the
-/// shares.
+/// Counts a command, applied or failed, and adds the resulting counts to the rolling digest. While
+/// a log is applied, the rolling_digest of a member's copy holds only the member's share of a sum.
+/// fold_digest() adds the shares.
 template <Team T>
 BLOCKSTEP_HD inline void note_command(T& team, State& state) {
   if (team.rank() == 0) {
@@ -73,7 +73,7 @@ BLOCKSTEP_HD inline void apply_log(T& team, State& state, const u32* log, u32 wo
     const u32 payload = payload_words(head);
     const bool whole = payload < words - at;
     state.fault = whole ? apply_one<kOps>(team, state, head, log + at + 1, results, num_ids) : u32{kBadCommand};
-    at += payload + 1;  // past the end if the command was cut off; the loop ends then
+    at += payload + 1;  // past the end if the command was cut off, which ends the loop
     note_command(team, state);
   }
 }
@@ -85,21 +85,21 @@ BLOCKSTEP_HD inline State copy_to_member(const State& shared) {
   return state;
 }
 
-/// Sums the members' shares of the rolling digest. Afterwards the copy of rank 0 may become the shared state.
-/// Synchronises.
+/// Sums the members' shares of the rolling digest. Afterwards the copy of rank 0 may become the
+/// shared state. Synchronises.
 template <Team T>
 BLOCKSTEP_HD inline void fold_digest(T& team, const State& shared, State& state) {
   state.rolling_digest = team.sum(state.rolling_digest);
   if (team.rank() == 0) state.rolling_digest += shared.rolling_digest;
 }
 
-/// Applies the commands of `log`, `words` words, in order. Every member of the team calls apply() with the same
-/// arguments. `shared` and `results` may be read when it returns.
+/// Applies the commands of `log`, `words` words, in order. Every member of the team calls apply()
+/// with the same arguments. `shared` and `results` may be read when it returns.
 ///
-/// The log is trusted: indices are in range, the rows of an Extend differ, and the hits of an Open differ. A log from
-/// outside goes through check() first. A promise that is broken nevertheless (see Fault) stops the log and poisons the
-/// state: the state stays readable and memory is never touched out of bounds, but later calls apply nothing and report
-/// the same fault.
+/// The log is trusted: indices are in range, the rows of an Extend differ, and the hits of an Open
+/// differ. A log from outside must pass check() first. A broken promise (see Fault) stops the log
+/// and poisons the state. The state stays readable, and memory is never accessed out of bounds.
+/// Later calls apply nothing and report the same fault.
 template <Ops kOps = Ops::kAll, Team T>
 BLOCKSTEP_HD inline void apply(T& team, State& shared, const u32* log, u32 words, Results& results) {
   State state = copy_to_member(shared);

@@ -1,5 +1,5 @@
-// References and pins of blocks. A block is in the free queue exactly while it has no references, so these functions
-// also move blocks out of the queue and back to its tail. Team code, see team.h.
+// References and pins of blocks. A block is in the free queue exactly while it has no references,
+// so these functions also move blocks out of the queue and back. Team code, see team.h.
 #pragma once
 
 #include "../base/fault.h"
@@ -7,8 +7,8 @@
 
 namespace blockstep {
 
-/// Adds a reference to a block. A block without references leaves the queue, and the answer is 1; otherwise it is 0.
-/// The caller lowers num_free by the sum of the answers over the team.
+/// Adds a reference to a block. Returns 1 if the block had no references and left the queue,
+/// otherwise 0. The caller lowers num_free by the sum of the answers over the team.
 template <Team T>
 BLOCKSTEP_HD inline u32 hold(T& team, State& state, Block& block) {
   if (team.fetch_add(&block.ref, 1) != 0) return 0;
@@ -16,18 +16,21 @@ BLOCKSTEP_HD inline u32 hold(T& team, State& state, Block& block) {
   return 1;
 }
 
-/// Whether a block that is let go now is queued before the head instead of at the tail.
+/// Whether a block that loses its last reference now is queued before the head instead of at the
+/// tail.
 BLOCKSTEP_HD inline bool goes_first(const State& state, const Block& block) {
   return state.config.unhashed_first != 0 && (block.flags & kPublished) == 0;
 }
 
-/// Where the next blocks that are let go are queued: `front` runs up to the head, `tail` away from the tail.
+/// The positions where the next dropped blocks are queued. `front` moves towards the head, `tail`
+/// away from the tail.
 struct QueueEnds {
   u64 front;
   u64 tail;
 };
 
-/// Begins to queue blocks, of which `num_first` over the team go before the head: they become one piece there.
+/// Begins to queue blocks. `num_first` blocks over the team go before the head, in one contiguous
+/// range.
 template <Team T>
 BLOCKSTEP_HD inline QueueEnds begin_queueing(T& team, const State& state, u32 num_first) {
   u32 total = 0;
@@ -35,7 +38,8 @@ BLOCKSTEP_HD inline QueueEnds begin_queueing(T& team, const State& state, u32 nu
   return {state.head - total, state.tail};
 }
 
-/// Queues the blocks of a window, in the order of the members: that of this member if `leaves`.
+/// Queues the blocks of a window, in the order of the members. The block of this member is queued
+/// if `leaves`.
 template <Team T>
 BLOCKSTEP_HD inline void queue_window(T& team, State& state, QueueEnds& ends, u32 id, bool leaves) {
   const bool first = leaves && goes_first(state, state.blocks[id]);
@@ -52,7 +56,8 @@ BLOCKSTEP_HD inline void queue_window(T& team, State& state, QueueEnds& ends, u3
   if (first) enter_queue(team, state, state.blocks[id]);
 }
 
-/// Ends it: the places before the head, and from the old tail up to the new one, become live and count as free.
+/// Ends the queueing. The places before the head, and from the old to the new tail, become live and
+/// free.
 template <Team T>
 BLOCKSTEP_HD inline void end_queueing(T& team, State& state, u32 num_before, const QueueEnds& ends) {
   if (num_before != 0) team.sync();  // a word of live bits may have places at both ends
@@ -62,11 +67,11 @@ BLOCKSTEP_HD inline void end_queueing(T& team, State& state, u32 num_before, con
   state.tail = ends.tail;
 }
 
-/// Drops one reference of each block in a row's list, last block first. Blocks without references are queued in that
-/// order, as in vLLM, so that the end of a prefix is evicted before its start. With Config::unhashed_first those that
-/// carry no key are queued before the head, in the same order, as in vLLM since #42656: nobody can find them, so they are
-/// the first to be taken. The blocks of the list differ; the null block, which may repeat, is passed over. Returns the
-/// fault that this member found.
+/// Drops one reference of each block in a row's list, last block first. Blocks without references
+/// are queued in this order, as in vLLM, so that the end of a prefix is evicted before its start.
+/// With Config::unhashed_first, blocks without a key are queued before the head, in the same order,
+/// as in vLLM since #42656. Lookups cannot find them, so they are taken first. The blocks of the
+/// list differ, except the null block, which is skipped. Returns the fault that this member found.
 template <Team T>
 BLOCKSTEP_HD inline u32 let_go(T& team, State& state, const u32* list, u32 count) {
   upkeep(team, state, count);
@@ -111,11 +116,13 @@ BLOCKSTEP_HD inline u32 pin(T& team, State& state, const u32* ids, u32 count) {
   return kNoFault;
 }
 
-/// Drops one pin of the block of each id. Blocks without references are queued in list order, as let_go() queues them. A block whose id repeats
-/// is queued at the position of its last occurrence, as it would be in a sequence of single unpins.
+/// Drops one pin of the block of each id. Blocks without references are queued in list order, like
+/// let_go() queues them. A block whose id repeats is queued at the position of its last occurrence,
+/// like in a sequence of single unpins.
 template <Team T>
 BLOCKSTEP_HD inline u32 unpin(T& team, State& state, const u32* ids, u32 count) {
-  // A pinned block is not queued, so its `place` is free to hold the position (from 1) of its last occurrence.
+  // A pinned block is not queued, so its `place` can hold the position (from 1) of its last
+  // occurrence.
   BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) team.store(&state.blocks[ids[i]].place, 0);
   upkeep(team, state, count);
@@ -142,7 +149,8 @@ BLOCKSTEP_HD inline u32 unpin(T& team, State& state, const u32* ids, u32 count) 
   for (u32 base = 0; base < count; base += team.size()) {
     const u32 i = base + team.rank();
     const u32 id = i < count ? ids[i] : kNullBlock;
-    // Read before anything is queued: a block that is queued below gets a real place, and its id may repeat in the window.
+    // Read before any block is queued: queueing overwrites `place`, and the id may repeat in the
+    // window.
     const bool last = i < count && state.blocks[id].ref == 0 && state.blocks[id].place == i + 1;
     queue_window(team, state, ends, id, last);
   }

@@ -1,4 +1,5 @@
-// Fetching ahead: a loop over blocks fetches what it looks at some items later, so that its cache misses overlap.
+// Prefetching: a loop over blocks prefetches the data of later items, so that its cache misses
+// overlap.
 #pragma once
 
 #include "../base/state.h"
@@ -12,16 +13,16 @@
 
 namespace blockstep {
 
-/// How many items ahead a loop fetches. Each step needs what the one before has fetched: a bucket, the first block of its
-/// chain, the second one.
+/// Number of items between a prefetch and its use. Each stage reads data that the previous stage
+/// has fetched: a bucket, the first block of its chain, the second block.
 constexpr u32 kFar = 24;
 constexpr u32 kMid = 16;
 constexpr u32 kNear = 8;
 
-/// Pools of fewer blocks lie in the caches, where fetching ahead only costs.
+/// Pools of fewer blocks lie in the caches, where prefetching only costs time.
 constexpr u32 kSmallPool = 1u << 16;
 
-/// Whether loops fetch ahead. In teams of several the other members hide the wait.
+/// Whether loops prefetch. In teams of several members, the other members hide the latency.
 template <Team T>
 BLOCKSTEP_HD constexpr bool fetches_ahead(const T&, [[maybe_unused]] const State& state) {
   if constexpr (std::is_same_v<T, SoloTeam>) {
@@ -31,8 +32,9 @@ BLOCKSTEP_HD constexpr bool fetches_ahead(const T&, [[maybe_unused]] const State
   }
 }
 
-/// In round `i` of a loop over `count` items: fetches the line at address(i + ahead), and in the first round also those of
-/// the items before that one. Not inlined, it would be dropped: a fetch is no effect that GCC knows of.
+/// In round `i` of a loop over `count` items, prefetches the line at address(i + ahead). The first
+/// round also prefetches the lines of all earlier items. GCC would drop a call that is not inlined,
+/// because it does not regard a prefetch as a side effect.
 template <class Address>
 BLOCKSTEP_HD BLOCKSTEP_INLINED inline void fetch(u32 i, u32 count, u32 ahead, const Address& address) {
   if (i == 0) {

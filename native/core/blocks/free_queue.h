@@ -1,12 +1,13 @@
-// The free queue: vLLM's ordered list of unreferenced blocks (FreeKVCacheBlockQueue), as a ring with one live bit per
-// place.
+// The free queue: vLLM's ordered list of unreferenced blocks (FreeKVCacheBlockQueue), as a ring
+// with one live bit per place.
 //
-// Blocks are appended at the tail, or put before the head, and taken from the head. A free block that a request hits leaves the middle of the
-// queue: its live bit is cleared, at a constant cost. Its place stays behind as a dead place, and upkeep() squeezes
-// dead places out before they can fill the ring. No result depends on where in the ring the queue lies.
+// Blocks are appended at the tail, or put before the head, and taken from the head. A free block
+// that a request hits leaves the middle of the queue at a constant cost: only its live bit is
+// cleared. Its place remains as a dead place. upkeep() removes dead places before they can fill the
+// ring. No result depends on the position of the queue in the ring.
 //
-// All functions are team code (see team.h). `state` is the member's own copy: its scalars are changed by every member
-// alike, the arrays behind it are shared.
+// All functions are team code (see team.h). `state` is the member's own copy. Every member changes
+// its scalars in the same way, and all members share the arrays.
 #pragma once
 
 #include "../base/state.h"
@@ -21,19 +22,20 @@ BLOCKSTEP_HD inline bool is_live(T& team, const State& state, u64 place) {
   return (team.load(&state.live[at >> 5]) >> (at & 31) & 1u) != 0;
 }
 
-/// Removes a block from the queue, wherever it stands. The caller lowers num_free.
+/// Removes a block from any position of the queue. The caller lowers num_free.
 template <Team T>
 BLOCKSTEP_HD inline void leave_queue(T& team, State& state, const Block& block) {
   team.fetch_and(&state.live[block.place >> 5], ~(1u << (block.place & 31)));
 }
 
-/// Marks the place of one block live, while others mark theirs.
+/// Marks the place of one block live. Other members may mark theirs concurrently.
 template <Team T>
 BLOCKSTEP_HD inline void enter_queue(T& team, State& state, const Block& block) {
   team.fetch_or(&state.live[block.place >> 5], 1u << (block.place & 31));
 }
 
-/// Marks the places [from, to) live. Each word of live bits has one writer, and its other bits keep their values.
+/// Marks the places [from, to) live. Each word of live bits has one writer, and its other bits keep
+/// their values.
 template <Team T>
 BLOCKSTEP_HD inline void mark_live(T& team, State& state, u64 from, u64 to) {
   const u32 word_mask = state.ring_mask >> 5;
@@ -55,20 +57,23 @@ BLOCKSTEP_HD inline void enqueue_at(State& state, u64 place, u32 id) {
   state.blocks[id].place = at;
 }
 
-/// Makes room before up to `count` blocks are queued, at either end. It compacts the queue towards the head, a bounded stretch per
-/// call, and keeps its order. A round of compaction starts when more than N = num_blocks places are dead. Each call
-/// reads four places for every block that is about to be queued.
+/// Makes room before up to `count` blocks are queued, at either end. It compacts the queue towards
+/// the head, a bounded stretch per call, and keeps its order. A round of compaction starts when
+/// more than N = num_blocks places are dead. Each call reads four places for every block that is
+/// about to be queued.
 ///
-/// Why a ring of 4N places cannot overflow: let a round start at length L (= tail - head). Only blocks that are queued
-/// lengthen it. When A blocks have been queued during the round, 4A places have been read of at most L + A, so the round
-/// ends with A < L/3, and the length stays below 4L/3. (Those before the head are live, need not be read, and lie before
-/// the packed places, which they prolong.) The packed places are at most the N blocks that were queued at the start plus
-/// the A queued since, so the length after the round is below N + L/3, and the blocks that the ending call still queues,
-/// each of them unqueued until then, add at most N. The next round finds no more than that if it starts
-/// at once, and no more than N dead + N queued if it starts later. So L <= 3N follows from L <= 3N, it holds for the
-/// first round (N + N), and 4L/3 <= 4N.
+/// Why a ring of 4N places cannot overflow: let a round start at length L (= tail - head). Only
+/// queued blocks lengthen the queue. When A blocks have been queued during the round, 4A of at most
+/// L + A places have been read. So the round ends with A < L/3, and the length stays below 4L/3.
+/// (Blocks queued before the head are live and need not be read. They extend the packed places at
+/// the front.) The packed places are at most the N blocks queued at the start plus the A queued
+/// since. So the length after the round is below N + L/3. The ending call then queues at most N
+/// blocks, since none of them was queued before. If the next round starts at once, its length is at
+/// most N + L/3 + N. If it starts later, its length is at most N dead + N queued. So L <= 3N
+/// implies L <= 3N for the next round. It holds for the first round (N + N), and 4L/3 <= 4N.
 ///
-/// Does not end synchronised: the caller must synchronise, for example by count(), before a member queues a block.
+/// Does not end synchronised: the caller must synchronise, for example by count(), before a member
+/// queues a block.
 template <Team T>
 BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
   if (state.unread == kIdle) {
@@ -91,8 +96,8 @@ BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
     const u64 target = packed + team.count(live, total);
     packed += total;
     if (!live) continue;  // no synchronising call follows in this round of the loop
-    // Targets lie in [packed - total, packed). All of these places end up live, and only the members that move blocks
-    // into them write their bits.
+    // Targets lie in [packed - total, packed). All of these places become live, and only the
+    // members that move blocks into them write their bits.
     enqueue_at(state, target, id);
     enter_queue(team, state, state.blocks[id]);
     if (place >= packed) team.fetch_and(&state.live[at >> 5], ~(1u << (at & 31)));
@@ -105,8 +110,9 @@ BLOCKSTEP_HD inline void upkeep(T& team, State& state, u64 count) {
   }
 }
 
-/// Skips words of the live bitmap, from place `from` on, that hold no live place. The team reads size() words per
-/// round. Returns the first place that may be live, or a place at or after the tail.
+/// Skips words of the live bitmap, from place `from` on, that hold no live place. The team reads
+/// size() words per round. Returns the first place that may be live, or a place at or after the
+/// tail.
 template <Team T>
 BLOCKSTEP_HD inline u64 skip_dead(T& team, const State& state, u64 from) {
   const u32 word_mask = state.ring_mask >> 5;
@@ -128,9 +134,9 @@ BLOCKSTEP_HD inline u64 skip_dead(T& team, const State& state, u64 from) {
   return word << 5 > from ? word << 5 : from;
 }
 
-/// Takes the first `count` <= num_free blocks of the queue, in order, into `out`. Each gets one reference and a new
-/// generation. A block that carries a key is marked kDropped. Returns how many blocks this member marked; the caller
-/// must call drop_marked() next. Ends synchronised.
+/// Takes the first `count` <= num_free blocks of the queue, in order, into `out`. Each block gets
+/// one reference and a new generation. A block with a key is marked kDropped. Returns the number of
+/// blocks that this member marked. The caller must call drop_marked() next. Ends synchronised.
 template <Team T>
 BLOCKSTEP_HD inline u32 take(T& team, State& state, u32* out, u32 count) {
   u32 dropped = 0;
@@ -163,7 +169,7 @@ BLOCKSTEP_HD inline u32 take(T& team, State& state, u32* out, u32 count) {
       head = skip_dead(team, state, head + team.size());
     } else if (taken < count) {
       head += team.size();
-    } else {  // the head stands right behind the last block taken
+    } else {  // the head is right behind the last block taken
       u32 passed;
       team.count(index < count, passed);
       head += passed;

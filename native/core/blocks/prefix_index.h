@@ -1,9 +1,10 @@
-// The index of the prefix cache: from a block hash to the oldest block that was published under it.
+// The index of the prefix cache. It maps a block hash to the oldest block that was published under
+// it.
 //
-// It is a hash table with chains that run through the blocks themselves. Every published block is in a chain, also when
-// another block carries the same key: as in vLLM, duplicates stay separate and the oldest one is the hit. The order
-// inside a chain depends on which member was faster; the stamps do not, so lookups compare stamps. Team code, see
-// team.h.
+// It is a hash table whose chains run through the blocks themselves. Every published block is in a
+// chain, even if another block has the same key. As in vLLM, duplicates stay separate, and the
+// oldest block is the hit. The order inside a chain depends on the timing of the members. Lookups
+// compare stamps instead, which do not. Team code, see team.h.
 #pragma once
 
 #include "../base/command.h"
@@ -13,11 +14,11 @@
 
 namespace blockstep {
 
-/// The bit that is set in a bucket while one member rebuilds its chain. Block ids are smaller.
+/// The bit that is set in a bucket while a member rebuilds its chain. Block ids are smaller.
 constexpr u32 kLock = 1u << 31;
 
-/// The index of the bucket of a key of a group. Keys are outputs of SipHash, so some of their bits serve as the hash of the table; the
-/// groups, which publish blocks under the same keys, lie apart.
+/// The index of the bucket of a key of a group. Keys are outputs of SipHash, so some of their bits
+/// serve as the hash. Groups publish blocks under the same keys, so each group has other buckets.
 BLOCKSTEP_HD inline u32 bucket_index(const Key& key, u32 group, u32 bucket_mask) {
   return (static_cast<u32>(key.lo) + group * 0x9e3779b9u) & bucket_mask;
 }
@@ -25,7 +26,7 @@ BLOCKSTEP_HD inline u32* bucket_of(const State& state, const Key& key, u32 group
   return &state.buckets[bucket_index(key, group, state.bucket_mask)];
 }
 
-/// The bucket of the key that a block carries or carried.
+/// The bucket of the current or former key of a block.
 BLOCKSTEP_HD inline u32* bucket_of(const State& state, const Block& block) {
   return bucket_of(state, block.key, group_of(block));
 }
@@ -45,10 +46,11 @@ BLOCKSTEP_HD inline u32 find(const State& state, const Key& key, u32 group = 0) 
   return best;
 }
 
-/// Fetches ahead for a loop that looks at the chain of a bucket in each round.
+/// Prefetches for a loop that reads the chain of a bucket in each round.
 class ChainFetcher {
  public:
-  /// In round `i` of `count`. bucket_at(i) is the bucket of item i; it is asked for once.
+  /// Call in round `i` of `count`. bucket_at(i) is the bucket of item i, and is called once per
+  /// item.
   template <class Bucket>
   BLOCKSTEP_HD BLOCKSTEP_INLINED void fetch_ahead(const State& state, u32 i, u32 count, const Bucket& bucket_at) {
     const auto first = [&](u32 at) { return &state.blocks[*buckets_[at % kKept] & ~kLock]; };
@@ -60,10 +62,11 @@ class ChainFetcher {
  private:
   static constexpr u32 kKept = 32;
   static_assert(kFar < kKept);
-  u32* buckets_[kKept];  // of the items up to kFar ahead
+  u32* buckets_[kKept];  // buckets of the items up to kFar ahead
 };
 
-/// The loop of lookup(). In a copy of its own where it does not fetch ahead, since that takes registers.
+/// The loop of lookup(). The variant without prefetching is separate code, because prefetching uses
+/// registers.
 template <bool kAhead, Team T, class Keys>
 BLOCKSTEP_HD inline u32 count_hits(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
   u32 run = 0;
@@ -84,17 +87,18 @@ BLOCKSTEP_HD inline u32 count_hits(T& team, const State& state, const Keys& keys
   return run;
 }
 
-/// Looks up `n` keys and returns how many leading ones hit: the length of the run. The ids of the blocks that they hit
-/// go to out_ids[0 .. run); out_ids needs room for `n` ids, and its contents behind the run are undefined. `keys[i]` is
-/// the i-th key. Changes nothing. Must not run concurrently with apply(). Ends synchronised.
+/// Looks up `n` keys and returns the number of leading keys that hit. The ids of their blocks go to
+/// out_ids[0 .. number of hits). out_ids needs room for `n` ids, and the other elements are
+/// undefined. `keys[i]` is the i-th key. Changes nothing. Must not run concurrently with apply().
+/// Ends synchronised.
 template <Team T, class Keys>
 BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
   if (fetches_ahead(team, state)) return count_hits<true>(team, state, keys, n, out_ids);
   return count_hits<false>(team, state, keys, n, out_ids);
 }
 
-/// Publishes blocks of rows, each for the group of its row: `entries` is the payload of kPublish. Stamps follow the order
-/// of the list.
+/// Publishes blocks of rows, each for the group of its row. `entries` is the payload of kPublish.
+/// Stamps follow the order of the list.
 template <Team T>
 BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 count) {
   u32 fault = kNoFault;
@@ -135,8 +139,9 @@ BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 c
   return kNoFault;
 }
 
-/// Removes from their chains the blocks among `ids` that are marked kDropped, and clears their flags. Ids may repeat.
-/// `marked` is how many blocks this member marked. Ends synchronised.
+/// Removes the blocks among `ids` that are marked kDropped from their chains, and clears their
+/// flags. Ids may repeat. `marked` is the number of blocks that this member marked. Ends
+/// synchronised.
 template <Team T>
 BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 count, u32 marked) {
   u32 total;
@@ -146,12 +151,14 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
   state.evictions += total;
   ChainFetcher fetcher;
   const bool ahead = fetches_ahead(team, state);
-  // Several dropped blocks may share a bucket: the member that locks it first rebuilds the chain without any of them.
+  // Several dropped blocks may share a bucket. The member that locks it first rebuilds the chain
+  // without all of them.
   BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
     if (ahead) fetcher.fetch_ahead(state, i, count, [&](u32 at) { return bucket_of(state, state.blocks[ids[at]]); });
     Block& block = state.blocks[ids[i]];
-    // Read once: another member may raise a flag of the block meanwhile. Its group stays.
+    // Read once, because another member may set a flag of the block concurrently. The group does
+    // not change.
     const u32 flags = team.load(&block.flags);
     if (!(flags & kDropped)) continue;
     u32* bucket = bucket_of(state, block.key, flags >> kGroupShift);
@@ -197,8 +204,8 @@ BLOCKSTEP_HD inline u32 evict(T& team, State& state, const u32* ids, u32 count) 
   return kNoFault;
 }
 
-/// Drops the keys of all blocks, as vLLM's reset_prefix_cache. All blocks must be free but the null block and those that
-/// are kept for good. Stamps continue from where they were.
+/// Drops the keys of all blocks, like vLLM's reset_prefix_cache. All blocks except the null block
+/// and the permanently pinned blocks must be free. Stamps continue with the next number.
 template <Team T>
 BLOCKSTEP_HD inline u32 reset(T& team, State& state) {
   if (state.num_free != state.config.num_blocks - 1 - state.config.num_kept) return kBlocksInUse;

@@ -1,4 +1,4 @@
-// The KV slot table: which row holds which blocks, in order. Team code, see team.h.
+// The KV slot table: the blocks of each row, in order. Team code, see team.h.
 #pragma once
 
 #include "block_pool.h"
@@ -7,12 +7,13 @@
 
 namespace blockstep {
 
-/// Brings a free row into use, with `hits` as its first blocks. The hits differ, but for the null block.
+/// Brings a free row into use, with `hits` as its first blocks. The hits differ, except for the
+/// null block.
 template <Team T>
 BLOCKSTEP_HD inline u32 open(T& team, State& state, u32 row_index, const u32* hits, u32 count) {
   if (count > state.config.max_blocks_per_row) return kRowTooLong;
   u32 fault = kNoFault;
-  if (team.rank() == 0) {  // one member reads and writes in_use, so no barrier is needed between the two
+  if (team.rank() == 0) {  // one member reads and writes in_use, so no barrier is needed in between
     Row& row = state.rows[row_index];
     if (row.in_use) fault = kRowInUse;
     row.in_use = 1;
@@ -33,10 +34,11 @@ BLOCKSTEP_HD inline u32 open(T& team, State& state, u32 row_index, const u32* hi
   return agree(team, fault);
 }
 
-/// The grant that the `index`-th block taken belongs to. `from` is a lower bound: the answer for a smaller index.
+/// The grant of the `index`-th taken block. `from` is a lower bound: the answer for a smaller
+/// index.
 BLOCKSTEP_HD inline u32 grant_of(const State& state, u32 index, u32 count, u32 from) {
   if (from + 1 == count || state.grants[from + 1].first > index) return from;
-  u32 low = from + 1;  // the last grant that begins at or before index lies in [low, high)
+  u32 low = from + 1;  // the last grant that begins at or before index is in [low, high)
   u32 high = count;
   BLOCKSTEP_ROLLED
   while (high - low > 1) {
@@ -46,8 +48,8 @@ BLOCKSTEP_HD inline u32 grant_of(const State& state, u32 index, u32 count, u32 f
   return low;
 }
 
-/// Reads the (row, n) pairs into State::grants and claims the rows; changes nothing else. Returns how many blocks all
-/// pairs want together. `fault` is the team's fault.
+/// Reads the (row, n) pairs into State::grants and claims the rows, and changes nothing else.
+/// Returns the number of blocks that all pairs need. `fault` is the team's fault.
 template <Team T>
 BLOCKSTEP_HD inline u64 plan_grants(T& team, State& state, const u32* pairs, u32 count, u32& fault) {
   u64 wanted = 0;
@@ -63,7 +65,7 @@ BLOCKSTEP_HD inline u64 plan_grants(T& team, State& state, const u32* pairs, u32
       if (team.exchange(&row.claimed, 1) != 0) found = lower(found, kRowRepeated);
       if (!row.in_use) found = lower(found, kRowNotInUse);
       if (n > state.config.max_blocks_per_row - row.num_blocks) found = lower(found, kRowTooLong);
-      if (found != kNoFault) n = 0;  // other n are at most kMaxBlocksPerRow: the sum of a window does not overflow
+      if (found != kNoFault) n = 0;  // other n are small: no overflow in a window
       state.grants[i].row = pairs[2 * i];
       state.grants[i].at = row.num_blocks;
     }
@@ -77,8 +79,8 @@ BLOCKSTEP_HD inline u64 plan_grants(T& team, State& state, const u32* pairs, u32
   return wanted;
 }
 
-/// Takes n >= 1 blocks for each (row, n), in list order, and appends them to the rows. The ids go to results.ids from
-/// num_ids on. The rows differ.
+/// Takes n >= 1 blocks for each (row, n), in list order, and appends them to the rows. The ids are
+/// written to results.ids, from num_ids on. The rows differ.
 template <Team T>
 BLOCKSTEP_HD inline u32 extend(T& team, State& state, const u32* pairs, u32 count, const Results& results,
                                u32& num_ids) {
@@ -111,7 +113,8 @@ BLOCKSTEP_HD inline u32 extend(T& team, State& state, const u32* pairs, u32 coun
   return kNoFault;
 }
 
-/// Lets places of rows go, entry after entry, each the last place first. `entries` is the payload of kDrop.
+/// Drops the blocks of places of rows, entry after entry, the last place of each entry first.
+/// `entries` is the payload of kDrop.
 template <Team T>
 BLOCKSTEP_HD inline u32 drop(T& team, State& state, const u32* entries, u32 count) {
   BLOCKSTEP_ROLLED
@@ -130,7 +133,7 @@ BLOCKSTEP_HD inline u32 drop(T& team, State& state, const u32* entries, u32 coun
   return kNoFault;
 }
 
-/// Appends null places to rows. `pairs` is the payload of kPad.
+/// Appends empty places to rows. `pairs` is the payload of kPad.
 template <Team T>
 BLOCKSTEP_HD inline u32 pad(T& team, State& state, const u32* pairs, u32 count) {
   BLOCKSTEP_ROLLED
@@ -154,7 +157,8 @@ BLOCKSTEP_HD inline u32 pad(T& team, State& state, const u32* pairs, u32 count) 
 template <Team T>
 BLOCKSTEP_HD inline u32 move(T& team, State& state, const u32* entries, u32 count) {
   u32 fault = kNoFault;
-  if (team.rank() == 0) {  // few entries, and one may use the place that another one left
+  // Few entries, and an entry may use the place that an earlier entry vacated.
+  if (team.rank() == 0) {
     BLOCKSTEP_ROLLED
     for (u32 i = 0; i < count && fault == kNoFault; ++i) {
       const u32* entry = entries + 3 * i;
@@ -171,7 +175,8 @@ BLOCKSTEP_HD inline u32 move(T& team, State& state, const u32* entries, u32 coun
   return agree(team, fault);
 }
 
-/// Frees the rows: drops the references to their blocks, row after row, each row's last block first.
+/// Frees the rows and drops the references to their blocks, row after row, the last block of each
+/// row first.
 template <Team T>
 BLOCKSTEP_HD inline u32 release(T& team, State& state, const u32* rows, u32 count) {
   BLOCKSTEP_ROLLED

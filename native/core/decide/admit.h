@@ -1,5 +1,5 @@
-// admit(): one admission of a decision. The request gets its cached prefix, its chunk and its blocks, or nothing. Team
-// code, see team.h.
+// admit(): one admission of a decision. The request gets its cached prefix, its chunk and its
+// blocks, or nothing. Team code, see team.h.
 #pragma once
 
 #include "draft.h"
@@ -15,7 +15,7 @@ struct KeyList {
 BLOCKSTEP_HD inline u32 lesser(u32 a, u32 b) { return a < b ? a : b; }
 BLOCKSTEP_HD inline u32 greater(u32 a, u32 b) { return a > b ? a : b; }
 
-/// How many of the blocks `ids` are free. Synchronises.
+/// Number of blocks among `ids` that are free. Synchronises.
 template <Team T>
 BLOCKSTEP_HD inline u32 count_free(T& team, const State& state, const u32* ids, u32 count) {
   u32 mine = 0;
@@ -25,17 +25,18 @@ BLOCKSTEP_HD inline u32 count_free(T& team, const State& state, const u32* ids, 
   return total;
 }
 
-/// How many leading keys of an admission are looked up. The block of the last token is never among them, because at
-/// least one token must be computed to sample from.
+/// Number of leading keys of an admission that are looked up. The block of the last token is
+/// excluded, because at least one token must be computed for sampling.
 BLOCKSTEP_HD inline u32 keys_to_find(const BatchHeader& header, const Admission& admission) {
   if (admission.num_computed != 0 || admission.row != kNone) return 0;
   const u32 most = lesser(admission.num_keys, (admission.num_tokens - 1) / header.block_size);
   return lesser(most, admission.num_hits);
 }
 
-/// Computes what an admission gets, without changing the state. Returns kNotStopped, or why the admission does not fit.
-/// Writes `answer`, and the hits to `hits`, which has room for `most` ids. `free_row` is the row for a request that
-/// holds none, or kNone if no row is free. `budget` is at least 1 token. `spare` blocks stay free.
+/// Computes the answer to an admission, without changing the state. Returns kNotStopped, or why the
+/// admission does not fit. Writes `answer`, and the hits to `hits`, which has room for `most` ids.
+/// `free_row` is the row for a request without a row, or kNone if no row is free. `budget` is at
+/// least 1 token. `spare` blocks stay free.
 template <Team T>
 BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& header, const Admission& admission,
                             const u32* keys, u32 free_row, u32 budget, u32 spare, u32* hits, u32 most, AdmissionAnswer& answer) {
@@ -65,7 +66,7 @@ BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& head
   const u32 total = greater(blocks_for(needed), held);
   const u32 reserve = header.flags & kReserveAll ? greater(blocks_for(admission.num_tokens), total) : total;
   const u64 beside = u64{total} + (loads ? header.kept_blocks : 0);
-  // Hits that are free leave the queue too.
+  // Free blocks that are hit leave the queue too.
   const u32 hit_free = num_hits == 0 ? 0 : count_free(team, state, hits, num_hits);
   if ((beside > reserve ? beside : reserve) - held + hit_free + spare > state.num_free) return kStopBlocks;
   const u32 row = opens ? free_row : admission.row;
@@ -78,8 +79,8 @@ BLOCKSTEP_HD inline u32 fit(T& team, const State& state, const BatchHeader& head
   return kNotStopped;
 }
 
-/// Carries out what fit() computed: Open of the row with its hits, Extend, and Publish of the blocks that are filled.
-/// The hits stand in `open_payload` behind its first word.
+/// Carries out the result of fit(): Open of the row with its hits, Extend, and Publish of the
+/// filled blocks. The hits are in `open_payload` behind its first word.
 template <Team T>
 BLOCKSTEP_HD inline void grant(T& team, State& state, const BatchHeader& header, const Admission& admission,
                                const u32* keys, u32* open_payload, const AdmissionAnswer& answer, Draft& draft) {
@@ -92,7 +93,7 @@ BLOCKSTEP_HD inline void grant(T& team, State& state, const BatchHeader& header,
   if (state.fault == kNoFault && answer.num_new != 0) {
     u32* pair = next_payload(state, draft, 2);
     if (!pair) return;
-    if (team.rank() == 0) {  // extend() reads pair 0 on rank 0 alone
+    if (team.rank() == 0) {  // only rank 0 of extend() reads pair 0
       pair[0] = answer.row;
       pair[1] = answer.num_new;
     }
@@ -109,8 +110,8 @@ BLOCKSTEP_HD inline void grant(T& team, State& state, const BatchHeader& header,
   publish_new(team, state, RowPublications{answer.row, published, unpublished}, publish_to - published, draft);
 }
 
-/// Admits a request or changes nothing. Returns kNotStopped, or why the admission does not fit; a fault is in
-/// state.fault.
+/// Admits a request or changes nothing. Returns kNotStopped, or why the admission does not fit. A
+/// fault is in state.fault.
 template <Team T>
 BLOCKSTEP_HD inline u32 admit(T& team, State& state, const BatchHeader& header, const Admission& admission,
                               const u32* keys, u32 free_row, u32 budget, u32 spare, Draft& draft,

@@ -1,24 +1,26 @@
-// The records of a step that the team decides: the batch that decide() reads, and the decision that it answers with.
-// Both are flat u32 words, like the log; the structs below give the words names.
+// The records of a step that the team decides: the batch that decide() reads, and the decision that
+// it writes. Both are flat u32 words, like the log. The structs below name the words.
 //
-// A batch is, in this order and without gaps:
+// A batch consists, in this order and without gaps, of:
 //
 //   header         BatchHeader
-//   facts          fact_words words: a log that is applied before anything is decided, mostly releases
+//   facts          fact_words words: a log that is applied before the decisions, mostly releases
 //   running        num_running x RunningEntry: the running requests in plan order
-//   publications   num_publications x (row, index, key), as in kPublish: blocks that running entries fill, in order
+//   publications   num_publications x (row, index, key), as in kPublish: blocks that running
+//                  entries fill, in order
 //   rows           num_rows rows that are free after the facts; admissions get them in this order
-//   admissions     num_admissions x (Admission, key x num_keys): the waiting requests, best first; a key is 4 words
+//   admissions     num_admissions x (Admission, key x num_keys): the waiting requests, best first;
+//                  a key is 4 words
 //
-// A decision is:
+// A decision consists of:
 //
 //   header         DecisionHeader
-//   answers        num_answers x AdmissionAnswer: one for each admission that was looked at; all but perhaps the last
-//                  were admitted
-//   ids            num_ids words: the blocks taken, first those of the running entries, then those of the admissions,
-//                  in their order
-//   log            log_words words: the commands that were decided and applied. Applied elsewhere after the facts, they
-//                  give the same state with the same rolling digest.
+//   answers        num_answers x AdmissionAnswer: one for each admission that was tried; all but
+//                  perhaps the last were admitted
+//   ids            num_ids words: the blocks taken, first for the running entries, then for the
+//                  admissions, in their order
+//   log            log_words words: the decided and applied commands. Applied elsewhere after the
+//                  facts, they give the same state with the same rolling digest.
 #pragma once
 
 #include "../base/command.h"
@@ -31,11 +33,11 @@ constexpr u32 kDecisionVersion = 1;
 
 /// Bits of BatchHeader::flags.
 enum BatchFlag : u32 {
-  kChunkedPrefill = 1u << 0,  // an admission with more tokens than the budget has left gets what is left
-  kReserveAll = 1u << 1,      // an admission needs free blocks for all its tokens, not only for the first chunk
+  kChunkedPrefill = 1u << 0,  // an admission larger than the budget gets the rest of the budget
+  kReserveAll = 1u << 1,      // an admission needs free blocks for all its tokens, not only a chunk
   kDropLastHit = 1u << 2,     // the last block of every hit is computed again (EAGLE)
-  kAheadAlways = 1u << 3,     // lookahead is for every admission but those that load first, whatever they have computed
-  kOthersRun = 1u << 4,       // requests run before anything is admitted, so spare_blocks stay free from the start
+  kAheadAlways = 1u << 3,     // lookahead for every admission that does not load first
+  kOthersRun = 1u << 4,       // requests already run, so spare_blocks apply from the start
 };
 
 /// The head of a batch. Token counts are below 2^31, block_size and lookahead at most 2^16.
@@ -48,17 +50,17 @@ struct BatchHeader {
   u32 num_rows;
   u32 num_admissions;
   u32 flags;           // BatchFlag
-  u32 token_budget;    // tokens that all admissions together may be given
-  u32 request_budget;  // how many may be admitted, not counting those that load first (kLoadsFirst)
+  u32 token_budget;    // tokens that all admissions together may get
+  u32 request_budget;  // number of admissions, without those that load first (kLoadsFirst)
   u32 block_size;
-  u32 prefill_limit;   // most tokens that one admission gets (longPrefillTokenThreshold); 0: no such limit
-  u32 lookahead;       // tokens to have room for behind the chunk, if num_computed is not 0 (or kAheadAlways)
+  u32 prefill_limit;   // most tokens of one admission (longPrefillTokenThreshold); 0: no limit
+  u32 lookahead;       // tokens of room behind the chunk, if num_computed > 0 or kAheadAlways
   u32 slot_limit;      // most tokens that one request can have room for
-  u32 draft_slots;     // tokens of the budget that an admission costs on top of its own, unless it loads first
-  u32 padding;         // tokens that an admission of one token gets on top (kPads): drafts that nobody made
-  u32 model_limit;     // most tokens that such an admission may come to
+  u32 draft_slots;     // additional budget that an admission costs, unless it loads first
+  u32 padding;         // additional tokens of an admission of one token (kPads), as drafts
+  u32 model_limit;     // most tokens of such an admission
   u32 spare_blocks;    // blocks that every admission leaves free while others run
-  u32 kept_blocks;     // blocks that must be free beside those of an admission that loads first
+  u32 kept_blocks;     // blocks that must also be free if an admission loads first
   u32 reserved;        // 0
 };
 static_assert(sizeof(BatchHeader) == 80);
@@ -66,19 +68,21 @@ static_assert(sizeof(BatchHeader) == 80);
 /// A running request's share of the batch.
 struct RunningEntry {
   u32 row;               // in use, and in no other entry
-  u32 num_new;           // blocks that it needs beyond those it has; may be 0
-  u32 publications_end;  // number of publications of this entry and of all entries before it
+  u32 num_new;           // blocks that it needs in addition to its own; may be 0
+  u32 publications_end;  // number of publications of this entry and all earlier entries
 };
 static_assert(sizeof(RunningEntry) == 12);
 
 /// A waiting request.
 struct Admission {
   u32 num_tokens;     // known tokens; at most slot_limit
-  u32 num_computed;   // below num_tokens. 0: the cached prefix counts as computed, and num_external tokens behind it
-  u32 row;            // the row that the request holds, or kNone: it gets the next of the free rows
-  u32 num_published;  // leading blocks of that row that need no publication; the keys begin behind them
-  u32 num_keys;       // keys that follow: those of the full blocks of its tokens; 0 without prefix caching
-  u32 num_hits;       // kNone: all cached blocks. Otherwise exactly this many: a connector was told of them
+  u32 num_computed;   // below num_tokens; 0: cached prefix + num_external count as computed
+  u32 row;            // the row that the request holds, or kNone: it gets the next free row
+  // Leading blocks of that row that need no publication; the keys begin behind them.
+  u32 num_published;
+  u32 num_keys;       // keys that follow, of its full blocks; 0 without prefix caching
+  // kNone: all cached blocks. Otherwise exactly this number, which a connector was told.
+  u32 num_hits;
   u32 num_external;   // tokens that a connector loads, behind exactly num_hits blocks
   u32 flags;          // AdmissionFlag
 };
@@ -86,12 +90,12 @@ static_assert(sizeof(Admission) == 32);
 
 /// Bits of Admission::flags.
 enum AdmissionFlag : u32 {
-  kLoadsFirst = 1u << 0,  // external tokens are still to be loaded: gets blocks, computes and publishes nothing
-  kPads = 1u << 1,        // if one token is left to compute, `padding` tokens are added to it
+  kLoadsFirst = 1u << 0,  // still loads external tokens: gets blocks, computes nothing
+  kPads = 1u << 1,        // if one token is left to compute, `padding` tokens are added
 };
 
-/// Whether the fields of an admission fit together: tokens are left to compute or to load, and an admission with
-/// external tokens names its number of hits.
+/// Whether the fields of an admission fit together. Tokens must be left to compute or to load, and
+/// an admission with external tokens must name its number of hits.
 BLOCKSTEP_HD inline bool makes_sense(u32 block_size, const Admission& admission) {
   const bool loads = (admission.flags & kLoadsFirst) != 0;
   if (admission.num_computed >= admission.num_tokens || (loads && (admission.flags & kPads) != 0)) return false;
@@ -107,29 +111,29 @@ BLOCKSTEP_HD inline u32 computed_tokens(u32 block_size, const Admission& admissi
   return num_hits * block_size + admission.num_external;
 }
 
-/// Tokens that an admission gets on top of its own, of which `missing` are not computed.
+/// Additional tokens of an admission, of which `missing` tokens are not computed.
 BLOCKSTEP_HD inline u32 padding_of(u32 padding, const Admission& admission, u32 missing) {
   return missing == 1 && (admission.flags & kPads) != 0 ? padding : 0;
 }
 
-/// Why a decision ends before the end of its batch. The entries and admissions before that point stand.
+/// Why a decision ends before the end of its batch. The earlier entries and admissions are valid.
 enum Stop : u32 {
   kNotStopped = 0,
-  kStopRunning,   // the free blocks do not suffice for running entry num_run; no admission was looked at
-  kStopBudget,    // no token is left, or too few for the admission: prefills are not chunked, or it is padded
+  kStopRunning,   // too few free blocks for running entry num_run; no admission was tried
+  kStopBudget,    // no token left, or too few for a padded or unchunked admission
   kStopRequests,  // request_budget requests were admitted
-  kStopBlocks,    // the free blocks do not suffice for the admission
-  kStopRows,      // the free blocks suffice, but no row is free
+  kStopBlocks,    // too few free blocks for the admission
+  kStopRows,      // enough free blocks, but no free row
   kStopHits,      // fewer blocks are cached than the admission's num_hits
 };
 
-/// The head of a decision. num_free and the fields behind it are those of the state after the decision.
+/// The head of a decision. num_free and the following fields describe the state after the decision.
 struct DecisionHeader {
   u32 version;  // kDecisionVersion
   u32 words;    // of the whole decision
-  u32 fault;    // Fault; anything but kNoFault is a broken promise of the batch, and has poisoned the state
+  u32 fault;    // Fault; any other than kNoFault has poisoned the state
   u32 stop;     // Stop
-  u32 num_run;  // running entries that were done
+  u32 num_run;  // number of running entries that were completed
   u32 num_admitted;
   u32 num_answers;
   u32 num_ids;
@@ -142,18 +146,20 @@ struct DecisionHeader {
 };
 static_assert(sizeof(DecisionHeader) == 64);
 
-/// The answer to one admission. If the request was not admitted, row is kNone, num_hits is as found, and the rest is 0.
+/// The answer to one admission. If the request was not admitted, row is kNone, num_hits is as
+/// found, and the other fields are 0.
 struct AdmissionAnswer {
   u32 row;
   u32 num_hits;    // cached blocks at the front of the row
   u32 num_tokens;  // tokens to compute in this step, padding included
   u32 num_blocks;  // blocks of its row
-  u32 num_new;     // how many of these blocks were taken from the queue; they are the last ones
+  // Number of these blocks that were taken from the queue; they are the last blocks.
+  u32 num_new;
   u32 first_id;    // index of the first block taken, among the ids of the decision
 };
 static_assert(sizeof(AdmissionAnswer) == 24);
 
-/// Words of a record.
+/// Number of words of a record.
 template <class Record>
 constexpr u32 kWordsOf = sizeof(Record) / sizeof(u32);
 
@@ -167,7 +173,8 @@ BLOCKSTEP_HD inline Record& record_at(u32* words) {
   return *reinterpret_cast<Record*>(words);
 }
 
-/// The most words that a decision can have, with at most `max_ids` ids and a log of `max_log` words.
+/// The maximum number of words of a decision with at most `max_ids` ids and a log of `max_log`
+/// words.
 constexpr u64 decision_words(u32 num_admissions, u32 max_ids, u32 max_log) {
   return kWordsOf<DecisionHeader> + u64{num_admissions} * kWordsOf<AdmissionAnswer> + max_ids + max_log;
 }
@@ -183,7 +190,8 @@ struct Batch {
   const u32* end;
 };
 
-/// Finds the sections of a batch in `count` words. False if they do not fit, or the version is another one.
+/// Finds the sections of a batch in `count` words. Returns false if they do not fit, or if the
+/// version differs.
 BLOCKSTEP_HD inline bool read_batch(const u32* words, u32 count, Batch& batch) {
   if (count < kWordsOf<BatchHeader>) return false;
   const BatchHeader& header = record_at<BatchHeader>(words);

@@ -1,18 +1,20 @@
-// decide(): one scheduling step that the team decides itself. It reads a batch (batch.h) and writes the log that the
-// host writes otherwise: every change is a command that is written down first and then carried out by the functions of
-// apply(). So applying that log elsewhere gives the same state.
+// decide(): one scheduling step that the team decides itself. It reads a batch (batch.h) and writes
+// the log that the host writes otherwise. Every change is first written as a command and then
+// carried out by the functions of apply(). Applying that log elsewhere therefore gives the same
+// state.
 //
-// The order is that of the scheduler. First the facts. Then the running entries, up to the first that the free blocks
-// do not suffice for: one Extend and one Publish for those before it. Then, if all running entries fitted, the
-// admissions one by one, because each sees what the one before it evicted and published. The first admission that does
-// not fit ends the step and changes nothing. Team code, see team.h.
+// The order is the scheduler's. The facts come first. The running entries follow, up to the first
+// entry that the free blocks do not suffice for: one Extend and one Publish for the entries before
+// it. If all running entries fit, the admissions follow one by one, because each sees the evictions
+// and publications of the previous one. The first admission that does not fit ends the step and
+// changes nothing. Team code, see team.h.
 #pragma once
 
 #include "admit.h"
 
 namespace blockstep {
 
-/// How many leading entries the free blocks suffice for.
+/// Number of leading entries that the free blocks suffice for.
 template <Team T>
 BLOCKSTEP_HD inline u32 count_fitting(T& team, const State& state, const RunningEntry* entries, u32 count) {
   u32 fitting = 0;
@@ -20,7 +22,7 @@ BLOCKSTEP_HD inline u32 count_fitting(T& team, const State& state, const Running
   for (u32 base = 0; base < count; base += team.size()) {
     const u32 i = base + team.rank();
     u32 mine = i < count ? entries[i].num_new : 0;
-    if (mine > kMaxBlocksPerRow) mine = kMaxBlocksPerRow;  // no overflow in a window; extend() refuses it
+    if (mine > kMaxBlocksPerRow) mine = kMaxBlocksPerRow;  // against overflow; extend() refuses it
     u32 total, fit;
     const u32 before = team.scan(mine, total);
     wanted += total;
@@ -52,7 +54,8 @@ BLOCKSTEP_HD inline void extend_running(T& team, State& state, const RunningEntr
   carry_out(team, state, draft, Op::kExtend, growing);
 }
 
-/// Gives the running entries their blocks and publications. Returns how many entries were done.
+/// Gives the running entries their blocks and publications. Returns the number of completed
+/// entries.
 template <Team T>
 BLOCKSTEP_HD inline u32 decide_running(T& team, State& state, const Batch& batch, Draft& draft) {
   const u32 count = count_fitting(team, state, batch.running, batch.header->num_running);
@@ -69,8 +72,8 @@ BLOCKSTEP_HD inline u32 decide_running(T& team, State& state, const Batch& batch
   return state.fault == kNoFault ? count : 0;
 }
 
-/// Admits up to the first admission that does not fit. Writes `answers`, and their numbers to `decision`. Returns the
-/// Stop.
+/// Admits up to the first admission that does not fit. Writes `answers`, and their numbers to
+/// `decision`. Returns the Stop.
 template <Team T>
 BLOCKSTEP_HD inline u32 decide_admissions(T& team, State& state, const Batch& batch, Draft& draft,
                                           DecisionHeader& decision, u32* answers) {
@@ -109,18 +112,19 @@ BLOCKSTEP_HD inline u32 decide_admissions(T& team, State& state, const Batch& ba
   return kNotStopped;
 }
 
-/// Copies `count` words that the team wrote; the team has synchronised since.
+/// Copies `count` words that the team wrote before its last synchronisation.
 template <Team T>
 BLOCKSTEP_HD inline void copy_words(T& team, u32* to, const u32* from, u32 count) {
   for (u32 i = team.rank(); i < count; i += team.size()) to[i] = from[i];
 }
 
-/// Decides a step. Every member of the team calls decide() with the same arguments. `shared` and `decision` may be read
-/// when it returns. `decision` has room for decision_words(num_admissions of the batch, max_ids, max_log) words.
+/// Decides a step. Every member of the team calls decide() with the same arguments. `shared` and
+/// `decision` may be read when it returns. `decision` has room for decision_words(num_admissions of
+/// the batch, max_ids, max_log) words.
 ///
-/// The batch is trusted, as a log is: rows are in range and differ, free rows are free, entries are in order. A promise
-/// that is broken nevertheless becomes the fault of the decision. Then the state is poisoned, the decision is empty,
-/// and memory was never touched out of bounds.
+/// The batch is trusted, like a log: rows are in range and differ, free rows are free, and entries
+/// are in order. A broken promise becomes the fault of the decision. The state is then poisoned and
+/// the decision is empty. Memory is never accessed out of bounds.
 template <Team T>
 BLOCKSTEP_HD inline void decide(T& team, State& shared, const u32* words, u32 count, const Workspace& workspace,
                                 u32* decision) {

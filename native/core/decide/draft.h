@@ -1,5 +1,5 @@
-// Draft: the log that decide() writes. Each command is written to the log first, and carried out from there. Team code,
-// see team.h.
+// Draft: the log that decide() writes. Each command is first written to the log, then carried out
+// from there. Team code, see team.h.
 #pragma once
 
 #include "../blocks/apply.h"
@@ -7,8 +7,8 @@
 
 namespace blockstep {
 
-/// Scratch memory of decide(); only the team reads it. The author of the batch knows how many blocks the decision can
-/// take (max_ids) and how many words its log can have (max_log).
+/// Scratch memory of decide(), which only the team reads. The author of the batch knows the maximum
+/// number of blocks that the decision takes (max_ids), and of words of its log (max_log).
 struct Workspace {
   u32* ids;
   u32 max_ids;
@@ -16,8 +16,8 @@ struct Workspace {
   u32 max_log;
 };
 
-/// The log that is being written, and the ids of the blocks that it takes. Every member has a copy with the same
-/// values.
+/// The unfinished log, and the ids of the blocks that it takes. Every member has a copy with the
+/// same values.
 struct Draft {
   Results results;  // only ids and capacity are used
   u32 num_ids;
@@ -26,16 +26,17 @@ struct Draft {
   u32 log_words;
 };
 
-/// Where the payload of the next command goes, if `words` words of payload fit; otherwise sets the fault and returns
-/// nullptr.
+/// Returns the place of the next command's payload. If `words` words do not fit, sets the fault and
+/// returns nullptr.
 BLOCKSTEP_HD inline u32* next_payload(State& state, const Draft& draft, u32 words) {
   if (words < draft.max_log - draft.log_words) return draft.log + draft.log_words + 1;
   state.fault = kResultsFull;
   return nullptr;
 }
 
-/// Carries out the command whose payload stands at next_payload(), and makes it part of the log. The team must have
-/// synchronised since it wrote the payload, unless members read only what they wrote themselves.
+/// Carries out the command whose payload is at next_payload(), and makes it part of the log. The
+/// team must have synchronised since it wrote the payload, unless members read only their own
+/// words.
 template <Team T>
 BLOCKSTEP_HD inline void carry_out(T& team, State& state, Draft& draft, Op op, u32 count) {
   const u32 head = head_word(op, count);
@@ -64,7 +65,8 @@ struct RowPublications {
   BLOCKSTEP_HD const u32* key(u32 i) const { return keys + 4 * i; }
 };
 
-/// The block of a publication, or nullptr if the row has no such block: a fault that publish() will report.
+/// The block of a publication, or nullptr if the row has no such block. publish() will report that
+/// fault.
 template <class Publications>
 BLOCKSTEP_HD inline Block* block_of(const State& state, const Publications& list, u32 i) {
   const Row& row = state.rows[list.row(i)];
@@ -72,17 +74,18 @@ BLOCKSTEP_HD inline Block* block_of(const State& state, const Publications& list
   return index < row.num_blocks ? &state.blocks[blocks_of(state, list.row(i))[index]] : nullptr;
 }
 
-/// Whether several rows or pins hold the block. Then several publications of the list may name it.
+/// Whether several rows or pins hold the block. Several publications of the list may then name it.
 BLOCKSTEP_HD inline bool is_contested(const Block& block) { return block.ref > 1; }
 
-/// Writes and carries out one Publish for the blocks of the list that are not published yet. The list may name a block
-/// that is published already: a block that two rows share can be evicted through one row and published again through
-/// the other. If several entries of the list name one block, the first entry publishes it.
+/// Writes and carries out one Publish for the unpublished blocks of the list. The list may name a
+/// published block: a block that two rows share can be evicted through one row and published again
+/// through the other. If several entries of the list name one block, the first entry publishes it.
 template <Team T, class Publications>
 BLOCKSTEP_HD inline void publish_new(T& team, State& state, const Publications& list, u32 count, Draft& draft) {
   u32* entries = next_payload(state, draft, kPublishWords * count);
   if (!entries) return;
-  // A held block is not queued, so its `place` is free to hold the first claim: count - i, the larger the earlier.
+  // A held block is not queued, so its `place` can hold the first claim: count - i, larger for
+  // earlier entries.
   bool contested = false;
   for (u32 i = team.rank(); i < count; i += team.size()) {
     Block* block = block_of(state, list, i);

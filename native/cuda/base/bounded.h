@@ -1,4 +1,4 @@
-// Calls of CUDA that may wait for the work of others without end, made so that who calls does not.
+// CUDA calls that may wait without limit for other work, made so that the caller does not.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,10 @@
 
 namespace blockstep::cuda {
 
-/// Makes a call in a thread of its own, with `device` as the current GPU. Returns false if the call has not returned within
-/// `patience`: the thread goes on with it, for ever if need be, so what the call uses must outlive that.
-/// @throws what the call throws; std::system_error
+/// Makes a call in a separate thread, with `device` as the current GPU. Returns false if the call
+/// has not returned within `patience`. The thread then continues the call, possibly forever, so the
+/// memory that the call uses must outlive it.
+/// @throws exceptions of the call; std::system_error
 bool returns_in_time(int device, std::function<void()> call, std::chrono::milliseconds patience = kPatience);
 
 }  // namespace blockstep::cuda

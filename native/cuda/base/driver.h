@@ -1,4 +1,5 @@
-// What of the driver's interface the back end calls. libcuda is not linked, so the functions are looked up by name.
+// The functions of the driver that the back end calls. libcuda is not linked, so the functions are
+// looked up by name.
 #pragma once
 
 #include <cuda.h>
@@ -12,15 +13,16 @@ struct Driver {
   PFN_cuCtxPushCurrent_v4000 push;
   PFN_cuCtxPopCurrent_v4000 pop;
   PFN_cuCtxGetDevice_v2000 device;
-  // The runtime's questions put "not ready" in the place of an error of somebody else that is still to be read.
+  // The runtime's queries overwrite a pending error of other code with "not ready".
   PFN_cuStreamQuery_v2000 query_stream;
   PFN_cuEventQuery_v2000 query_event;
-  // Null where this driver lacks one of them.
+  // Null if this driver lacks any of them:
   PFN_cuDeviceGetAttribute_v2000 attribute;
   PFN_cuStreamWriteValue64_v11070 write_value;
 };
 
-/// Looks the functions up at the first call. Any thread. @throws Error kCuda if the driver lacks one that is needed
+/// Looks the functions up at the first call. Any thread may call it. @throws Error kCuda if the
+/// driver lacks a required function
 const Driver& driver();
 
 }  // namespace blockstep::cuda

@@ -8,11 +8,12 @@ namespace blockstep::cuda {
 namespace {
 
 constexpr std::size_t kMaxGpus = 1024;
-/// So much memory that was freed stays with the pool, which makes the next core or lane cheap. The rest goes back to the GPU.
+/// Freed memory that stays with the pool, which makes the next core or lane cheap. The rest goes
+/// back to the GPU.
 constexpr u64 kKeptBytes = u64{64} << 20;
 std::array<std::atomic<const Gpu*>, kMaxGpus> gpus{};
 
-/// Makes the context the current one of this thread, unless it is that already. Returns whether it was made so.
+/// Makes the context current for this thread, unless it already is. Returns whether it was pushed.
 bool push(CUcontext context) {
   CUcontext current = nullptr;
   if (driver().current(&current) == CUDA_SUCCESS && current == context) return false;
@@ -25,7 +26,7 @@ void pop() {
   static_cast<void>(driver().pop(&context));
 }
 
-/// A pool of memory, or null where the GPU has none.
+/// A memory pool, or null if the GPU supports none.
 cudaMemPool_t make_pool(int device) {
   int has_pools = 0;
   require(cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device), "cudaDeviceGetAttribute");
@@ -42,7 +43,7 @@ cudaMemPool_t make_pool(int device) {
   return pool;
 }
 
-/// A stream of the current context, and the pool that gives memory in its order.
+/// A stream of the current context, and the pool that allocates memory in the order of this stream.
 Gpu set_up(CUcontext context, int device) {
   Gpu gpu{context, nullptr, make_pool(device)};
   cudaStreamCaptureMode before = cudaStreamCaptureModeRelaxed;
@@ -54,8 +55,8 @@ Gpu set_up(CUcontext context, int device) {
   return gpu;
 }
 
-/// The GPU. Its context is retained for good: a context that goes while a finaliser frees memory would take the process with
-/// it.
+/// The GPU. Its context is retained permanently. A context that is destroyed while a finaliser
+/// frees memory would crash the process.
 const Gpu& find(int device) {
   if (device < 0 || static_cast<std::size_t>(device) >= kMaxGpus) {
     throw Error{kCuda, "there is no GPU " + std::to_string(device)};

@@ -5,7 +5,8 @@
 
 namespace blockstep::cuda {
 
-/// Threads per thread block, in whole warps. Tests that run each of them as a thread of the host take fewer.
+/// Threads per thread block, in whole warps. Tests that run each of them as a host thread use
+/// fewer.
 #if defined(BLOCKSTEP_BLOCK_THREADS)
 constexpr u32 kThreads = BLOCKSTEP_BLOCK_THREADS;
 #else

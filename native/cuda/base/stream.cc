@@ -5,18 +5,19 @@
 namespace blockstep::cuda {
 namespace {
 
-/// Errors of a capture, from cudaErrorStreamCaptureUnsupported to cudaErrorStreamCaptureWrongThread. They say that a question
-/// was not answered, and nothing of the work.
+/// Errors of a capture, from cudaErrorStreamCaptureUnsupported to
+/// cudaErrorStreamCaptureWrongThread. They mean that the query was not answered, and say nothing
+/// about the work.
 constexpr int kFirstOfCapture = 900;
 constexpr int kLastOfCapture = 908;
 
 cudaError_t answer(CUresult result) {
   const auto number = static_cast<int>(result);
   if (number >= kFirstOfCapture && number <= kLastOfCapture) return cudaErrorNotReady;
-  return static_cast<cudaError_t>(number);  // the runtime has the driver's numbers
+  return static_cast<cudaError_t>(number);  // the runtime and the driver have the same numbers
 }
 
-/// Gives something back, on its GPU. An error has nobody to be told to.
+/// Frees a resource on its GPU. Errors are ignored, because no caller could handle them.
 template <class Call>
 void give_back(int device, const Call& call) {
   try {

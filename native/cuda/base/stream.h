@@ -1,4 +1,4 @@
-// Streams and events that their objects own, and waits that end.
+// Streams and events with owners, and waits with a time limit.
 #pragma once
 
 #include <chrono>
@@ -7,51 +7,56 @@
 
 namespace blockstep::cuda {
 
-/// Asks whether a stream has done its work: cudaSuccess, cudaErrorNotReady, or the error of the work. A stream that is being
-/// captured, or that the capture of another thread keeps from answering, is not ready. Leaves the pending error of this
-/// thread alone. The stream's GPU is the current one.
+/// Queries whether a stream has done its work: cudaSuccess, cudaErrorNotReady, or the error of the
+/// work. A stream that is being captured, or cannot answer because of another thread's capture, is
+/// not ready. Does not change the pending error of this thread. The stream's GPU is current.
 cudaError_t query(cudaStream_t stream);
-/// The same for what was queued when an event was recorded.
+/// The same for the work that was queued when an event was recorded.
 cudaError_t query(cudaEvent_t event);
 
-/// How long a call that has to wait for the GPU waits, unless it says otherwise.
+/// Default time limit of a call that waits for the GPU.
 #if defined(GPU_SHIM_THREADS)
-constexpr std::chrono::milliseconds kPatience{15000};  // each thread of a kernel is one of the host, beside other work
+// Each thread of a kernel is a host thread, beside other work.
+constexpr std::chrono::milliseconds kPatience{15000};
 #elif defined(GPU_SHIM)
 constexpr std::chrono::milliseconds kPatience{2000};  // tests wait for its end
 #else
 constexpr std::chrono::milliseconds kPatience{5000};
 #endif
 
-/// While what a thread waits for does not come, it queries the stream at this interval, to find out whether the GPU is lost.
+/// While a thread waits, it queries the stream at this interval, to detect a lost GPU.
 constexpr std::chrono::milliseconds kCheckInterval{2};
 
-/// A question may fail alone. After so many that fail the device is lost, and no work runs on it.
+/// A single query may fail. After this number of failures the device counts as lost, and runs no
+/// work.
 constexpr u32 kErrorsOfLost = 2;
 
-/// Waits until a stream has done its work. Returns false if it has not within `patience`: whatever its work uses must then
-/// never be freed. The stream's GPU is the current one. @throws Error kCuda that names the work, `what`, if the device is lost
+/// Waits until a stream has done its work. Returns false if it has not within `patience`. Memory
+/// that its work uses must then never be freed. The stream's GPU is current. @throws Error kCuda
+/// that names the work, `what`, if the device is lost
 bool wait_for(cudaStream_t stream, const char* what, std::chrono::milliseconds patience = kPatience);
 
-/// Whether no work of a stream uses memory any more, waited for: it is done, or the device is lost, on which no work runs. For
-/// whoever is to free the memory after an error.
+/// Waits, and returns whether no work of a stream uses memory any more: it is done, or the device
+/// is lost and runs no work. For code that frees the memory after an error.
 bool is_over(cudaStream_t stream, std::chrono::milliseconds patience = kPatience);
 
-/// The error for work that did not end in time. `bytes` of memory that it uses stay allocated. Throws it.
+/// Throws the error for work that did not end in time. `bytes` of memory that it uses stay
+/// allocated.
 [[noreturn]] void give_up(const char* what, u64 bytes, std::chrono::milliseconds patience = kPatience);
 
 /// Whether a stream is capturing a graph. @throws Error kCuda
 bool is_capturing(cudaStream_t stream);
 
-/// @throws Error kBadArg that names the argument, `name`, if a stream is being captured: an order that is made with it would
-/// become a part of the graph, and pull the other stream into the capture
+/// @throws Error kBadArg that names the argument, `name`, if a stream is being captured. A
+/// dependency on this stream would become a part of the graph, and pull the other stream into the
+/// capture.
 void refuse_capture(cudaStream_t stream, const char* name);
 
-/// Of a stream against others of this GPU. A small kernel that a step waits for must not wait behind a forward pass; copies
-/// that nobody waits for must not get into its way.
+/// Priority of a stream among the streams of this GPU. A small kernel that a step waits for must
+/// not wait behind a forward pass. Copies without waiters must not delay either.
 enum class Priority { kHighest, kLowest };
 
-/// A stream that this object owns. It is not ordered with the default stream.
+/// A stream with an owner. It is not ordered with the default stream.
 class Stream {
  public:
   /// A stream of the current GPU. @throws Error kCuda
@@ -67,7 +72,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// An event that this object owns, without a time stamp.
+/// An event with an owner, without a time stamp.
 class Event {
  public:
   /// An event of the current GPU. @throws Error kCuda

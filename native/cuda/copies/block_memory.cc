@@ -23,13 +23,14 @@ void DeviceBlocks::write(u64 to, const void* from, u64 bytes) {
   copy(base() + to, from, bytes, cudaMemcpyHostToDevice);
 }
 
-/// Waits for all work of all streams of a GPU, because it is not known here which work uses a block. CUDA refuses it while
-/// any stream there is being captured, whatever the mode, and the capture is lost.
+/// Waits for all work of all streams of a GPU, because the work that uses a block is unknown here.
+/// CUDA refuses this while any stream there is being captured, in every mode, and invalidates the
+/// capture.
 static void wait_for_all_work(int device) {
   if (!returns_in_time(device, [] { require(cudaDeviceSynchronize(), "work on the GPU"); })) give_up("work on the GPU", 0);
 }
 
-/// Copies behind all work of all streams. For debugging and tests.
+/// Copies after all work of all streams. For debugging and tests.
 void DeviceBlocks::copy(void* to, const void* from, u64 bytes, cudaMemcpyKind kind) const {
   const OnDevice on(static_cast<int>(device()));
   wait_for_all_work(static_cast<int>(device()));

@@ -6,7 +6,7 @@
 
 namespace blockstep::cuda {
 
-/// Pinned memory of the host: a copy engine reads and writes it directly, and so do kernels of every GPU.
+/// Pinned host memory. A copy engine accesses it directly, and so do kernels of every GPU.
 class PinnedBlocks final : public BlockMemory {
  public:
   /// `device` is the current GPU of this thread. @throws Error kNoMemory, kCuda
@@ -21,7 +21,8 @@ class PinnedBlocks final : public BlockMemory {
 /// Memory of a GPU.
 class DeviceBlocks final : public BlockMemory {
  public:
-  /// `device` is the current GPU of this thread. Waits until all bytes are zero. @throws Error kNoMemory, kCuda
+  /// `device` is the current GPU of this thread. Waits until all bytes are zero. @throws Error
+  /// kNoMemory, kCuda
   DeviceBlocks(u32 device, u64 bytes);
 
   void read(u64 from, void* to, u64 bytes) const override;

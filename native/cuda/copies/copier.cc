@@ -16,7 +16,8 @@ Copier::Copier(const Sides& sides, const DeviceLaneOptions& options, cudaStream_
   if (!aligned && mode_ == CopyMode::kKernel) {
     throw Error{kBadArg, "a kernel copies blocks of a multiple of 16 bytes, got blocks of " + std::to_string(bytes)};
   }
-  // By the kernel, because the copies of two streams in one direction starve each other on the copy engine, at every priority.
+  // The default is the kernel, because on the copy engine the copies of two streams in one
+  // direction starve each other, at every priority.
   if (aligned && mode_ == CopyMode::kAuto) mode_ = CopyMode::kKernel;
   if (mode_ == CopyMode::kKernel) {
     letter_.source = sides_.source_on_device;
@@ -49,8 +50,8 @@ void Copier::copy(const Run* runs, u32 count, bool behind_event) {
     require(start_copies(), "cudaMemcpyAsync");
     return;
   }
-  // Pinned memory of the host does not change before the copy, so CUDA may read it at any time. A KV cache in use must
-  // be read in the order of the stream.
+  // Pinned host memory does not change before the copy, so CUDA may read it at any time. A KV cache
+  // in use must be read in stream order.
   const bool any_time = sides_.direction == Direction::kToDevice && !behind_event;
   require(start_batch(any_time ? cudaMemcpySrcAccessOrderAny : cudaMemcpySrcAccessOrderStream), "cudaMemcpyBatchAsync");
 }
@@ -83,7 +84,8 @@ cudaError_t Copier::start_copies() {
 }
 
 #if CUDART_VERSION >= 12080
-/// Queues one batch, with one attribute for all copies: they overlap with kernels where the copy engine can do that.
+/// Queues one batch, with one attribute for all copies: they overlap with kernels if the copy
+/// engine supports it.
 cudaError_t Copier::start_batch(cudaMemcpySrcAccessOrder order) {
   cudaMemcpyAttributes attributes{};
   attributes.srcAccessOrder = order;
@@ -99,7 +101,8 @@ cudaError_t Copier::start_batch(cudaMemcpySrcAccessOrder order) {
 #endif
 }
 
-/// Whether batches work. Tries one, because a driver that is older than the runtime may lack them.
+/// Whether batches work. Tries a batch, because a driver older than the runtime may not support
+/// them.
 bool Copier::batches_work() {
   MappedMemory host(2);
   const bool up = sides_.direction == Direction::kToDevice;

@@ -11,27 +11,28 @@ namespace blockstep::cuda {
 
 enum class Direction { kToDevice, kToHost, kOnDevice };
 
-/// The source and the target of copies: two memories of blocks that a GPU can reach.
+/// The source and target of copies: two memories of blocks that a GPU can reach.
 struct Sides {
   Direction direction;
-  const u8* source;            // first block, by its address for the copy engine
+  const u8* source;            // first block, at its address for the copy engine
   u8* target;
-  const u8* source_on_device;  // first block, by its address for the kernel
+  const u8* source_on_device;  // first block, at its address for the kernel
   u8* target_on_device;
   u64 bytes_per_block;
 };
 
 class Copier {
  public:
-  /// The most blocks that one copy() can copy.
+  /// Maximum number of blocks of one copy().
   static constexpr u32 kMaxBlocks = kLargePairs;
 
-  /// The GPU of `stream` is the current one of this thread. CopyMode::kAuto: by the kernel, unless it cannot copy such blocks.
-  /// @throws Error kBadArg if the kernel is asked for and cannot copy such blocks; kCuda, also if kBatch is asked for
-  /// and this driver has no batches
+  /// The GPU of `stream` is current for this thread. CopyMode::kAuto: by the kernel, unless it
+  /// cannot copy such blocks.
+  /// @throws Error kBadArg if the kernel is requested and cannot copy such blocks; kCuda, also if
+  /// kBatch is requested and this driver has no batches
   Copier(const Sides& sides, const DeviceLaneOptions& options, cudaStream_t stream);
 
-  /// Queues copies of `count` runs. No two runs have a target block in common. The stream's GPU is the current one.
+  /// Queues copies of `count` runs, whose target blocks differ. The stream's GPU is current.
   /// @param behind_event the stream waits for work that may write the sources
   /// @throws Error kCuda, and some of the copies may be queued
   void copy(const Run* runs, u32 count, bool behind_event);
@@ -51,7 +52,7 @@ class Copier {
   cudaStream_t stream_;
   CopyMode mode_;
   CopyLetter<kLargePairs> letter_{};
-  std::vector<void*> targets_;  // the copies that the copy engine makes: targets, sources, bytes
+  std::vector<void*> targets_;  // copies by the copy engine: targets, sources, bytes
   std::vector<void*> sources_;
   std::vector<std::size_t> sizes_;
 };

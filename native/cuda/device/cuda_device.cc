@@ -13,7 +13,7 @@ namespace blockstep::cuda {
 namespace {
 
 u64 slots_at(u32 max_logs) { return (u64{max_logs} + 2) * sizeof(Completion); }
-/// Slots begin on a line, so that a log can be read 16 bytes at a time.
+/// Slots begin at a cache line, so that a log can be read in pieces of 16 bytes.
 u32 slot_stride(const Config& pool) { return static_cast<u32>(whole_lines(u64{slot_words(pool)} * 4) / 4); }
 u64 batch_at(const Config& pool, u32 max_logs) { return slots_at(max_logs) + u64{max_logs} * slot_stride(pool) * 4; }
 u64 decision_at(const Config& pool, u32 max_logs) {
@@ -53,7 +53,8 @@ CudaDevice::CudaDevice(const Config& pool, const Options& options)
   if (options.launch_thread) launches_ = std::make_unique<LaunchThread>(device_, stream_, max_logs_);
 }
 
-/// Zeroes everything except scratch memory and the row lists, which are written before they are read.
+/// Zeroes everything except scratch memory and the row lists, which are written before they are
+/// read.
 void CudaDevice::initialise(const Config& pool) {
   Home home{};
   bind_state(home.state, pool, memory_.base() + whole_lines(sizeof(Home)));
@@ -73,7 +74,8 @@ void CudaDevice::initialise(const Config& pool) {
   const auto zeroed = static_cast<std::size_t>(reinterpret_cast<u8*>(home.state.row_blocks) - memory_.base());
   try {
     require(cudaMemsetAsync(memory_.base(), 0, zeroed, stream), "cudaMemsetAsync");
-    // From pinned memory: for a copy of other memory CUDA may wait until all before it in the stream is done. No slot is in use.
+    // The source is pinned memory. For a copy of other memory CUDA may wait for all earlier work of
+    // the stream. No slot is in use yet.
     static_assert(sizeof home <= u64{kSlotWords} * 4);
     std::memcpy(slots_, &home, sizeof home);
     require(cudaMemcpyAsync(home_, slots_, sizeof home, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
@@ -82,7 +84,7 @@ void CudaDevice::initialise(const Config& pool) {
             "launch of initialise");
     warm_up(stream);
   } catch (...) {
-    if (!is_over(stream)) abandon();  // some of it may be queued
+    if (!is_over(stream)) abandon();  // some of the work may be queued
     throw;
   }
   if (wait_for(stream, "the initialisation")) return;
@@ -90,8 +92,8 @@ void CudaDevice::initialise(const Config& pool) {
   give_up("the initialisation", memory_bytes);
 }
 
-/// Applies an empty log, of number 0, by every kernel, because the first launch of a kernel takes longer. It changes nothing, and
-/// completes what no log has.
+/// Applies an empty log, with number 0, by every kernel, because the first launch of a kernel takes
+/// longer. It changes nothing, and writes only completions that belong to no log.
 void CudaDevice::warm_up(cudaStream_t stream) {
   letter_.site = site_of(at_, home_);
   void* arguments[] = {&letter_};
@@ -101,7 +103,7 @@ void CudaDevice::warm_up(cudaStream_t stream) {
   }
 }
 
-/// Work may use the memory for ever.
+/// Work may use the memory forever.
 void CudaDevice::abandon() {
   if (tables_) tables_->abandon();
   mapped_.abandon();
@@ -114,11 +116,11 @@ CudaDevice::~CudaDevice() {
     drain();
     if (!finish()) abandon();
   } catch (const Error&) {
-    abandon();  // nobody knows what the device does
+    abandon();  // the state of the device is unknown
   }
 }
 
-/// Waits until no work uses the memory. Returns false if that takes too long.
+/// Waits until no work uses the memory. Returns false after a time limit.
 bool CudaDevice::finish() {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   // The executor's stream is not queried, because the executor may have destroyed it.
@@ -128,13 +130,14 @@ bool CudaDevice::finish() {
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::yield();
   }
-  // A completion comes before the last stores of its kernel are done.
+  // A completion arrives before the last stores of its kernel are done.
   return is_over(own_stream_.get());
 }
 
-/// Whether a launch is under way. Reads the completions, without a CUDA call.
+/// Whether a launch is unfinished. Reads the completions, without a CUDA call.
 bool CudaDevice::at_work() const {
-  // The words come in any order: memory to which one is still on its way must not be given back.
+  // The words arrive in any order. Memory must not be freed while a word to it is still
+  // outstanding.
   const auto done = [](const Completion& completion, u32 number) {
     return static_cast<u32>(completion.word.load(std::memory_order_acquire) >> 32) == number;
   };
@@ -152,12 +155,14 @@ void CudaDevice::write_letter(Letter<kLargeWords>& letter, Job job, const u32* w
   std::memcpy(letter.log, words, u64{count} * 4);
 }
 
-/// What is launched now comes behind all logs. @throws Error that one of their launches had
+/// Waits until all logs are launched, so that later launches come after them. @throws Error of one
+/// of the launches
 void CudaDevice::drain() const {
   if (launches_) launches_->drain();
 }
 
-/// The kernel for a log that goes as a parameter. Long logs are few, and their launch takes longer than their code.
+/// The kernel for a log that is passed as a parameter. Long logs are rare, and their launch takes
+/// longer than their code.
 static const void* apply_kernel(const u32* log, u32 words) {
   const Kernels& all = kernels();
   if (words > kMiddleWords) return all.apply_large;
@@ -220,7 +225,7 @@ void CudaDevice::decide_slot(u32 number, u32 words) {
 void CudaDevice::launch(const void* kernel, u32 blocks, void** arguments, const char* what, u32 threads) {
   drain();
   const OnDevice on(device_);
-  // Captured, a log would be applied again whenever the graph is launched.
+  // Captured in a graph, a log would be applied again whenever the graph is launched.
   if (!is_own()) refuse_capture(stream_, "the stream of a core");
   require(cudaLaunchKernel(kernel, dim3(blocks), dim3(threads), arguments, 0, stream_), what);
 }

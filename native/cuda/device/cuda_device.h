@@ -1,5 +1,5 @@
-// CudaDevice: a State on a GPU, behind the interface Device. One launch applies one log, or decides one batch, and
-// writes its completion last.
+// CudaDevice: a State on a GPU, with the interface Device. One launch applies one log, or decides
+// one batch, and writes its completion last.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,12 @@ namespace blockstep::cuda {
 
 class CudaDevice final : public Device {
  public:
-  /// The GPU is the current one of this thread, and require_usable() has passed. Waits until the state is initialised.
+  /// The GPU is current for this thread and has passed require_usable(). Waits until the state is
+  /// initialised.
   /// @throws Error kNoMemory, kCuda
   CudaDevice(const Config& pool, const Options& options);
-  /// Waits for the work under way. If the work does not end in time, the memory that it uses is never freed.
+  /// Waits for unfinished work. If the work does not end in time, the memory that it uses is never
+  /// freed.
   ~CudaDevice() override;
 
   u32* slot(u32 index) override { return slots_ + u64{index} * slot_words_; }
@@ -35,17 +37,17 @@ class CudaDevice final : public Device {
   void follow(u64 stream) override;
   void lead(u64 stream) override;
   DeviceTables& make_tables(const TablesShape& shape, u32 block_size, u32 num_slots) override;
-  /// In the executor's stream alone: there a log and a gather come one behind the other, with nothing between them.
+  /// Only in the executor's stream, where a log is directly followed by its gather.
   bool joins() const override { return tables_ && !is_own(); }
   void apply_and_gather(Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count) override;
   void check() override;
   u64 device_bytes() const override { return memory_.bytes() + (tables_ ? tables_->device_bytes() : 0); }
   u64 pinned_bytes() const override { return mapped_.bytes() + (tables_ ? tables_->pinned_bytes() : 0); }
 
-  /// apply_value() by a kernel of one thread block of so many threads, whose parameter is a Letter that has room for the log. For
-  /// measurements of other kernels. @throws Error
+  /// Like apply_value(), by a kernel of one thread block of `threads` threads, whose parameter is a
+  /// Letter with room for the log. For measurements of other kernels. @throws Error
   void apply_by(const void* kernel, u32 threads, Job job, const u32* log, u32 words);
-  /// For tests: waits for all work, and copies out the first `count` block ids that the last log took.
+  /// For tests: waits for all work, and copies the first `count` block ids that the last log took.
   void read_ids(u32* ids, u32 count);
 
  private:
@@ -63,10 +65,10 @@ class CudaDevice final : public Device {
   int device_;
   u32 max_logs_;
   u32 slot_words_;
-  MappedMemory mapped_;  // completions of logs, digest, decision; log slots; if it decides: batch, decision
-  DeviceMemory memory_;  // Home, the state, block ids, staging; if it decides: batch, log of a decision
+  MappedMemory mapped_;  // completions; slots; if it decides: batch, decision
+  DeviceMemory memory_;  // Home, state, ids, staging; if it decides: batch, log
   Stream own_stream_;
-  cudaStream_t stream_;  // where launches go: own_stream_, or the executor's stream
+  cudaStream_t stream_;  // stream of launches: own_stream_, or the executor's stream
   Event theirs_;  // follow(): recorded in the other stream
   Event ours_;    // lead(): recorded in stream_
   Completion* completions_;
@@ -75,10 +77,10 @@ class CudaDevice final : public Device {
   u32* decision_;
   Home* home_;  // on the GPU
   u32* ids_;    // on the GPU
-  State at_;    // addresses of the arrays on the GPU; its scalars stay those of the initial state
+  State at_;    // addresses of the arrays on the GPU; its scalars keep their initial values
   std::unique_ptr<CudaTables> tables_;
   Letter<kLargeWords> letter_{};
-  std::unique_ptr<LaunchThread> launches_;  // of logs; null: the caller launches them
+  std::unique_ptr<LaunchThread> launches_;  // launches logs; null: the caller launches them
   Job last_job_{0, 0};
   u32 last_digest_ = 0;
   u32 last_decision_ = 0;

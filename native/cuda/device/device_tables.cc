@@ -5,27 +5,29 @@
 namespace blockstep::cuda {
 namespace {
 
-/// Arrays begin at multiples of this. cudaMalloc() promises the same, and it suffices for the widest loads.
+/// Arrays begin at multiples of this. cudaMalloc() guarantees the same, and it suffices for the
+/// widest loads.
 constexpr u64 kAlignment = 256;
 constexpr u64 whole(u64 bytes, u64 unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// What is read stands behind all that the stream has to do.
+/// A read waits for all work of the stream.
 constexpr std::chrono::milliseconds kReadPatience{60000};
 
-/// Words that one slot takes: the longest message, in whole lines of 64 bytes.
+/// Words of one slot: the longest message, in whole lines of 64 bytes.
 u64 slot_stride(const TablesShape& shape) { return whole(max_gather_words(shape) * 4, 64) / 4; }
 
-/// What lies in device memory.
+/// The contents of device memory.
 struct Layout {
   GatherSite site{};
-  GroupSite groups[kMaxGroups] = {};  // as they are to stand in device memory
+  GroupSite groups[kMaxGroups] = {};  // as in device memory
   GroupSite* groups_there = nullptr;
   u32* staging = nullptr;
   u64 bytes = 0;
 };
 
-/// Lays out everything in device memory from `base` on, which may be null. The tables begin with those whose padding is -1, and
-/// end where the counts of thread blocks do, which begin as zeros.
+/// Lays out the device memory from `base` on, which may be null. The tables come first, starting
+/// with the tables whose padding is -1. The counts of thread blocks, which begin as zeros, follow
+/// them.
 Layout lay_out_site(const TablesShape& shape, u8* base) {
   Layout layout;
   GatherSite& site = layout.site;
@@ -61,7 +63,7 @@ Layout lay_out_site(const TablesShape& shape, u8* base) {
   return layout;
 }
 
-/// Whether a kernel may begin before the one in front of it has ended.
+/// Whether a kernel may begin before the previous kernel has ended.
 bool can_begin_early(int device) {
   int major = 0;
   require(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
@@ -99,13 +101,14 @@ CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_s
   try {
     pad(layout.groups);
     if (shape.num_groups == 0) return;
-    // From pinned memory: for a copy of other memory CUDA may wait until all before it in the stream is done.
+    // The source is pinned memory. For a copy of other memory CUDA may wait for all earlier work of
+    // the stream.
     u8* const here = mapped_.base() + mapped_.bytes() - sizeof layout.groups;
     std::memcpy(here, layout.groups, sizeof layout.groups);
     require(cudaMemcpyAsync(layout.groups_there, here, shape.num_groups * sizeof(GroupSite), cudaMemcpyHostToDevice, stream_),
             "cudaMemcpyAsync");
   } catch (...) {
-    if (!is_over(stream_)) abandon();  // some of it may be queued
+    if (!is_over(stream_)) abandon();  // some of the work may be queued
     throw;
   }
 }
@@ -115,8 +118,8 @@ void CudaTables::abandon() {
   memory_.abandon();
 }
 
-/// Fills the tables as for an empty plan. Row contents and messages need no initial value: they are written before they
-/// are read.
+/// Fills the tables as for an empty plan. Row contents and messages need no initial value, because
+/// they are written before they are read.
 void CudaTables::pad(const GroupSite* groups) {
   const auto* const zeroed = reinterpret_cast<u8*>(site_.at.query_start);
   const auto minus_ones = static_cast<std::size_t>(zeroed - memory_.base());
@@ -180,13 +183,14 @@ void CudaTables::launch(const void* kernel, u32 blocks, void** arguments, const 
   require(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream_), what);
 }
 
-/// Launches a gather that may begin while the kernel before it, which applies the step's log, is still running: it waits for that
-/// kernel by itself. So its launch costs no time. GPUs before compute capability 9.0 cannot do that. What was queued between the
-/// two kernels, an order with another stream for example, makes the gather begin behind it as usual.
+/// Launches a gather that may begin while the previous kernel, which applies the step's log, is
+/// still running. The gather itself waits for that kernel, so its launch costs no time. GPUs before
+/// compute capability 9.0 do not support this. If other work was queued between the two kernels,
+/// for example an order with another stream, the gather begins after it as usual.
 ///
-/// It would wait for the one kernel in front of it alone. A log comes behind all before it. A kernel of the executor need not: it
-/// may have been launched so too, and not wait for those that still read the tables. So behind such a one the gather is launched
-/// as usual.
+/// The gather would wait only for the previous kernel. A log waits for all earlier work. A kernel
+/// of the executor may not: it may also have been launched early, and not wait for kernels that
+/// still read the tables. After such a kernel, the gather is therefore launched as usual.
 void CudaTables::launch_early(const void* kernel, u32 blocks, void** arguments) {
   if (!can_begin_early_ || !(is_own_ || behind_log_)) return launch(kernel, blocks, arguments, "launch of gather");
   drain();
@@ -210,7 +214,7 @@ void CudaTables::read(Table which, void* out) {
   const blockstep_array& array = array_of(descriptor_, which);
   const void* from = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(array.data));
   const auto bytes = static_cast<std::size_t>(bytes_of(array));
-  // Once all before it is done, the copy itself is over when the call returns.
+  // After all earlier work is done, the copy itself is complete when the call returns.
   if (!wait_for(stream_, "work on the GPU", kReadPatience)) give_up("work on the GPU", 0, kReadPatience);
   require(cudaMemcpyAsync(out, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   if (!wait_for(stream_, "work on the GPU", kReadPatience)) give_up("work on the GPU", 0, kReadPatience);

@@ -1,5 +1,5 @@
-// CudaTables: the tables of a step in the memory of a GPU. Their addresses never change; a gather in the state's stream
-// fills them.
+// CudaTables: the tables of a step in GPU memory. Their addresses never change. A gather in the
+// state's stream fills them.
 #pragma once
 
 #include "../memory/memory.h"
@@ -10,9 +10,9 @@ namespace blockstep::cuda {
 
 class CudaTables final : public DeviceTables {
  public:
-  /// Tables for a state whose arrays lie on GPU `device`, and whose logs are applied in `stream`, which is the core's own or the
-  /// executor's. The GPU is the
-  /// current one of this thread. Before the first gather the tables hold what an empty plan has: padding.
+  /// Tables for a state whose arrays lie on GPU `device`, and whose logs are applied in `stream`,
+  /// which is the core's or the executor's. The GPU is current for this thread. Before the first
+  /// gather the tables hold padding, as for an empty plan.
   /// @throws Error kNoMemory, kCuda
   CudaTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, int device,
              cudaStream_t stream, bool is_own, LaunchThread* launches);
@@ -23,16 +23,16 @@ class CudaTables final : public DeviceTables {
   void gather_value(const GatherHead& head, Carrier carrier, const u32* words, u32 count) override;
   void gather_slot(const GatherHead& head, u32 slot, u32 count) override;
   void read(Table which, void* out) override;
-  /// See Device::apply_and_gather(). `site`: of the state that the log is of.
+  /// See Device::apply_and_gather(). `site` belongs to the state of the log.
   void apply_and_gather(const Site& site, Job job, const u32* log, u32 log_words, const GatherHead& head, const u32* words, u32 count);
   u64 device_bytes() const override { return memory_.bytes(); }
   u64 pinned_bytes() const override { return mapped_.bytes(); }
 
   /// The core has queued a log in the stream.
   void log_is_queued() { behind_log_ = true; }
-  /// Work may use the memory for ever: it is never freed.
+  /// Work may use the memory forever, so it is never freed.
   void abandon();
-  /// Whether a gather is under way. Reads the gather's completion, without a CUDA call.
+  /// Whether a gather is unfinished. Reads the gather's completion, without a CUDA call.
   bool at_work() const;
 
  private:
@@ -43,13 +43,13 @@ class CudaTables final : public DeviceTables {
 
   int device_;
   cudaStream_t stream_;
-  LaunchThread* const launches_;  // of the logs before a gather; null: they were launched
-  bool is_own_;           // the stream is the core's own, otherwise the executor's
+  LaunchThread* const launches_;  // for the logs; null: they are launched
+  bool is_own_;           // the stream is the core's, not the executor's
   bool can_begin_early_;  // the GPU can begin a gather early
-  bool behind_log_ = false;  // what was queued last in the stream is a log, as far as the core knows
-  u64 slot_words_;       // whole lines of 64 bytes, so that the GPU can read a message 16 bytes at a time
+  bool behind_log_ = false;  // the last queued work is a log, as far as known
+  u64 slot_words_;       // whole lines, so that the GPU can read 16 bytes at a time
   MappedMemory mapped_;  // the completion, the slots
-  DeviceMemory memory_;  // the tables, a count of thread blocks, what the rows hold, a message from a slot
+  DeviceMemory memory_;  // tables, counts, row contents, a message from a slot
   Completion* completion_;
   u32* slots_;
   u32* staging_;  // on the GPU

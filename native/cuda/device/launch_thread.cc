@@ -5,9 +5,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long the thread looks for the next launch before it sleeps: longer than most steps take.
+/// Time that the thread polls for the next launch before it sleeps: longer than most steps take.
 #if defined(GPU_SHIM)
-constexpr std::chrono::microseconds kAwake{200};  // it takes a processor from the threads of the emulated GPU
+// Polling takes a processor from the threads of the emulated GPU.
+constexpr std::chrono::microseconds kAwake{200};
 #else
 constexpr std::chrono::milliseconds kAwake{20};
 #endif
@@ -40,7 +41,8 @@ void LaunchThread::push(const void* kernel, u32 threads) {
   Ring::Place& place = ring_->places[given % ring_->places.size()];
   place.kernel = kernel;
   place.threads = threads;
-  ring_->given.store(given + 1);  // in one order with `sleeps`: one of the two threads sees what the other did
+  // Sequentially consistent with `sleeps`: one of the two threads sees the other's store.
+  ring_->given.store(given + 1);
   if (ring_->sleeps) wake();
 }
 
@@ -87,7 +89,8 @@ void LaunchThread::Ring::work() {
   }
 }
 
-/// Launches the oldest letter. One behind a launch that failed counts as launched, and one whose owner is gone, with the stream.
+/// Launches the oldest letter. Letters after a failed launch count as launched. So do letters whose
+/// owner, and thus stream, is gone.
 void LaunchThread::Ring::launch_next() {
   const u64 number = launched.load(std::memory_order_relaxed);
   if (!failed && !stop) {
@@ -104,7 +107,7 @@ void LaunchThread::Ring::launch_next() {
   launched.store(number + 1, std::memory_order_release);
 }
 
-/// Sleeps until there is more. Returns false if the owner is gone.
+/// Sleeps until there are more letters. Returns false if the owner is gone.
 bool LaunchThread::Ring::wait_for_more() {
   std::unique_lock lock(mutex);
   sleeps = true;

@@ -1,4 +1,5 @@
-// LaunchThread: launches logs from a thread of its own, so that who decides a step does not wait for the driver.
+// LaunchThread: launches logs from its own thread, so that the thread that decides a step does not
+// wait for the driver.
 #pragma once
 
 #include <atomic>
@@ -14,28 +15,30 @@
 
 namespace blockstep::cuda {
 
-/// A ring of letters, of one owner who fills it and one thread that launches them, in order. While launches come, the thread looks for
-/// the next without pause; behind the last for a while it sleeps.
+/// A ring of letters. One owner fills it, and one thread launches the letters in order. While
+/// launches come, the thread polls for the next launch. It sleeps if none comes for a while.
 class LaunchThread {
  public:
   using Log = Letter<kLargeWords>;
 
-  /// @param capacity letters that may wait: as many as logs that may be outstanding
+  /// @param capacity maximum number of waiting letters: that of outstanding logs
   /// @throws std::system_error, std::bad_alloc
   LaunchThread(int device, cudaStream_t stream, u32 capacity);
   LaunchThread(const LaunchThread&) = delete;
   LaunchThread& operator=(const LaunchThread&) = delete;
-  /// drain() first: a launch that does not return keeps its thread and what it reads for ever, and nothing else is launched.
+  /// Call drain() first. A launch that does not return blocks its thread and keeps the memory that
+  /// it reads forever, and no later launch happens.
   ~LaunchThread();
 
-  /// The place of the next letter. A ring that is full is waited for. @throws Error as drain()
+  /// The place of the next letter. Waits while the ring is full. @throws Error like drain()
   Log& next();
-  /// Has the letter in that place launched, as the parameter of a kernel of one thread block. @throws Error that a launch had
+  /// Makes the thread launch the letter in that place, as the parameter of a kernel of one thread
+  /// block. @throws Error of an earlier launch
   void push(const void* kernel, u32 threads);
-  /// Waits until everything was launched: whatever the owner launches now comes behind it. @throws Error that a launch had; kCuda if
-  /// a launch does not return within kPatience
+  /// Waits until all letters are launched, so that later launches of the owner come after them.
+  /// @throws Error of a launch; kCuda if a launch does not return within kPatience
   void drain();
-  /// @throws Error that a launch had. After one nothing is launched any more
+  /// @throws Error of a launch. After a failed launch no letter is launched any more.
   void check() const;
 
  private:

@@ -13,21 +13,24 @@
 namespace blockstep::cuda {
 namespace {
 
-/// What a word may take to the device and back: tens of times what a bus takes, and less than any emulation of mapped memory.
+/// Maximum time of a word to the device and back: ten times the time of a bus or more, and less
+/// than an emulation of mapped memory takes.
 #if defined(GPU_SHIM)
-constexpr std::chrono::nanoseconds kMostRoundTrip{3000000000};  // the emulated GPU is a thread that may not be running
+// The emulated GPU is a thread that may not be running.
+constexpr std::chrono::nanoseconds kMostRoundTrip{3000000000};
 constexpr std::chrono::milliseconds kAnswerPatience{3000};
 #else
 constexpr std::chrono::nanoseconds kMostRoundTrip{100000};
 constexpr std::chrono::milliseconds kAnswerPatience = kMailboxPatience;
 #endif
 
-/// A version of CUDA in words: 13020 is 13.2.
+/// Formats a version of CUDA: 13020 is 13.2.
 std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
 
-/// The oldest driver that runs programs of a runtime, in words. Within a major version the first one suffices.
+/// Describes the oldest driver that runs programs of a runtime. Within a major version the first
+/// driver suffices.
 std::string oldest_driver(int runtime) {
   switch (runtime / 1000) {
     case 12: return "R525";
@@ -36,7 +39,7 @@ std::string oldest_driver(int runtime) {
   }
 }
 
-/// Why CUDA can use no GPU, in words. `error` is the result of cudaGetDeviceCount().
+/// Describes why CUDA can use no GPU. `error` is the result of cudaGetDeviceCount().
 std::string why_no_device(cudaError_t error) {
   int driver = 0;
   int runtime = 0;
@@ -60,16 +63,16 @@ void load_kernels() {
         decide.small, decide.large, decide.slot});
 }
 
-/// Loads all kernels now. CUDA would load a kernel at its first use. It may wait there for all work of this process on the GPU,
-/// such as a kernel of an executor that never ends.
+/// Loads all kernels now. CUDA would load a kernel at its first use. It might then wait for all
+/// work of this process on the GPU, for example an executor's kernel that never ends.
 void load_in_time(u32 device) {
   if (returns_in_time(static_cast<int>(device), load_kernels)) return;
   throw Error{kCuda, "the kernels could not be loaded within " + std::to_string(kPatience.count()) +
                          " ms: the GPU is busy with something else"};
 }
 
-/// Memory, a stream and the kernel of one self-test. If the kernel has not ended when the test has, it may write to the memory
-/// at any time: then nothing of this is freed.
+/// Memory, a stream and the kernel of one self-test. If the kernel outlives the test, it may write
+/// to the memory at any time. None of this is freed then.
 struct SelfTest {
   MappedMemory memory{sizeof(Mailbox)};
   Stream stream;
@@ -88,7 +91,7 @@ MailboxVerdict try_mapped_memory() {
   };
   const auto ended = [&] { return query(test->stream.get()) != cudaErrorNotReady; };
   const MailboxVerdict verdict = self_test(mailbox, start, ended, kPatience, kAnswerPatience);
-  // It ends by itself, but for one that has not begun.
+  // The kernel ends by itself, unless it has not begun.
   const auto patience = verdict.began ? kPatience : std::chrono::milliseconds(0);
   if (!wait_for(test->stream.get(), "the self-test", patience)) {
     count_abandoned(sizeof(Mailbox));
@@ -97,8 +100,8 @@ MailboxVerdict try_mapped_memory() {
   return verdict;
 }
 
-/// Runs the self-test up to three times: it fails by chance if the host thread did not run for too long, and always if
-/// mapped memory does not work.
+/// Runs the self-test up to three times. It may fail by chance if the host thread did not run for
+/// too long. It always fails if mapped memory does not work.
 MailboxVerdict test_mapped_memory() {
   MailboxVerdict verdict;
   for (u32 tries = 0; tries < 3; ++tries) {
@@ -111,7 +114,7 @@ MailboxVerdict test_mapped_memory() {
 /// A GPU that has passed every check.
 struct Usable {
   bool passed = false;
-  std::string reason;  // name, compute capability, and what the self-test measured
+  std::string reason;  // name, compute capability, and result of the self-test
 };
 std::mutex& mutex() {
   static std::mutex* const one = new std::mutex;
@@ -147,7 +150,7 @@ std::string check_all(u32 device) {
   return name_of(device) + ", round trip " + microseconds(verdict.round_trip) + " us";
 }
 
-/// Checks the GPU, or if it has passed before, only whether it is still there. Returns the reason.
+/// Checks the GPU, or if it has passed before, only whether it still exists. Returns the reason.
 std::string check(u32 device) {
   require_device(device);
   const OnDevice on(static_cast<int>(device));

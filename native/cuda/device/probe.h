@@ -5,20 +5,21 @@
 
 namespace blockstep::cuda {
 
-/// Checks that there is a driver and GPU `device`. @throws Error kCuda that says what is missing
+/// Checks that there is a driver and GPU `device`. @throws Error kCuda that names the missing part
 void require_device(u32 device);
 
-/// Runs every check of probe(). What a GPU has passed once in this process it has passed for good: from then on a call makes
-/// no launch and only asks whether the GPU is still there. @throws Error kCuda that says what is missing
+/// Runs every check of probe(). A GPU needs to pass only once per process. Later calls launch no
+/// kernel and only check that the GPU still exists. @throws Error kCuda that names the missing part
 void require_usable(u32 device);
 
-/// Name and compute capability of a GPU, in words. @throws Error kCuda
+/// Name and compute capability of a GPU, as text. @throws Error kCuda
 std::string name_of(u32 device);
 
-/// For programs under a tool that makes launches wait: mapped memory counts as tested. Before the first require_usable().
+/// Makes mapped memory count as tested, for programs under a tool that delays launches. Call it
+/// before the first require_usable().
 void trust_mapped_memory();
 
-/// For tests: no GPU has passed any check yet.
+/// For tests: forgets the checks that GPUs have passed.
 void forget_usable();
 
 }  // namespace blockstep::cuda

@@ -5,8 +5,9 @@
 namespace blockstep::cuda {
 namespace {
 
-/// Copies whole blocks between any two memories that the GPU can reach. The quads (16 bytes) of all pairs are numbered
-/// through, so that a thread block has the same number of accesses under way for blocks of any size.
+/// Copies whole blocks between any two memories that the GPU can reach. The quads (16 bytes) of all
+/// pairs are numbered consecutively, so that a thread block has the same number of outstanding
+/// accesses for blocks of any size.
 template <u32 Pairs>
 __global__ void __launch_bounds__(kThreads) copy_blocks(const __grid_constant__ CopyLetter<Pairs> letter) {
   constexpr u32 kTile = kThreads * kCopiesAtOnce;
@@ -25,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) copy_blocks(const __grid_constant__ 
       if (at >= room) continue;
       const CopyPair blocks = letter.pairs[pair + (within + at) / letter.quads];
       const u32 offset = (within + at) % letter.quads;
-      quad[i] = __ldcv(source + u64{blocks.source} * letter.quads + offset);  // the host may have written it anew
+      quad[i] = __ldcv(source + u64{blocks.source} * letter.quads + offset);  // not cached: the host writes it
       to[i] = target + u64{blocks.target} * letter.quads + offset;
     }
 #pragma unroll

@@ -1,4 +1,5 @@
-// CtaTeam: one thread block (CTA) as a team of core/. All warp primitives are in this file; core/ uses none.
+// CtaTeam: one thread block (CTA) as a team of core/. All warp primitives are in this file; core/
+// uses none.
 #pragma once
 
 #include <cuda/atomic>
@@ -8,14 +9,15 @@
 
 namespace blockstep::cuda {
 
-/// One member of a thread block of kThreads threads. Every synchronising call is exactly one __syncthreads(). The warps
-/// exchange numbers through two buffers in turn, so that no warp can overwrite numbers that a slower warp still reads.
-/// The atomics are relaxed and of block scope, because only this thread block uses the words.
+/// One member of a thread block of kThreads threads. Every synchronising call is exactly one
+/// __syncthreads(). The warps exchange numbers through two alternating buffers, so that no warp can
+/// overwrite numbers that a slower warp still reads. The atomics are relaxed and of block scope,
+/// because only this thread block uses the words.
 class CtaTeam {
  public:
   static constexpr u32 kWarps = kThreads / 32;
 
-  /// In shared memory, one for the whole thread block. Needs no initialisation.
+  /// In shared memory, one object for the whole thread block. Needs no initialisation.
   struct Shared {
     u64 of_warp[2][kWarps];
   };
@@ -68,8 +70,8 @@ class CtaTeam {
   __device__ static u32 lane() { return threadIdx.x % 32; }
   __device__ static u32 warp() { return threadIdx.x / 32; }
 
-  /// Sums one number per warp, with one barrier. In each warp, the lane with `speaks` gives the warp's number. Returns
-  /// the sum over the warps before this one, and in `total` the sum over all warps.
+  /// Sums one number per warp, with one barrier. In each warp, the lane with `speaks` provides the
+  /// warp's number. Returns the sum over the earlier warps, and in `total` the sum over all warps.
   template <class Number>
   __device__ Number across_warps(Number of_this_warp, bool speaks, Number& total) {
     u64(&of_warp)[kWarps] = shared_.of_warp[turn_];

@@ -1,5 +1,5 @@
-// The kernels that decide a step on the GPU: one thread block makes one decision. It works in device memory, and writes
-// the decision to mapped memory word after word, the completion last.
+// The kernels that decide a step on the GPU. One thread block makes one decision. It works in
+// device memory, and writes the decision to mapped memory word by word, the completion last.
 #include "../../core/decide/decide.h"
 
 #include "cta_team.cuh"
@@ -20,7 +20,7 @@ __device__ void decide_batch(Home* home, u32 number, const u32* batch, u32 words
   if (team.rank() == 0) complete<Order::kRelease>(desk.completion, number, home->state.fault);
 }
 
-/// A decision has no slot of its own, so the slot in the letter is not read.
+/// A decision has no slot, so the slot in the letter is not read.
 template <u32 Words>
 __global__ void __launch_bounds__(kThreads, 1) decide_value(const __grid_constant__ Letter<Words> letter) {
   alignas(16) __shared__ u32 batch[Words];

@@ -16,8 +16,9 @@ constexpr u32 kWarpsOfBlock = kThreads / 32;
 __device__ u32 thread_of_grid() { return blockIdx.x * kThreads + threadIdx.x; }
 __device__ u32 threads_of_grid() { return gridDim.x * kThreads; }
 
-/// The parts of a message. host/device/device_tables.h describes them. Where each lane of a warp reads another word, a parameter
-/// is read through memory, which serves a line at a time; where all read the same, through the port for constants.
+/// The parts of a message (host/device/device_tables.h). If each lane of a warp reads a different
+/// word, a parameter is read through memory, which serves a line at a time. If all lanes read the
+/// same word, it is read through the constant cache.
 struct Message {
   __device__ Message(const GatherHead& its_head, const u32* words)
       : head(its_head), rows_of_warps(words), rows(through_memory(words)), computed(rows + head.num_entries),
@@ -29,7 +30,7 @@ struct Message {
     return entry < head.num_entries ? starts[entry] : head.num_tokens;
   }
 
-  /// The entry that a token belongs to: the last one that begins at or before it.
+  /// The entry of a token: the last entry that begins at or before it.
   __device__ u32 entry_of(u32 token) const {
     if (head.uniform) return token / head.uniform;
     u32 low = 0;
@@ -49,7 +50,8 @@ struct Message {
   const u32* ids;
 };
 
-/// The tables of one list of blocks of each entry, as the code below reads them with and without KV cache groups.
+/// The tables of one block list of each entry, with the same interface with and without KV cache
+/// groups.
 template <bool Groups>
 struct List {
   __device__ List(const GatherSite& its_site, u32 its_index) : site(its_site), index(its_index) {}
@@ -70,7 +72,7 @@ struct List {
     if constexpr (Groups) return site.groups[index].block_size;
     else return site.block_size;
   }
-  /// The row of the state, of a row in a message.
+  /// The state's row for a row in a message.
   __device__ u32 row(u32 in_message) const {
     if constexpr (Groups) return in_message * site.num_groups + index;
     else return in_message;
@@ -86,13 +88,14 @@ __device__ u32 num_lists(const GatherSite& site) {
   else return 1;
 }
 
-/// One thread per token and list of blocks writes the slot of the token's KV; the thread of the first list writes its id too.
-/// Behind the tokens, padding overwrites what the last gather wrote.
+/// One thread per token and block list writes the slot of the token's KV. The thread of the first
+/// list also writes the token's id. Behind the tokens, padding overwrites the last gather's
+/// elements.
 template <bool Groups>
 __device__ void write_tokens(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;
   const u32 end = head.num_tokens > head.last_tokens ? head.num_tokens : head.last_tokens;
-  // Fewer than 2^32: a slot mapping takes eight bytes for each.
+  // Fewer than 2^32, because a slot mapping takes eight bytes for each unit.
   const u32 units = end * num_lists<Groups>(site);
   for (u32 unit = thread_of_grid(); unit < units; unit += threads_of_grid()) {
     const List<Groups> list(site, Groups ? unit / end : 0);
@@ -104,7 +107,7 @@ __device__ void write_tokens(const GatherSite& site, const Message& message) {
       const u32 position = message.computed[entry] + (token - message.start(entry));
       const u32* blocks = site.row_blocks + u64{list.row(message.rows[entry])} * site.max_blocks_per_row;
       const u32 block = blocks[position / list.block_size()];
-      // In a group of states a place may hold nothing.
+      // In a group of states a place may be empty.
       if (!Groups || block != kNullBlock) slot = std::int64_t{block} * list.block_size() + position % list.block_size();
       id = static_cast<std::int32_t>(message.ids[token]);
     }
@@ -113,8 +116,8 @@ __device__ void write_tokens(const GatherSite& site, const Message& message) {
   }
 }
 
-/// One thread per entry, and one for the word behind the entries. The padding of the query starts is the number of
-/// tokens, so all of it is written again if the number of tokens has changed.
+/// One thread per entry, and one for the word behind the entries. The padding of the query starts
+/// is the number of tokens, so all of it is written again if the number of tokens has changed.
 __device__ void write_counts(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;
   const u32 used = head.num_entries > head.last_entries ? head.num_entries : head.last_entries;
@@ -131,20 +134,20 @@ __device__ void write_counts(const GatherSite& site, const Message& message) {
   }
 }
 
-/// Counts leading places of a row that hold nothing, from the `empty` ones on that are known, a segment further at most: a
-/// later gather goes on from there. A whole warp calls it with the same arguments.
+/// Counts the leading empty places of a row, of which `empty` are known. It counts at most one more
+/// segment, and a later gather continues from there. A whole warp calls it with the same arguments.
 __device__ u32 count_empty(const u32* blocks, u32 width, u32 empty) {
   const u32 lane = threadIdx.x % 32;
   for (const u32 end = empty + kSegmentBlocks; empty < width && empty < end; empty += 32) {
     const u32 held = __ballot_sync(0xffffffffu, empty + lane >= width || blocks[empty + lane] != kNullBlock);
-    if (held != 0) return empty + static_cast<u32>(__popc((held & (0u - held)) - 1));  // the lowest bit that is set
+    if (held != 0) return empty + static_cast<u32>(__popc((held & (0u - held)) - 1));  // up to the lowest bit
   }
   return empty < width ? empty : width;
 }
 
-/// One warp per segment of a row of the block table writes the block ids that do not stand there yet, and padding over
-/// those that the last gather left behind them. While a residency lasts, blocks are appended to its row; what else can happen to
-/// it in a KV cache group stands at RowContent.
+/// One warp per segment of a row of the block table writes the block ids that are not there yet,
+/// and padding over the last gather's ids behind them. During a residency, blocks are appended to
+/// its row. RowContent describes the other changes in a KV cache group.
 template <bool Groups>
 __device__ void write_blocks(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;
@@ -152,8 +155,8 @@ __device__ void write_blocks(const GatherSite& site, const Message& message) {
   const u64 after = u64{(head.number + 1) % 2} * site.max_entries;
   const u32 entries = head.num_entries > head.last_entries ? head.num_entries : head.last_entries;
   const u32 lane = threadIdx.x % 32;
-  const u32 units_of_list = entries * head.segments;  // 2^31 at most
-  const u32 units = units_of_list * num_lists<Groups>(site);  // fewer than 2^32: nearly each has 2 KiB of a table
+  const u32 units_of_list = entries * head.segments;  // at most 2^31
+  const u32 units = units_of_list * num_lists<Groups>(site);  // < 2^32: 2 KiB each
   for (u32 unit = blockIdx.x * kWarpsOfBlock + threadIdx.x / 32; unit < units; unit += gridDim.x * kWarpsOfBlock) {
     const List<Groups> list(site, Groups ? unit / units_of_list : 0);
     const u32 unit_of_list = Groups ? unit % units_of_list : unit;
@@ -179,7 +182,8 @@ __device__ void write_blocks(const GatherSite& site, const Message& message) {
       if (site.groups[list.index].moves) {
         kept = empty < kept ? empty : kept;
       } else {
-        // What was let go is a run of places in front, so a lane ends at the first place that holds a block.
+        // The places of dropped blocks are a leading run, so a lane ends at the first place with a
+        // block.
         for (u32 i = (empty > first ? empty : first) + lane; i < kept && i < end && blocks[i] == kNullBlock; i += 32) target[i] = 0;
       }
     }
@@ -191,7 +195,7 @@ __device__ void write_blocks(const GatherSite& site, const Message& message) {
   }
 }
 
-/// The work of the whole grid. The last thread block that ends completes the gather.
+/// The work of the whole grid. The last thread block to end completes the gather.
 template <Order kOrder, bool Groups>
 __device__ void gather(const GatherSite& site, const GatherHead& head, const u32* words) {
   const Message message(head, words);
@@ -211,12 +215,13 @@ template <u32 Words, bool Groups>
 __global__ void __launch_bounds__(kThreads) gather_value(const __grid_constant__ GatherSite site,
                                                          const __grid_constant__ GatherLetter<Words> letter) {
   await_earlier_kernels();
-  // The host only counts gathers.
+  // Relaxed, because the host only counts gathers.
   gather<Order::kRelaxed, Groups>(site, letter.head, letter.words);
 }
 
-/// A gather that applies the log in front of it. The first thread block that runs applies it and releases the others, which wait for
-/// nothing but that one: so whatever order they run in, and however few of them at once, all end.
+/// A gather that also applies the preceding log. The first thread block that runs applies the log
+/// and releases the others. The others wait only for it, so all of them end, in any order and with
+/// any number of concurrent blocks.
 template <u32 Words, bool Groups>
 __global__ void __launch_bounds__(kThreads, 1) apply_and_gather(const __grid_constant__ JointLetter<Words> letter) {
   GatherCounts& counts = *letter.gather.counts;
@@ -225,7 +230,7 @@ __global__ void __launch_bounds__(kThreads, 1) apply_and_gather(const __grid_con
   if (__syncthreads_or(leads && DeviceWord(counts.begun).fetch_add(1, ::cuda::memory_order_relaxed) == 0)) {
     alignas(16) __shared__ u32 log[Words];
     apply_staged<false>(letter.site, letter.number, letter.slot, log, letter.words, letter.log_words);
-    if (leads) applied.store(letter.head.number, ::cuda::memory_order_release);  // behind the barrier that ends the log
+    if (leads) applied.store(letter.head.number, ::cuda::memory_order_release);  // after the log's barrier
   } else {
     while (leads && applied.load(::cuda::memory_order_acquire) != letter.head.number) wait_a_little();
     __syncthreads();
@@ -236,12 +241,12 @@ __global__ void __launch_bounds__(kThreads, 1) apply_and_gather(const __grid_con
 template <bool Groups>
 __global__ void __launch_bounds__(kThreads) gather_staged(const __grid_constant__ GatherSite site,
                                                           const __grid_constant__ GatherHead head, const u32* words) {
-  // The host overwrites the slot of the message.
+  // Released, because the host overwrites the slot of the message.
   gather<Order::kRelease, Groups>(site, head, words);
 }
 
-/// Copies a long message from its slot, kFetchWords per thread block. So it crosses the bus once, however often it is
-/// read.
+/// Copies a long message from its slot, kFetchWords per thread block. It therefore crosses the bus
+/// once, however often it is read.
 __global__ void __launch_bounds__(kThreads) fetch_message(u32* to, const u32* mapped, u64 words) {
   const u64 first = u64{blockIdx.x} * kFetchWords;
   const u64 left = words - first;

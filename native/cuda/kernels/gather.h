@@ -1,4 +1,4 @@
-// The gather, and what it is launched with. A grid fills the tables of a step from the rows of the state.
+// The gather, and its arguments. A grid fills the tables of a step from the rows of the state.
 #pragma once
 
 #include <cstddef>
@@ -10,36 +10,39 @@
 
 namespace blockstep::cuda {
 
-/// The most thread blocks of a gather. Thread blocks share the work, so more of them would only wait for a place on the
-/// GPU.
+/// Maximum number of thread blocks of a gather. Thread blocks share the work, so additional ones
+/// would only wait for a place on the GPU.
 constexpr u32 kMaxGatherBlocks = 256;
 
-/// Words of a long message that one thread block fetches from the host: as many as it can have under way at once.
+/// Words of a long message that one thread block fetches from the host: the maximum of its
+/// outstanding reads.
 constexpr u32 kFetchWords = kThreads * 8 * 4;
 
 /// The tables of one KV cache group.
 struct GroupSite {
   GroupTables at;
-  RowContent* contents;  // [2][max_entries], see GatherSite
+  RowContent* contents;  // [2][max_entries] see GatherSite
   u32 block_size;
   u32 max_blocks_per_row;
   u32 moves;  // GroupShape::moves
   u32 reserved;
 };
 
-/// What the thread blocks of a gather tell each other. Zero at first.
+/// Shared state of the thread blocks of a gather. Initially zero.
 struct GatherCounts {
   u32 ended;    // thread blocks that have ended; zero between gathers
   u32 begun;    // of a gather with a log: thread blocks that have begun; zero between gathers
-  u32 applied;  // the last gather whose log was applied by one of its thread blocks
+  u32 applied;  // the last gather whose log a thread block has applied
 };
 
-/// Addresses of everything that a gather reads and writes. All of it is in device memory, except the completion.
+/// Addresses that a gather reads and writes. All of them are in device memory, except the
+/// completion.
 struct GatherSite {
   Tables at;
   union {
-    /// [2][max_entries] what each row of the block table holds. Gathers use the halves in turn: a gather reads the half
-    /// that the last gather wrote, and writes the other half. So no thread block reads what another thread block writes.
+    /// [2][max_entries] the content of each row of the block table. Gathers alternate between the
+    /// halves: a gather reads the half that the last gather wrote, and writes the other half. No
+    /// thread block therefore reads another thread block's writes.
     RowContent* contents;  // without KV cache groups
     const GroupSite* groups;  // [num_groups], with them
   };
@@ -53,7 +56,8 @@ struct GatherSite {
   u32 num_groups;          // 0: no KV cache groups
 };
 
-/// A message as arguments of a launch. CUDA copies it into the launch, so it need not outlive the call.
+/// A message as arguments of a launch. CUDA copies it into the launch, so it need not outlive the
+/// call.
 template <u32 Words>
 struct GatherLetter {
   GatherHead head;
@@ -63,11 +67,11 @@ static_assert(sizeof(GatherSite) + sizeof(GatherHead) == kGatherParameterHead);
 static_assert(sizeof(GatherSite) + sizeof(GatherLetter<kSmallGatherWords>) == 4096);
 static_assert(sizeof(GatherSite) + sizeof(GatherLetter<kLargeGatherWords>) == 32764);
 
-/// A log and the gather behind it as the parameter of one launch.
+/// A log and the following gather as the parameter of one launch.
 template <u32 Words>
 struct alignas(16) JointLetter {
   Site site;
-  u32 number;  // of the log; that of the gather is in its head
+  u32 number;  // number of the log; the gather's number is in its head
   u32 slot;
   u32 log_words;
   u32 message_at;  // index of the first word of the message: joint_message_at(log_words)
@@ -79,8 +83,8 @@ struct alignas(16) JointLetter {
 static_assert(offsetof(JointLetter<kSmallJointWords>, words) == kJointHead);
 static_assert(sizeof(JointLetter<kSmallJointWords>) <= 4096 && sizeof(JointLetter<kLargeJointWords>) <= 32764);
 
-/// Addresses of the kernels, for cudaLaunchKernel(). gather.cu has their arguments. Tables of KV cache groups have kernels of
-/// their own, so that groups cost nothing where there are none.
+/// Addresses of the kernels, for cudaLaunchKernel(). gather.cu defines their arguments. Tables of
+/// KV cache groups have separate kernels, so that other tables do not pay for groups.
 struct GatherKernels {
   const void* small;
   const void* large;
@@ -91,8 +95,8 @@ struct GatherKernels {
 };
 const GatherKernels& gather_kernels(bool with_groups);
 
-/// Number of thread blocks for a gather: enough for one thread per token and list of blocks, one per word of the query starts,
-/// and one warp per segment of a row; at most kMaxGatherBlocks.
+/// Number of thread blocks for a gather: enough for one thread per token and block list, one thread
+/// per word of the query starts, and one warp per segment of a row; at most kMaxGatherBlocks.
 inline u32 gather_blocks(const GatherHead& head, u32 max_entries, u32 num_lists = 1) {
   const auto most = [](u64 a, u64 b) { return a > b ? a : b; };
   const u64 threads = most(most(head.num_tokens, head.last_tokens) * num_lists, u64{max_entries} + 1);

@@ -11,8 +11,8 @@
 namespace blockstep::cuda {
 namespace {
 
-// One thread block applies a log, so no second one waits for registers: without the 1, the compiler spills some to have room
-// for three.
+// One thread block applies a log, so no second block needs registers. Without the 1, the compiler
+// spills registers to make room for three blocks.
 template <u32 Words, bool kAll>
 __global__ void __launch_bounds__(kThreads, 1) apply_value(const __grid_constant__ Letter<Words> letter) {
   alignas(16) __shared__ u32 log[Words];
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kThreads, 1) apply_value(const __grid_constant
   apply_staged<kAll>(letter.site, letter.number, letter.slot, log, letter.log, letter.words);
 }
 
-/// The host overwrites the slot when the completion has come.
+/// Released, because the host overwrites the slot after the completion has arrived.
 __global__ void __launch_bounds__(kThreads, 1) apply_slot(Home* home, u32 number, u32 slot, u32 words,
                                                        const u32* mapped_log) {
   let_next_kernel_begin();
@@ -28,12 +28,13 @@ __global__ void __launch_bounds__(kThreads, 1) apply_slot(Home* home, u32 number
   apply_log<Order::kRelease, true>(home, number, slot, home->staging, words);
 }
 
-/// The arrays of the initial state, over zeroed memory; the host has written the scalars.
+/// Writes the arrays of the initial state over zeroed memory. The host has written the scalars.
 __global__ void __launch_bounds__(kThreads) initialise(Home* home) {
   init_arrays(home->state, blockIdx.x * kThreads + threadIdx.x, gridDim.x * kThreads);
 }
 
-/// First half of a digest, by kParts thread blocks: counts the live places in each part of the free queue.
+/// First half of a digest, by kParts thread blocks: counts the live places in each part of the free
+/// queue.
 __global__ void __launch_bounds__(kThreads) count_parts(Home* home) {
   __shared__ CtaTeam::Shared shared;
   CtaTeam team(shared);
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(kThreads) count_parts(Home* home) {
   if (team.rank() == 0) home->live[blockIdx.x] = live;
 }
 
-/// Second half of a digest, by kParts thread blocks. The last thread block that ends writes the sum.
+/// Second half of a digest, by kParts thread blocks. The last thread block to end writes the sum.
 __global__ void __launch_bounds__(kThreads) digest_parts(Home* home, u32 number) {
   __shared__ CtaTeam::Shared shared;
   CtaTeam team(shared);
@@ -60,8 +61,8 @@ __global__ void __launch_bounds__(kThreads) digest_parts(Home* home, u32 number)
   complete<Order::kRelaxed>(home->digest, number, 0, digest);
 }
 
-/// The self-test (host/device/self_test.h), by one thread: answers the first question immediately, and each later one when it
-/// sees it, or gives up after so many nanoseconds.
+/// The self-test (host/device/self_test.h), by one thread. It answers the first question
+/// immediately, and each later question when it sees it. It gives up after `patience` nanoseconds.
 __global__ void answer_mailbox(Mailbox* mailbox, u64 patience) {
   using Word = ::cuda::atomic_ref<u64, ::cuda::thread_scope_system>;
   Word ask(*reinterpret_cast<u64*>(&mailbox->ask));

@@ -1,5 +1,5 @@
-// The kernels on a state, and what they are launched with. One thread block applies one log. decide.h has the kernels
-// that decide.
+// The kernels on a state, and their arguments. One thread block applies one log. decide.h has the
+// kernels that decide.
 #pragma once
 
 #include "../../host/device/device.h"
@@ -9,15 +9,15 @@
 
 namespace blockstep::cuda {
 
-/// What the kernels work on. It lies in device memory; each launch gets its address.
+/// The data of the kernels. It lies in device memory, and each launch gets its address.
 struct Home {
   State state;              // its arrays are in device memory
   u32* ids;                 // [num_blocks] block ids that the last log took
-  u32* staging;             // [slot_words] copy of a log that came in a slot
+  u32* staging;             // [slot_words] copy of a log that arrived in a slot
   Completion* completions;  // [max_logs] in mapped memory, at their address for the GPU
   Completion* digest;
-  u64 digest_sum;           // sum over the thread blocks of a digest that have ended
-  u32 digest_parts;         // how many thread blocks of a digest have ended
+  u64 digest_sum;           // sum over the completed thread blocks of a digest
+  u32 digest_parts;         // number of completed thread blocks of a digest
   u32 live[kParts];         // live places in each part of the free queue
   Desk desk;
 };
@@ -47,7 +47,8 @@ inline Site site_of(const State& state, Home* home) {
           config.num_groups, state.bucket_mask, state.ring_mask};
 }
 
-/// A log, or a batch, as the parameter of a launch. CUDA copies it into the launch, so it need not outlive the call.
+/// A log, or a batch, as the parameter of a launch. CUDA copies it into the launch, so it need not
+/// outlive the call.
 template <u32 Words>
 struct alignas(16) Letter {
   Site site;
@@ -57,15 +58,16 @@ struct alignas(16) Letter {
   u32 reserved;
   u32 log[Words];
 };
-/// A log of so many words goes in a parameter of 8 KB: the launch copies the whole parameter.
+/// Maximum number of words of a log in a parameter of 8 KB. The launch copies the whole parameter.
 constexpr u32 kMiddleWords = (8192 - kParameterHead) / 4;
 static_assert(sizeof(Site) + 16 == kParameterHead && kMiddleWords % 4 == 0);
 static_assert(sizeof(Letter<kSmallWords>) == 4096 && sizeof(Letter<kMiddleWords>) == 8192);
 static_assert(sizeof(Letter<kLargeWords>) <= 32764);
 
-/// Addresses of the kernels, for cudaLaunchKernel(). kernels.cu has their arguments.
+/// Addresses of the kernels, for cudaLaunchKernel(). kernels.cu defines their arguments.
 struct Kernels {
-  // By the size of the letter. The short ones have two kernels: one for logs whose commands are common, which is half as long.
+  // By the size of the letter. Short letters have two kernels: one is only for logs of common
+  // commands, and is half as long.
   const void* apply_common_small;
   const void* apply_common_middle;
   const void* apply_small;

@@ -1,5 +1,5 @@
-// What kernels share: their address for cudaLaunchKernel(), the words by which a kernel reports its end, and what they tell the
-// GPU ahead of time.
+// Code that kernels share: their address for cudaLaunchKernel(), the words by which a kernel
+// reports its end, and hints to the GPU.
 #pragma once
 
 #include <cuda/atomic>
@@ -14,12 +14,13 @@ const void* address(void (*kernel)(Arguments...)) {
 #if defined(__CUDACC__)
   return reinterpret_cast<const void*>(kernel);
 #else
-  return gpu_shim::launchable(kernel);  // the tests run kernels on threads of the host
+  return gpu_shim::launchable(kernel);  // the tests run kernels on host threads
 #endif
 }
 
-/// Writes one word that the host reads. kRelease: whoever sees it sees all that this thread wrote before it, or knew of. That
-/// waits for those writes to come over the bus. kRelaxed: the word stands for itself.
+/// Writes one word that the host reads. kRelease: a reader that sees the word also sees all earlier
+/// writes that this thread made or knew of. This waits until those writes have crossed the bus.
+/// kRelaxed: the word has no order with other writes.
 enum class Order { kRelaxed, kRelease };
 template <Order kOrder>
 __device__ void tell(const std::atomic<u64>& where, u64 word) {
@@ -28,9 +29,9 @@ __device__ void tell(const std::atomic<u64>& where, u64 word) {
       word, kOrder == Order::kRelease ? ::cuda::memory_order_release : ::cuda::memory_order_relaxed);
 }
 
-/// Completes a piece of work. One thread calls it, behind a barrier: the barrier has made the writes of the whole thread block
-/// visible to this thread, so a release covers them all. It is needed where the host reads anything else, or writes what the
-/// kernel read.
+/// Completes a piece of work. One thread calls it after a barrier. The barrier has made the writes
+/// of the whole thread block visible to this thread, so a release covers all of them. A release is
+/// needed if the host reads any other result, or writes memory that the kernel read.
 template <Order kOrder>
 __device__ void complete(Completion* completion, u32 number, u32 fault) {
   tell<kOrder>(completion->word, completion_word(number, fault));
@@ -43,7 +44,7 @@ __device__ void complete(Completion* completion, u32 number, u32 fault, u64 dige
   complete<kOrder>(completion, number, fault);
 }
 
-/// Has a line of global memory brought into the second-level cache, and waits for nothing.
+/// Prefetches a line of global memory into the second-level cache, without waiting.
 __device__ inline void prefetch(const void* address) {
 #if defined(__CUDACC__)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
@@ -52,8 +53,8 @@ __device__ inline void prefetch(const void* address) {
 #endif
 }
 
-/// A pointer of which the compiler does not know that it leads to a parameter of the kernel. It would read that memory through
-/// the port for constants, which serves one address a warp at a time.
+/// Hides from the compiler that a pointer points to a parameter of the kernel. Otherwise it would
+/// read that memory through the constant cache, which serves one address a warp at a time.
 template <class T>
 __device__ const T* through_memory(const T* pointer) {
 #if defined(__CUDACC__)
@@ -62,21 +63,22 @@ __device__ const T* through_memory(const T* pointer) {
   return pointer;
 }
 
-/// In a loop that waits for another thread block. A GPU runs that one meanwhile, whatever this one does.
+/// For a loop that waits for another thread block. The GPU runs that block meanwhile in any case.
 __device__ inline void wait_a_little() {
 #if !defined(__CUDACC__)
   gpu_shim::yield();
 #endif
 }
 
-/// The next kernel of the stream may begin now, if it was launched so: it waits by itself, in await_earlier_kernels(), before
-/// it reads what this one writes.
+/// Allows the next kernel of the stream to begin now, if it was launched early. That kernel itself
+/// waits, in await_earlier_kernels(), before it reads the writes of this kernel.
 __device__ inline void let_next_kernel_begin() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-/// Waits until all kernels before this one are done, and sees what they wrote. Does nothing in a kernel that began behind them.
+/// Waits until all earlier kernels are done, and sees their writes. Does nothing in a kernel that
+/// began after them.
 __device__ inline void await_earlier_kernels() {
 #if !defined(__CUDACC__)
   gpu_shim::open_memory();

@@ -1,4 +1,5 @@
-// What a kernel does with a log or a batch that came as its parameter: stages it, and fetches ahead of time what it names.
+// How a kernel handles a log or a batch that arrived as its parameter: it stages the words, and
+// prefetches the memory that they name.
 #pragma once
 
 #include "../../core/base/command.h"
@@ -10,10 +11,11 @@
 
 namespace blockstep::cuda {
 
-/// Commands of a log that are looked at ahead of time. The memory of those behind them arrives while these are carried out.
+/// Number of commands of a log that are prefetched. The memory of later commands arrives while
+/// these are carried out.
 constexpr u32 kForeseen = 6;
 
-// Each of these is called by all threads of the thread block, of which there are kMembers.
+// All threads of the thread block, kMembers in number, call each of these functions.
 
 /// Copies the words of a letter to shared memory. Synchronises.
 template <u32 kMembers = kThreads>
@@ -25,8 +27,8 @@ __device__ inline void stage(u32* to, const u32* words, u32 count) {
   __syncthreads();
 }
 
-/// Fetches ahead of time: the row of each entry, the bucket of each key, the block of each hit. A cold read takes most of a
-/// microsecond, and behind another kernel all of them are cold.
+/// Prefetches the row of each entry, the bucket of each key, and the block of each hit. A cold read
+/// takes most of a microsecond, and after another kernel all reads are cold.
 template <u32 kMembers = kThreads>
 __device__ inline void foresee_log(const Site& site, const u32* log, u32 words) {
   const u32 rank = threadIdx.x;
@@ -58,11 +60,12 @@ __device__ inline void foresee_log(const Site& site, const u32* log, u32 words) 
   }
 }
 
-/// Where the free queue begins. It is asked for before the log is staged and used behind that: so no thread waits for it at the
-/// barrier there.
+/// The start of the free queue. It is loaded before the log is staged and used afterwards, so that
+/// no thread waits for it at the barrier in between.
 __device__ inline u64 queue_head(const Site& site) { return site.home->state.head; }
 
-/// Fetches ahead of time the head of the free queue, and the blocks there. By the last warp, since the first ones have the rows.
+/// Prefetches the head of the free queue, and the blocks there. The last warp does this, because
+/// the first warps prefetch the rows.
 template <u32 kMembers = kThreads>
 __device__ inline void foresee_queue(const Site& site, u64 head) {
   if constexpr (kMembers > 32) {
@@ -79,7 +82,7 @@ template <Order kOrder, bool kAll>
 __device__ void apply_log(Home* home, u32 number, u32 slot, const u32* log, u32 words) {
   __shared__ CtaTeam::Shared shared;
   CtaTeam team(shared);
-  Results results{home->ids, home->state.config.num_blocks, 0, 0, 0};  // each thread's own; rank 0's has the answer
+  Results results{home->ids, home->state.config.num_blocks, 0, 0, 0};  // one per thread
   apply<kAll ? Ops::kAll : Ops::kCommon>(team, home->state, log, words, results);
   if (team.rank() == 0) complete<kOrder>(home->completions + slot, number, results.fault, home->state.rolling_digest);
 }
@@ -91,7 +94,7 @@ __device__ void apply_staged(const Site& site, u32 number, u32 slot, u32* staged
   stage(staged, log, words);
   foresee_queue(site, head);
   foresee_log(site, staged, words);
-  // The host reads nothing of this but the completion, and writes nothing that was read here.
+  // Relaxed, because the host reads only the completion, and writes no memory that was read here.
   apply_log<Order::kRelaxed, kAll>(site.home, number, slot, staged, words);
 }
 

@@ -10,7 +10,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// How long the word of the last piece may come behind the end of the stream: the bus may hold it back.
+/// Maximum delay of the last piece's word after the end of the stream. The bus may delay it.
 constexpr std::chrono::milliseconds kWordPatience{5};
 
 }  // namespace
@@ -79,7 +79,7 @@ void CudaLane::record_step(std::int64_t step, u64 stream) {
   stop_waiting(step);
 }
 
-/// Jobs that wait for this step or an earlier one are ready.
+/// Jobs that wait for this step or an earlier step become ready.
 void CudaLane::stop_waiting(std::int64_t step) {
   while (waiting_.first && waiting_.first->not_before <= step) {
     Job& job = *waiting_.first;
@@ -94,7 +94,7 @@ void CudaLane::make_ready(Job& job) {
   if (!giving_) giving_ = &job;
 }
 
-/// Queues pieces on the GPU, as many as the window allows and one call may.
+/// Queues pieces on the GPU, up to the limits of the window and of one call.
 void CudaLane::feed() {
   for (u32 runs = 0; giving_ && given_ - done_ < kMaxFlying && runs < runs_per_call_;) {
     const u64 bytes = blocks_flying_ * gpu_->pairs.bytes_per_block();
@@ -106,7 +106,8 @@ void CudaLane::feed() {
   }
 }
 
-/// Queues the next piece of a job and a mark behind it. The mark is queued even if only a part of the piece could be.
+/// Queues the next piece of a job and a mark behind it. The mark is queued even if only a part of
+/// the piece was queued.
 void CudaLane::give(Job& job) {
   LaneGpu& gpu = *gpu_;
   const u32 piece = job.next_piece;
@@ -172,8 +173,8 @@ void CudaLane::note_piece(const Flying& flying) {
   if (job.flying == 0 && !job.wants_more()) end(job);
 }
 
-/// Queries the stream, because a lost device writes no marks. @throws Error kCuda if the device is lost, or if it was done
-/// kWordPatience ago and has not said so since
+/// Queries the stream, because a lost device writes no marks. @throws Error kCuda if the device is
+/// lost, or if its mark is missing kWordPatience after the stream was done
 void CudaLane::check_stream() {
   const Clock::time_point now = Clock::now();
   next_check_ = now + kCheckInterval;

@@ -1,4 +1,4 @@
-// CudaLane: a lane whose copies a GPU makes, in a stream of its own.
+// CudaLane: a lane whose copies a GPU makes, in its own stream.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,9 @@ namespace blockstep::cuda {
 
 struct LaneGpu;
 
-/// The lane has no thread of its own. The owner's calls queue pieces on the GPU ("give" them) and note which pieces the
-/// GPU has done; collect(), which the ring calls when it is drained, does the same. Behind every piece stands a mark of
-/// the timeline. Marks are numbered from 1.
+/// The lane has no thread. The owner's calls queue pieces on the GPU ("give" them) and note the
+/// pieces that the GPU has done. collect(), which the ring calls when it is drained, does the same.
+/// A mark of the timeline follows every piece. Marks are numbered from 1.
 class CudaLane final : public DeviceLane, private Collector {
  public:
   /// @throws Error kBadArg for arenas that BlockPairs or device_of() refuses; kCuda; std::bad_alloc
@@ -105,8 +105,9 @@ class CudaLane final : public DeviceLane, private Collector {
   u32 pending_ = 0;
   Traffic traffic_;
   Clock::time_point next_check_{};
-  std::optional<Clock::time_point> silent_since_;  // the stream is done since then, and the word of its last piece is missing
-  std::string lost_;       // why the GPU is lost; empty: it is not
+  // The stream is done since then, but the word of its last piece is missing.
+  std::optional<Clock::time_point> silent_since_;
+  std::string lost_;       // why the GPU is lost; empty if it is not lost
 };
 
 }  // namespace blockstep::cuda

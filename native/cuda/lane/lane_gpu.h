@@ -1,4 +1,4 @@
-// LaneGpu: what the GPU of a lane uses. It is not freed while the GPU may still use it.
+// LaneGpu: the resources of a lane on its GPU. They are not freed while the GPU may still use them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace blockstep::cuda {
 
-/// The number of the GPU that copies between two arenas.
+/// The ordinal of the GPU that copies between two arenas.
 /// @throws Error kBadArg if an arena is kHost, if none is on a GPU, or if they are on two GPUs
 inline u32 device_of(const BlockPairs& pairs) {
   const BlockArena& source = pairs.source();
@@ -40,8 +40,8 @@ inline Sides sides_of(const BlockPairs& pairs) {
 }
 
 struct LaneGpu {
-  /// @param number the GPU, which is the current one of this thread
-  /// @param marks how many marks of the timeline can be ahead of the GPU
+  /// @param number the GPU, which is current for this thread
+  /// @param marks maximum number of marks of the timeline that the GPU has not reached
   LaneGpu(BlockPairs&& between, u32 number, const DeviceLaneOptions& options, u32 marks)
       : pairs(std::move(between)),
         device(static_cast<int>(number)),
@@ -50,7 +50,7 @@ struct LaneGpu {
 
   BlockPairs pairs;
   int device;
-  Stream stream{Priority::kLowest};  // a step does not wait for what a lane copies
+  Stream stream{Priority::kLowest};  // so that a step does not wait for a lane's copies
   Timeline timeline;
   RecordedSteps steps;
   Copier copier;

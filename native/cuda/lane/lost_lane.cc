@@ -7,7 +7,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// Whether the lane's stream is done. A GPU that cannot even be made the current one is lost.
+/// Queries whether the lane's stream is done. A GPU that cannot be made current is lost.
 cudaError_t ask(const LaneGpu& gpu) {
   try {
     const OnDevice on(gpu.device);
@@ -19,13 +19,14 @@ cudaError_t ask(const LaneGpu& gpu) {
 
 }  // namespace
 
-/// Ends the lane: every job fails, once the GPU can no longer touch the memory of the lane. If work is under way and
-/// does not end, the GPU may touch the memory at any time; then that memory is never freed.
+/// Ends the lane: every job fails, once the GPU can no longer access the memory of the lane. If
+/// unfinished work does not end, the GPU may access the memory at any time. That memory is then
+/// never freed.
 /// @param may_wait wait for the work, for at most patience_
 void CudaLane::lose(const std::string& reason, bool may_wait) {
   lost_ = reason;
   const Clock::time_point deadline = Clock::now() + (may_wait ? patience_ : std::chrono::milliseconds(0));
-  // On a device that is lost no work runs.
+  // A lost device runs no work.
   for (u32 errors = 0; errors < kErrorsOfLost;) {
     const cudaError_t status = ask(*gpu_);
     if (status == cudaSuccess) break;

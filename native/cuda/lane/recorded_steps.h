@@ -1,4 +1,5 @@
-// RecordedSteps: the last steps that an executor queued in its stream, each with an event to wait for.
+// RecordedSteps: the last steps that an executor queued in its stream, each with an event to wait
+// for.
 #pragma once
 
 #include "../../transfer/lane/lane.h"
@@ -6,15 +7,17 @@
 
 namespace blockstep::cuda {
 
-/// Each of the last kKept recorded steps has an event, behind everything that was queued when the step was recorded.
-/// Where the event of an older step is gone, wait() takes the event of a later step, which comes no earlier.
+/// Each of the last kKept recorded steps has an event, after all work that was queued when the step
+/// was recorded. If the event of an older step no longer exists, wait() uses the event of a later
+/// step, which is never earlier.
 class RecordedSteps {
  public:
-  /// The last step that was recorded. Lane::kNoFence: no step was recorded.
+  /// The last recorded step, or Lane::kNoFence.
   std::int64_t last() const { return last_; }
 
-  /// Records that everything up to `step` is queued in `stream`. `step` is later than last(). The stream's GPU is the
-  /// current one. @throws Error kCuda, and kBadArg if the stream is capturing a graph; nothing is changed
+  /// Records that all work up to `step` is queued in `stream`. `step` is later than last(). The
+  /// stream's GPU is current. @throws Error kCuda, and kBadArg if the stream is capturing a graph;
+  /// nothing is changed
   void record(std::int64_t step, cudaStream_t stream) {
     refuse_capture(stream, "stream");
     Entry& entry = entries_[count_ % kKept];
@@ -24,8 +27,8 @@ class RecordedSteps {
     ++count_;
   }
 
-  /// Lets work that is queued in `stream` from now on wait for `step`, which is at most last(). `stream` is always the
-  /// same stream, that of the lane. @throws Error kCuda
+  /// Makes work that is queued in `stream` from now on wait for `step`, which is at most last().
+  /// `stream` is always the lane's stream. @throws Error kCuda
   void wait(std::int64_t step, cudaStream_t stream) {
     if (step <= waited_) return;
     u64 at = count_ < kKept ? 0 : count_ - kKept;

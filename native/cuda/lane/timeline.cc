@@ -6,16 +6,16 @@
 namespace blockstep::cuda {
 namespace {
 
-/// How long a store may take in an empty stream.
+/// Maximum time of a store in an empty stream.
 constexpr std::chrono::milliseconds kStorePatience{100};
 
-/// cuStreamWriteValue64() where this GPU can store 64 bits, otherwise null.
+/// cuStreamWriteValue64() if this GPU can store 64 bits, otherwise null.
 PFN_cuStreamWriteValue64_v11070 find_write_value(u32 device) {
   const auto attribute = driver().attribute;
   const auto write = driver().write_value;
   int can = 0;
   if (!attribute || !write) return nullptr;
-  // The runtime counts devices as the driver does.
+  // The runtime numbers devices like the driver.
   const auto which = static_cast<CUdevice>(device);
   const CUresult result = attribute(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, which);
   return result == CUDA_SUCCESS && can ? write : nullptr;
@@ -35,8 +35,8 @@ Timeline::Timeline(u32 device, CompletionMode mode, u32 max_marks, cudaStream_t 
   for (u32 i = 0; i < max_marks; ++i) events_.push_back(std::make_unique<Event>());
 }
 
-/// Stores a number that no mark has, and looks whether it comes. The memory is not used for anything else afterwards if it does
-/// not come, because it may come later.
+/// Stores a number that no mark has, and checks that it arrives. If it does not, the memory is not
+/// used again, because the store may arrive later.
 bool Timeline::store_comes(cudaStream_t stream) {
   constexpr u64 kProbe = ~u64{0};
   try {

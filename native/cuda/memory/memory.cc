@@ -8,14 +8,15 @@ namespace {
 std::atomic<u64> abandoned{0};
 
 #if defined(GPU_SHIM)
-// Every piece ends at a page that nobody may touch.
+// Every piece ends at a page without access.
 constexpr PinnedLimits kLimits{0, u64{16} << 20};
 #else
 constexpr PinnedLimits kLimits{u64{4} << 20, u64{256} << 20};
 #endif
 
-/// Pins memory. What the driver hands out must be pinned memory of the host: under confidential computing it may be managed
-/// memory instead, which is copied back and forth, and shows the other side's writes late.
+/// Pins memory. The driver must return pinned host memory. Under confidential computing it may
+/// return managed memory instead, which is copied back and forth, and shows the other side's writes
+/// late.
 PinnedPiece pin(u64 bytes) {
   const int device = current_gpu();
   void* base = nullptr;
@@ -37,14 +38,14 @@ PinnedPiece pin(u64 bytes) {
   }
 }
 
-/// Where work was given up, unpinning would wait for it for ever.
+/// After work was given up, unpinning would wait for it forever.
 void unpin(const PinnedPiece& slab) {
   if (abandoned.load(std::memory_order_relaxed) != 0) return;
   try {
     const OnDevice on(slab.device);
     static_cast<void>(cudaFreeHost(slab.base));
   } catch (const Error&) {
-    // The driver does not answer any more: the memory went with it.
+    // The driver no longer answers, so the memory is already lost.
   }
 }
 
@@ -68,7 +69,8 @@ DeviceMemory::DeviceMemory(u64 bytes) : device_(current_gpu()), bytes_(bytes) {
   }
   require_memory(cudaMallocFromPoolAsync(&base_, bytes, gpu.pool, gpu.service), bytes, "cudaMallocFromPoolAsync",
                  "on the GPU");
-  // Other streams may use it once this one has come to it, which is at once: nothing in it waits for a kernel.
+  // Other streams may use the memory once this stream has reached this point. That happens at once,
+  // because no work in it waits for a kernel.
   try {
     if (wait_for(gpu.service, "the allocation of memory")) return;
   } catch (...) {
@@ -84,10 +86,10 @@ DeviceMemory::~DeviceMemory() {
   try {
     const OnDevice on(device_);
     if (pooled_) static_cast<void>(cudaFreeAsync(base_, on.gpu().service));
-    // Without a pool it waits for all work.
+    // Without a pool, cudaFree() waits for all work.
     else if (abandoned_bytes() == 0) static_cast<void>(cudaFree(base_));
   } catch (const Error&) {
-    // The driver does not answer any more: the memory went with it.
+    // The driver no longer answers, so the memory is already lost.
   }
 }
 

@@ -1,5 +1,5 @@
-// Memory of a GPU, and pinned memory of the host. Neither taking nor giving back waits for work on the GPU, but for pinned
-// memory in amounts that pinned_slabs.h names.
+// GPU memory, and pinned host memory. Allocation and release do not wait for work on the GPU,
+// except for large amounts of pinned memory: see pinned_slabs.h.
 #pragma once
 
 #include "pinned_slabs.h"
@@ -7,11 +7,12 @@
 
 namespace blockstep::cuda {
 
-/// Bytes that stay allocated until the process ends, because work that uses them did not end in time.
+/// Bytes that stay allocated until the process ends, because the work that uses them did not end in
+/// time.
 u64 abandoned_bytes();
 void count_abandoned(u64 bytes);
 
-/// Memory of the current GPU, from a pool. No work may use it any more when the object is destroyed.
+/// Memory of the current GPU, from a pool. No work may use it when the object is destroyed.
 /// @throws Error kNoMemory, kCuda
 class DeviceMemory {
  public:
@@ -22,7 +23,7 @@ class DeviceMemory {
 
   u8* base() const { return static_cast<u8*>(base_); }
   u64 bytes() const { return bytes_; }
-  /// Work may use the memory for ever: it is never freed.
+  /// Work may use the memory forever, so it is never freed.
   void abandon();
 
  private:
@@ -32,8 +33,8 @@ class DeviceMemory {
   u64 bytes_;
 };
 
-/// Zeroed, pinned memory of the host that every GPU can read and write, a piece of a slab. It is not write-combined, because
-/// the host reads it. No work may use it any more when the object is destroyed.
+/// Zeroed, pinned host memory that every GPU can read and write, a piece of a slab. It is not
+/// write-combined, because the host reads it. No work may use it when the object is destroyed.
 /// @throws Error kNoMemory, kCuda
 class MappedMemory {
  public:
@@ -43,13 +44,13 @@ class MappedMemory {
   ~MappedMemory();
 
   u8* base() const { return piece_.base; }
-  /// The address by which a GPU reaches the byte that the host has at `address`.
+  /// The GPU's address of the byte at host address `address`.
   template <class T>
   T* on_device(T* address) const {
     return reinterpret_cast<T*>(piece_.on_device + (reinterpret_cast<u8*>(address) - base()));
   }
   u64 bytes() const { return piece_.bytes; }
-  /// Work may use the memory for ever: no other piece takes its place.
+  /// Work may use the memory forever, so no other piece reuses it.
   void abandon();
 
  private:

@@ -27,7 +27,7 @@ PinnedPiece PinnedSlabs::take(u64 bytes) {
     }
   }
   if (best) return cut(*best, gap.first, bytes);
-  slabs_.reserve(slabs_.size() + 1);  // so that nothing throws once it is pinned
+  slabs_.reserve(slabs_.size() + 1);  // so that no later call throws once the memory is pinned
   const u64 size = std::max(wanted, limits_.slab_bytes);
   Slab slab;
   slab.gaps.emplace(0, size);
@@ -58,7 +58,7 @@ void PinnedSlabs::give_back(const PinnedPiece& piece) {
   u64 bytes = whole_lines(piece.bytes);
   u64 offset = static_cast<u64>(piece.base - slab.whole.base);
   slab.used -= bytes;
-  // Joined with the gaps before and behind it.
+  // Joins the piece with the gaps before and behind it.
   auto after = slab.gaps.lower_bound(offset);
   if (after != slab.gaps.end() && after->first == offset + bytes) {
     bytes += after->second;
@@ -72,7 +72,7 @@ void PinnedSlabs::give_back(const PinnedPiece& piece) {
   release_surplus();
 }
 
-/// Unpins the largest slabs without a piece until no more than the limit are kept.
+/// Unpins the largest slabs without pieces, until at most the limit is kept.
 void PinnedSlabs::release_surplus() {
   for (;;) {
     u64 free = 0;

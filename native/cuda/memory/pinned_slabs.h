@@ -1,5 +1,6 @@
-// PinnedSlabs: pinned memory in large slabs, cut into pieces. Pinning memory takes milliseconds, and unpinning it waits for all
-// work on all GPUs. So slabs that are free again are kept for the pieces that come, up to a limit.
+// PinnedSlabs: pinned memory in large slabs, cut into pieces. Pinning memory takes milliseconds,
+// and unpinning waits for all work on all GPUs. Slabs without pieces are therefore kept for later
+// pieces, up to a limit.
 #pragma once
 
 #include <functional>
@@ -11,7 +12,7 @@
 
 namespace blockstep::cuda {
 
-/// A piece of a slab, by its addresses for the host and for a GPU.
+/// A piece of a slab, by its host address and its GPU address.
 struct PinnedPiece {
   u8* base = nullptr;
   u8* on_device = nullptr;
@@ -20,11 +21,13 @@ struct PinnedPiece {
 };
 
 struct PinnedLimits {
-  u64 slab_bytes;  // of a slab, unless one piece needs more
-  u64 kept_bytes;  // of slabs without a piece that are kept; what is more is unpinned, which waits for all work on the GPUs
+  u64 slab_bytes;  // bytes of a slab, unless one piece needs more
+  // Bytes of kept slabs without pieces. Further slabs are unpinned, which waits for all work on the
+  // GPUs.
+  u64 kept_bytes;
 };
 
-/// All calls from any thread.
+/// Any thread may call any method.
 class PinnedSlabs {
  public:
   using Pin = std::function<PinnedPiece(u64 bytes)>;
@@ -32,8 +35,9 @@ class PinnedSlabs {
 
   PinnedSlabs(const PinnedLimits& limits, Pin pin, Unpin unpin);
 
-  /// A piece that begins on a line of 256 bytes, zeroed: the smallest gap that it fits into, else the begin of a new slab.
-  /// @throws what `pin` throws, std::bad_alloc
+  /// A zeroed piece that begins at a line of 256 bytes, from the smallest sufficient gap or a new
+  /// slab.
+  /// @throws exceptions of `pin`, std::bad_alloc
   PinnedPiece take(u64 bytes);
   /// Takes a piece back.
   void give_back(const PinnedPiece& piece);

@@ -12,13 +12,14 @@
 namespace blockstep::cuda {
 namespace {
 
-/// Blocks that a window has room for: 2 MiB of entries, or a block.
+/// Number of blocks in a window: 2 MiB of entries, or one block.
 u32 blocks_of_window(const ReferenceConfig& config) {
   constexpr u32 kEntries = 1u << 16;
   return std::max(kEntries / config.block_size, 1u);
 }
 
-/// The most stretches that a step can have. Every window but the last is full, and each window may cut one row in two.
+/// Maximum number of stretches of a step. Every window but the last is full, and each window may
+/// cut one row in two.
 u64 most_stretches(const ReferenceConfig& config) {
   u64 blocks = 0;
   for (u32 g = 0; g < config.tables.num_lists(); ++g) blocks += u64{config.tables.max_entries} * config.tables.blocks_per_row(g);
@@ -83,13 +84,14 @@ CudaReference::CudaReference(const ReferenceConfig& config, u32 device)
 bool CudaReference::finish() {
   try {
     const OnDevice on(device_);
-    // On a lost GPU it is unknown whether a host function is running. One may be, if a step is not over.
+    // On a lost GPU it is unknown whether a host function is running. This is possible if a step is
+    // unfinished.
     const bool all_done = is_over(stream_.get()) &&
         (query(stream_.get()) == cudaSuccess ||
          std::all_of(steps_.begin(), steps_.end(), [](const auto& step) { return step->done.load(); }));
     if (all_done) return true;
   } catch (const Error&) {
-    // Nobody knows what the device does.
+    // The state of the device is unknown.
   }
   count_abandoned(pinned_bytes() + blocks_->bytes());
   return false;
@@ -150,7 +152,8 @@ void CudaReference::adopt(u64 handle, Span<const std::int32_t> blocks) {
   give([&] { queue_adoptions(); });
 }
 
-/// Queues what the model has adopted or wiped. Only the owner's thread uses the list, so no lock is needed.
+/// Queues the adoptions and wipes of the model. Only the owner's thread uses the list, so no lock
+/// is needed.
 void CudaReference::queue_adoptions() {
   const std::vector<Adoption>& adopted = memory_->adopted();
   auto* entries = reinterpret_cast<KvEntry*>(blocks_->on_device());
@@ -176,8 +179,9 @@ void CudaReference::require_whole() const {
   if (!broken_.empty()) throw Error{kCuda, broken_};
 }
 
-/// Cuts the rows of all entries, which the step will read, into windows. What a token of a group needs, a window or a chunk, is
-/// known only when the step is computed, so its whole row is read. Groups of states have no rows that are read.
+/// Cuts the rows of all entries that the step will read into windows. The needs of a token of a
+/// group, for example a window or a chunk, are known only when the step is computed, so its whole
+/// row is read. Groups of states have no rows to read.
 void CudaReference::plan_windows(Step& step) const {
   const StepIo io = step.layout();
   const u32 room = blocks_of_window(config_);
@@ -252,8 +256,8 @@ void CudaReference::queue(Step& step, const TablesOnDevice& tables) {
   call(complete, step);
 }
 
-/// Queues copies of the tables for the host. The model compares them with the plan, and learns from them which request
-/// has which blocks.
+/// Queues copies of the tables for the host. The model compares them with the plan, and learns from
+/// them the blocks of each request.
 void CudaReference::queue_copies(const Step& step, const TablesOnDevice& tables, u32 num_entries, u32 num_tokens) {
   const auto copy = [&](void* to, const void* from, u64 bytes) {
     require(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_.get()),
@@ -279,8 +283,8 @@ void CudaReference::call(cudaHostFn_t function, Step& step) {
   require(cudaLaunchHostFunc(stream_.get(), function, &step), "cudaLaunchHostFunc");
 }
 
-/// Makes CUDA calls that belong together. If one of them fails, a step may be half queued, so no call works from then
-/// on.
+/// Makes CUDA calls that belong together. If a call fails, a step may be partly queued, so all
+/// later calls fail.
 template <class Queue>
 void CudaReference::give(const Queue& queue) {
   try {

@@ -1,21 +1,25 @@
-// CudaReference: the reference executor on a GPU. A step is queued whole when it is submitted, and no call waits for
-// it:
+// CudaReference: the reference executor on a GPU. submit() queues a whole step, and no call waits
+// for it:
 //
 //   kernel         wipes blocks, if the plan has blocks to zero
-//   copies         the tables as the GPU has them, for the host
-//   host function  the model works out what to compute, and places the entries (ReferenceModel::put)
+//   copies         the GPU's tables, for the host
+//   host function  the model computes the work of the step, and places the entries
+//                  (ReferenceModel::put)
 //   kernel         saves the states that the step needs, in KV cache groups of states
 //   kernel         writes each entry to the slot that the tables on the GPU name
-//   kernels        read every sequence back through the tables on the GPU, a window at a time; host functions copy it
-//   host function  the model judges what was read, and samples (ReferenceModel::judge)
+//   kernels        read every sequence back through the tables on the GPU, a window at a time;
+//                  host functions copy it
+//   host function  the model checks the read entries, and samples (ReferenceModel::judge)
 //
-// Which state is the last one of a step with drafts is known when they are verified. A step with drafts beside states goes on:
+// In a step with drafts and states, the last state is known only after the drafts are verified.
+// Such a step continues:
 //
 //   kernel         writes the states
 //   host function  the model ends the step (ReferenceModel::finish)
 //
-// So the step uses the tables until it is over, as a model would: a gather that is not ordered behind the step leads to
-// findings. The host functions run on a thread of the driver and make no CUDA call.
+// The step therefore uses the tables until its end, like a model. A gather that is not ordered
+// after the step leads to findings. The host functions run on a thread of the driver and make no
+// CUDA call.
 #pragma once
 
 #include <atomic>
@@ -30,11 +34,11 @@ namespace blockstep::cuda {
 
 class CudaReference final : public DeviceReference {
  public:
-  /// `device` is the current GPU of this thread, and require_usable() has passed. @throws Error kNoMemory, kCuda;
-  /// std::bad_alloc
+  /// `device` is the current GPU of this thread, and has passed require_usable(). @throws Error
+  /// kNoMemory, kCuda; std::bad_alloc
   CudaReference(const ReferenceConfig& config, u32 device);
-  /// Waits for the work under way, for at most kPatience. Returns false if the work may still be running: then this
-  /// object must never be destroyed.
+  /// Waits for unfinished work, for at most kPatience. Returns false if the work may still be
+  /// running. This object must then never be destroyed.
   bool finish();
 
   void submit(const void* io, const TablesOnDevice& tables, Span<const std::int32_t> known,
@@ -57,13 +61,14 @@ class CudaReference final : public DeviceReference {
     u32 num_stretches;
     u32 num_blocks;
   };
-  /// How many orders a step has, which the kernels ask: known when the model has placed them.
+  /// The number of orders of a step, which the kernels read. It is known once the model has placed
+  /// them.
   struct Counts {
     u32 states;
     OrderRange written;   // by put()
     OrderRange verified;  // by judge()
   };
-  /// A step under way: its input, its plan and its answer.
+  /// A step in flight: its input, its plan and its answer.
   struct Step {
     Step(CudaReference& reference, const ReferenceConfig& config);
     StepIo layout() { return lay_out_step(reference.config_, io.data()); }
@@ -71,9 +76,9 @@ class CudaReference final : public DeviceReference {
     CudaReference& reference;
     std::vector<double> io;
     std::vector<std::int32_t> known;
-    std::vector<u64> starts;      // [lists * entries + 1] where each row begins in all that the step reads, in blocks
+    std::vector<u64> starts;      // [lists * entries + 1] start of each row among all read blocks
     std::vector<Window> windows;
-    bool has_verified = false;    // states are written when its drafts are verified
+    bool has_verified = false;    // states are written after its drafts are verified
     u32 next_window = 0;
     // In pinned memory.
     MappedMemory mapped;
@@ -82,7 +87,8 @@ class CudaReference final : public DeviceReference {
     EntryOrder* orders;
     StateOrder* states;
     ReadStretch* stretches;
-    // The error of the step (null: none), and whether the step is over; `done` is written last, with release.
+    // The error of the step (null: none), and whether the step is over. `done` is written last,
+    // with release.
     const char* code = nullptr;
     std::string message;
     std::atomic<bool> done{true};
@@ -110,17 +116,17 @@ class CudaReference final : public DeviceReference {
   ReferenceConfig config_;
   int device_;
   std::shared_ptr<BlockArena> blocks_;
-  u32 num_states_;        // KV cache groups of states
+  u32 num_states_;        // number of KV cache groups of states
   StagedMemory* memory_;  // the model owns it
   ReferenceModel model_;
   mutable std::mutex mutex_;  // guards the model and its memory; never held around a CUDA call
-  MappedMemory window_;       // blocks that a kernel read, until the host has copied them; all steps share it
+  MappedMemory window_;       // read blocks, until the host has copied them; shared by all steps
   Stream stream_;
   std::vector<std::unique_ptr<Step>> steps_;  // [pipeline_depth]
   u64 submitted_ = 0;
   u64 taken_ = 0;
-  Clock::time_point next_check_{};  // when take() queries the stream
-  std::string broken_;  // why nothing more can be queued; empty: it can
+  Clock::time_point next_check_{};  // next time that take() queries the stream
+  std::string broken_;  // why nothing more can be queued; empty: queueing works
 };
 
 }  // namespace blockstep::cuda

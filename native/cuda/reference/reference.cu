@@ -4,7 +4,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// An entry in two halves of 16 bytes, the widest unit of a load or store.
+/// An entry as two halves of 16 bytes, the widest unit of a load or store.
 struct Halves {
   uint4 of[2];
 };
@@ -35,7 +35,7 @@ __device__ KvEntry* entry_of(const EntrySite& site, std::int64_t block, u32 offs
   return site.entries + static_cast<u64>(block) * site.block_size + offset;
 }
 
-/// Saves states, one thread per order. A block that does not exist holds what was never written.
+/// Saves states, one thread per order. A block that does not exist reads as unwritten.
 __global__ void __launch_bounds__(kThreads) save_states(const __grid_constant__ EntrySite site, StateOrder* orders,
                                                         const u32* num_orders) {
   const u32 i = blockIdx.x * kThreads + threadIdx.x;
@@ -45,7 +45,8 @@ __global__ void __launch_bounds__(kThreads) save_states(const __grid_constant__ 
   store(&order.saved, state ? load(state) : Halves{});
 }
 
-/// Writes entries, one thread per order. A slot of the null block, or one that does not exist, is left alone.
+/// Writes entries, one thread per order. A slot of the null block, or a slot that does not exist,
+/// is skipped.
 __global__ void __launch_bounds__(kThreads) write_entries(const __grid_constant__ EntrySite site, EntryOrder* orders,
                                                           const OrderRange* range) {
   const u32 i = range->first + blockIdx.x * kThreads + threadIdx.x;
@@ -62,8 +63,9 @@ __global__ void __launch_bounds__(kThreads) write_entries(const __grid_constant_
   for (u32 at = 0; at < count; ++at) store(entry + at, halves);
 }
 
-/// Reads entries into the window, one thread block per stretch. Positions behind the end of the sequence, or of its last block,
-/// and positions whose block does not exist, read as never written. So do the entries that a block has in no use of its group.
+/// Reads entries into the window, one thread block per stretch. These read as unwritten: positions
+/// behind the end of the sequence or of its last block, positions without a block, and entries that
+/// the group does not use.
 __global__ void __launch_bounds__(kThreads) read_entries(const __grid_constant__ EntrySite site,
                                                          const ReadStretch* stretches, KvEntry* window) {
   const ReadStretch stretch = stretches[blockIdx.x];

@@ -1,5 +1,5 @@
-// The kernels of the reference executor, and what they are launched with. The host says which entries and rows to write
-// and read; the tables on the GPU say in which slots and blocks these are.
+// The kernels of the reference executor, and their arguments. The host names the entries and rows
+// to write and read. The tables on the GPU determine their slots and blocks.
 #pragma once
 
 #include "../../host/tables/tables.h"
@@ -8,7 +8,7 @@
 
 namespace blockstep::cuda {
 
-/// The tables of a KV cache group, on the GPU. Without groups there is one.
+/// The tables of a KV cache group, on the GPU. Without groups there is one such struct.
 struct EntryGroup {
   GroupTables at;
   u32 max_blocks_per_row;
@@ -17,7 +17,7 @@ struct EntryGroup {
   bool is_whole;   // the last block of a text is read to its end
 };
 
-/// The tables and the KV memory that a step works on.
+/// The tables and the KV memory of a step.
 struct EntrySite {
   const std::int32_t* seq_lens;  // on the GPU
   KvEntry* entries;              // [num_blocks * block_size] on the GPU
@@ -26,14 +26,14 @@ struct EntrySite {
   EntryGroup groups[kMaxGroups];
 };
 
-/// The order to write one entry, in mapped memory. The kernel looks up the slot in the tables of the entry's group, and
-/// reports it in `found`.
+/// An order to write one entry, in mapped memory. The kernel looks up the slot in the tables of the
+/// entry's group, and reports it in `found`.
 struct alignas(16) EntryOrder {
   KvEntry entry;
   u32 row;                // the token's entry in the step, which is its row of the block table
   u32 mapping;            // index into the slot mapping; kNone: the block table names the slot
-  std::int64_t expected;  // the slot by the host's copy of the tables
-  std::int64_t found;     // the slot by the tables on the GPU
+  std::int64_t expected;  // slot in the host's copy of the tables
+  std::int64_t found;     // slot in the tables on the GPU
 };
 static_assert(sizeof(EntryOrder) == 64);
 
@@ -43,8 +43,8 @@ struct OrderRange {
   u32 end;
 };
 
-/// The order to save the first entry of a block, in mapped memory: a state, before the step writes another one there. The
-/// kernel looks up the block in the tables of the group.
+/// An order to save the first entry of a block, in mapped memory: a state, before the step
+/// overwrites it. The kernel looks up the block in the tables of the group.
 struct alignas(16) StateOrder {
   KvEntry saved;
   u32 group;
@@ -52,7 +52,8 @@ struct alignas(16) StateOrder {
   u32 index;  // place in the row
 };
 
-/// The order to read blocks [from, from + count) of a group's row into the window, from block `at` of the window on.
+/// An order to read blocks [from, from + count) of a group's row into the window, from block `at`
+/// of the window on.
 struct ReadStretch {
   u32 group;
   u32 row;
@@ -61,20 +62,20 @@ struct ReadStretch {
   u32 at;
 };
 
-/// A block to adopt: one that lanes have filled, or that the caller claims they have.
+/// A block to adopt: lanes have filled it, or the caller claims so.
 struct Adoption {
   u32 block;
   u32 generation;
   u32 filled;  // 0: the block is wiped
 };
-/// As many adoptions as fit into the parameters of a launch.
+/// The adoptions in the parameters of a launch.
 struct AdoptionList {
   static constexpr u32 kMost = 336;
   Adoption list[kMost];
 };
 static_assert(sizeof(AdoptionList) + 2 * sizeof(void*) <= 4096);
 
-/// Addresses of the kernels, for cudaLaunchKernel(). reference.cu has their arguments.
+/// Addresses of the kernels, for cudaLaunchKernel(). reference.cu defines their arguments.
 struct ReferenceKernels {
   const void* save;
   const void* write;

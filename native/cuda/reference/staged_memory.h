@@ -1,4 +1,4 @@
-// StagedMemory: the KV memory of a GPU as the reference model uses it, through pinned memory and kernels.
+// StagedMemory: the KV memory of a GPU for the reference model, through pinned memory and kernels.
 #pragma once
 
 #include <vector>
@@ -8,17 +8,18 @@
 
 namespace blockstep::cuda {
 
-/// An entry that is placed, or saved, becomes an order for a kernel. Entries that are read come from a copy of what the kernel
-/// that reads has brought: every row of every group without states, from its first block on. Steps use the memory one after
-/// the other.
+/// An entry that is placed, or saved, becomes an order for a kernel. Entries are read from a copy
+/// of a kernel's reads: every row of every group without states, from its first block on. Steps use
+/// the memory one after another.
 class StagedMemory final : public EntryMemory {
  public:
   StagedMemory(std::shared_ptr<BlockArena> blocks, u32 block_size)
       : EntryMemory(std::move(blocks)), block_size_(block_size), unwritten_(block_size) {}
 
-  /// Prepares a step. Its entries will be placed in `orders`, its states saved in `states`; both have room for all of them. Of
-  /// row r, which is entry e of group g at r = g * num_entries + e, the first starts[r + 1] - starts[r] blocks will be read.
-  /// What is given lives until the next step is prepared.
+  /// Prepares a step. Its entries will be placed in `orders`, its states saved in `states`. Both
+  /// have room for all of them. Row r belongs to entry e of group g at r = g * num_entries + e. Its
+  /// first starts[r + 1] - starts[r] blocks will be read. The arguments must live until the next
+  /// step is prepared.
   /// @throws std::bad_alloc
   void prepare(EntryOrder* orders, StateOrder* states, const std::vector<u64>& starts, u32 num_entries) {
     orders_ = orders;
@@ -29,10 +30,10 @@ class StagedMemory final : public EntryMemory {
     read_.clear();
     read_.reserve(starts.back() * block_size_);
   }
-  /// Entries that were placed so far, and states that were saved.
+  /// Number of entries placed and states saved so far.
   u32 num_orders() const { return num_orders_; }
   u32 num_states() const { return num_states_; }
-  /// Copies the next blocks that were read, out of the window.
+  /// Copies the next blocks that were read out of the window.
   void take(const KvEntry* window, u32 num_blocks) {
     read_.insert(read_.end(), window, window + u64{num_blocks} * block_size_);
   }
@@ -51,14 +52,16 @@ class StagedMemory final : public EntryMemory {
     }
     return {astray_.data(), static_cast<u32>(astray_.size())};
   }
-  /// The end of an entry can lie behind the blocks that its plan has. Blocks that were not read count as unwritten.
+  /// The end of an entry can lie behind the blocks of its plan. Blocks that were not read count as
+  /// unwritten.
   const KvEntry* read(u32 group, u32 entry, u32 index, u32) override {
     const u64 row = u64{group} * num_entries_ + entry;
     const u64 at = (*starts_)[row] + index;
     return at < (*starts_)[row + 1] ? read_.data() + at * block_size_ : unwritten_.data();
   }
 
-  /// To be called before ReferenceModel::adopt() or zero(): the blocks that it adopts or wipes become a list for a kernel.
+  /// Call it before ReferenceModel::adopt() or zero(): the blocks that these adopt or wipe become a
+  /// list for a kernel.
   /// @throws std::bad_alloc
   void begin_adoption(u32 count) {
     adopted_.clear();
@@ -72,7 +75,7 @@ class StagedMemory final : public EntryMemory {
   EntryOrder* orders_ = nullptr;
   StateOrder* states_ = nullptr;
   u32 num_orders_ = 0;
-  u32 num_checked_ = 0;  // orders that astray() has looked at
+  u32 num_checked_ = 0;  // orders that astray() has checked
   u32 num_states_ = 0;
   const std::vector<u64>* starts_ = nullptr;
   u32 num_entries_ = 0;

@@ -1,4 +1,5 @@
-// Condition: whether a core can be used. A core may be poisoned, and a decision of its device may be under way.
+// Condition: whether a core can be used. A core may be poisoned, and a decision of its device may
+// be pending.
 #pragma once
 
 #include <new>
@@ -18,20 +19,21 @@ class Condition {
 
   /// @throws Error the error of poison(), if the core is poisoned
   void require_sound() const;
-  /// Operations call this first if they change the state or need it to be current. They are refused while a decision of
-  /// the device is under way, because the decision will change the state. @throws Error as require_sound(),
-  /// kDecisionPending
+  /// Operations that change the state, or need its current content, call this first. They are
+  /// refused while a decision of the device is pending, because the decision will change the state.
+  /// @throws Error like require_sound(), kDecisionPending
   void begin_change() const;
 
-  /// Poisons the core and throws: the state can no longer be trusted, so every later operation throws the same error.
+  /// Poisons the core and throws. The state can no longer be trusted, so every later operation
+  /// throws the same error.
   [[noreturn]] void poison(std::string what, const char* code = kInvariant);
 
-  /// Whether a batch was given to the device and its decision has not come yet.
+  /// Whether the device has a batch whose decision has not arrived yet.
   bool deciding() const { return deciding_; }
   void set_deciding(bool deciding);
 
-  /// Runs one call of the mirror or its device and returns its result. If the call throws, the core is poisoned,
-  /// because host and device may no longer agree.
+  /// Runs one call of the mirror or its device and returns its result. If the call throws, the core
+  /// is poisoned, because host and device may disagree from then on.
   template <class Call>
   auto ask_mirror(const Call& call) {
     try {

@@ -7,11 +7,12 @@
 
 namespace blockstep {
 
-/// Who decides which blocks a request gets: the host, or the device. If the device decides, the host follows.
+/// The side that decides which blocks a request gets: the host or the device. If the device
+/// decides, the host follows.
 enum class Authority : u32 { kHost, kDevice };
 
-/// What a core tells of its prefix cache (events/kv_events.h): nothing; what is new there; in addition, which blocks a
-/// request found there.
+/// The reported events of the prefix cache (events/kv_events.h): none, new content, or also the
+/// blocks that a request found.
 enum class KvReport : u32 { kNothing, kNew, kAll };
 
 struct HostConfig {
@@ -26,22 +27,24 @@ struct HostConfig {
   Key seed;
   Authority authority = Authority::kHost;
   KvReport kv_events = KvReport::kNothing;
-  bool kv_events_by_block = false;  // each block is told, also where another one has the same key
-  /// KV cache groups; empty: one group of full attention, with blocks of block_size tokens. With groups, block_size is how many
-  /// tokens a block hash covers: a divisor of the block sizes of all groups.
+  bool kv_events_by_block = false;  // report each block, even if another block has the same key
+  /// KV cache groups. Empty: one group of full attention, with blocks of block_size tokens. With
+  /// groups, a block hash covers block_size tokens, which divides the block sizes of all groups.
   std::vector<GroupConfig> groups = {};
-  /// Which places of windows and states are published: kRetainAll, kRetainReachable, or a multiple of the least common multiple of all block
-  /// sizes: those that hits need which end at such multiples, at the end of a prompt, or where prompts part. 0: at those ends alone.
+  /// The published places of windows and states: kRetainAll, kRetainReachable, or a multiple of the
+  /// least common multiple of all block sizes. Such a multiple publishes the places needed by hits
+  /// that end at its multiples, at the end of a prompt, or where prompts diverge. 0: only the last
+  /// two.
   u32 retention = kRetainAll;
-  /// Which of vLLM's faults are mended, and one of its rules (GroupFix).
+  /// The faults of vLLM that are fixed, and one of its rules (GroupFix).
   u32 group_fixes = 0;
 
-  /// The most places of a row of a group.
+  /// Maximum number of places of a row of a group.
   u32 most_places(const GroupConfig& group) const {
     return (max_model_len + group.block_size - 1) / group.block_size + group.spare_blocks;
   }
 
-  /// How many blocks `tokens` tokens need.
+  /// Number of blocks for `tokens` tokens.
   u32 blocks_for(u32 tokens) const { return (tokens + block_size - 1) / block_size; }
 };
 

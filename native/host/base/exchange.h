@@ -1,13 +1,14 @@
-// The exchange buffer, which TypeScript and native code share. src/core/exchange.ts documents its layout; both files
-// must agree.
+// The exchange buffer, which TypeScript and native code share. src/core/exchange.ts documents its
+// layout. Both files must agree.
 #pragma once
 
 #include "../../core/base/types.h"
 
 namespace blockstep {
 
-/// Words of the control area. TypeScript writes the first two and kNumSampled to kNumAhead, and native code the others;
-/// native code also sets kNumPending, kNumSampled and kNumSteady back when it has done what they ask for.
+/// Words of the control area. TypeScript writes the first two and kNumSampled to kNumAhead. Native
+/// code writes the others. It also resets kNumPending, kNumSampled and kNumSteady after it has
+/// processed the entries.
 enum Control : u32 {
   kNumPending,
   kHeadSlot,
@@ -25,33 +26,35 @@ enum Control : u32 {
   kNumSteady,
   kNumAhead,
   kGroupBlocks = 16,        // [kMaxGroups] places of each group's row after the last admission
-  kGroupHits = 24,          // [kMaxGroups] leading places that the prefix cache gave to it
-  kGroupCommonPrefix = 32,  // [kMaxGroups] as kCommonPrefix
+  kGroupHits = 24,          // [kMaxGroups] leading places from the prefix cache
+  kGroupCommonPrefix = 32,  // [kMaxGroups] like kCommonPrefix
   kControlWords = 64
 };
 
-/// In the sampled area: the entry brings no token, as its request has ended.
+/// In the sampled area: the entry has no token, because its request has ended.
 constexpr std::int32_t kNoToken = -1;
 
-/// Operations that TypeScript leaves in the pending area. Each is two words: op << 24 | slot, and the argument.
+/// Operations that TypeScript leaves in the pending area. Each is two words: op << 24 | slot, and
+/// the argument.
 enum class PendingOp : u32 { kAppend = 1, kPublish, kRelease, kClose, kEvict, kTruncate, kRewind };
 constexpr u32 kSlotBits = 0xffffff;
 
-/// The arrays of one plan, max_entries words each. TypeScript writes the first four, native code the others: two for each
-/// group, those of the first group first.
+/// The arrays of one plan, max_entries words each. TypeScript writes the first four. Native code
+/// writes the others: two for each group, starting with the first group.
 struct Frame {
   const std::int32_t* slots;
   const std::int32_t* scheduled;
   const std::int32_t* computed;
-  const std::int32_t* in_flight;  // of the computed tokens: those that groups keep all for, since a step may still read it
+  // Computed tokens of which groups keep all blocks, because a step may still read them.
+  const std::int32_t* in_flight;
   std::int32_t* num_blocks;
   std::int32_t* new_blocks;
-  u64 group_stride;  // words from an array of one group to that of the next
+  u64 group_stride;  // words from an array of one group to the next group's
 };
 constexpr u32 frame_arrays(u32 num_groups) { return 4 + 2 * num_groups; }
 
-/// Where the parts of one exchange buffer lie. The addon makes sure that the memory is valid whenever the core is
-/// called.
+/// The parts of one exchange buffer. The addon ensures that the memory is valid whenever the core
+/// is called.
 class Exchange {
  public:
   Exchange(std::int32_t* words, u32 pending_capacity, u32 max_entries, u32 num_groups = 1)
@@ -66,7 +69,7 @@ class Exchange {
   std::int32_t& control(Control array, u32 group) const { return words_[array + group]; }
   std::int32_t* pending() const { return words_ + kControlWords; }
   u32 pending_capacity() const { return pending_capacity_; }
-  /// The computed tokens of a frame, where native code fills them in.
+  /// The computed tokens of a frame, which native code can fill in.
   std::int32_t* computed(u32 index) const { return arrays(index) + u64{2} * max_entries_; }
   /// The sampled tokens, behind the last frame.
   const std::int32_t* sampled(u32 num_frames) const { return arrays(num_frames); }

@@ -1,41 +1,55 @@
-// GroupConfig: a KV cache group, that is layers of a model which share one table of blocks.
+// GroupConfig: a KV cache group, which is a set of layers of a model that share a block table.
 #pragma once
 
 #include "../../core/base/state.h"
 
 namespace blockstep {
 
-/// What a token of a group's layers needs of the tokens before it. MLA and sinks need what full attention needs.
+/// Which earlier tokens a token needs in a group's layers. MLA and sinks have the needs of full
+/// attention.
 enum class GroupType : u32 { kFull, kSliding, kChunked, kMambaNone, kMambaAll, kMambaAlign };
 
 struct GroupConfig {
   GroupType type;
   u32 block_size;    // tokens per block: 1 .. 2^16, a multiple of HostConfig::block_size
-  u32 window;        // kSliding: tokens that a token attends to, itself included; >= 1
-  u32 chunk;         // kChunked: a token attends to no token of an earlier chunk of so many tokens; >= 1
+  u32 window;        // kSliding: tokens that a token attends to, including itself; >= 1
+  // kChunked: tokens per chunk; a token attends to no token of an earlier chunk; >= 1.
+  u32 chunk;
   u32 spare_blocks;  // Mamba: blocks for the states of draft tokens
-  u32 most_blocks;   // an admission is not tested for more places than these; 0: no limit (vLLM's admission cap)
-  u32 spec;          // groups of one spec are looked up together; specs are numbered in the order of their first groups
-  bool eagle;        // holds layers of a drafter: the last block of a prefix hit does not count
-  u32 unsettled;     // what no token needs is let go as many tokens later, which drafts may take back
-  bool zeroed;       // blocks are listed when they are taken, so that the executor can zero them
+  // Most places that the test of an admission counts; 0: no limit (vLLM's admission cap).
+  u32 most_blocks;
+  // Groups of one spec are looked up together; specs are numbered in order of their first groups.
+  u32 spec;
+  bool eagle;        // has layers of a drafter: the last block of a prefix hit does not count
+  // Delay, in tokens, before unneeded blocks are dropped, since drafts may be rejected.
+  u32 unsettled;
+  bool zeroed;       // taken blocks are listed, so that the executor can zero them
 
   bool full() const { return type == GroupType::kFull; }
   bool mamba() const { return type >= GroupType::kMambaNone; }
 };
 
-/// In HostConfig::retention: all places but those that no hit could end behind; or, by the rules of 2026-08, all that a hit could use.
+/// Values of HostConfig::retention. kRetainAll: all places except those that no hit can end behind.
+/// kRetainReachable: by the rules of 2026-08, all places that a hit could use.
 constexpr u32 kRetainAll = ~u32{0};
 constexpr u32 kRetainReachable = kRetainAll - 1;
 
-/// Faults of vLLM in the lookup of several groups that can be mended.
+/// Faults of vLLM in the lookup of several groups that can be fixed.
 enum GroupFix : u32 {
-  kCutAllFull = 1u << 0,   // all groups of full attention are cut to the hit, not only those of the first spec
-  kShiftMasks = 1u << 1,   // with a drafter, the places that the lookup accepts are published, not those in front of them
-  kChunkHits = 1u << 2,    // a hit of chunks that ends inside a chunk has that chunk's blocks, also where it was shortened into the chunk
-  kDropStates = 1u << 3,   // kMambaAlign lets go of every state in front of that which is needed, not only of the last one
-  kLoadNeeded = 1u << 4,   // a group that needs none of the loaded tokens takes no block for them, also where they are less than a block
-  kPromptTails = 1u << 5,  // no fault, but a rule: full attention publishes the block in which a prompt's last hash ends, also if it is not full
+  // The hit cuts all groups of full attention, not only those of the first spec.
+  kCutAllFull = 1u << 0,
+  // With a drafter, publishes the places that the lookup accepts instead of the places before them.
+  kShiftMasks = 1u << 1,
+  // A hit that ends inside a chunk has that chunk's blocks, even if it was shortened into the chunk.
+  kChunkHits = 1u << 2,
+  // kMambaAlign drops every state before the needed state, not only the last one.
+  kDropStates = 1u << 3,
+  // A group that needs none of the loaded tokens takes no block for them, even if they fill less
+  // than a block.
+  kLoadNeeded = 1u << 4,
+  // A rule, not a fault: full attention publishes the block of a prompt's last hash, even if not
+  // full.
+  kPromptTails = 1u << 5,
 };
 
 }  // namespace blockstep

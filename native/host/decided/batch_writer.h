@@ -1,5 +1,5 @@
-// BatchWriter: builds a batch for decide(), and bounds the log of its decision. The sections may be written in any
-// order.
+// BatchWriter: builds a batch for decide(), and computes the maximum length of the log of its
+// decision. The sections may be written in any order.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace blockstep {
 
-/// The fields of BatchHeader that hold for all admissions of a batch.
+/// The fields of BatchHeader that apply to all admissions of a batch.
 struct BatchLimits {
   u32 flags;
   u32 token_budget;
@@ -33,7 +33,7 @@ class BatchWriter {
     max_log_ = 2;
   }
 
-  /// Adds commands that are applied before anything is decided.
+  /// Adds commands that are applied before the decision.
   void facts(const u32* log, u32 words) { facts_.insert(facts_.end(), log, log + words); }
   /// The words of these commands, for callers that append to them.
   std::vector<u32>& facts() { return facts_; }
@@ -65,11 +65,11 @@ class BatchWriter {
     admissions_.resize(at + std::size_t{4} * admission.num_keys);
     for (u32 i = 0; i < admission.num_keys; ++i) put_key(&admissions_[at + std::size_t{4} * i], keys[i]);
     num_admissions_ += 1;
-    // Open with its row, Extend with a pair, Publish; a key is looked up, published, or both.
+    // Open with its row, Extend with a pair, and Publish. A key is looked up, published, or both.
     max_log_ += 2 + 3 + 1 + (1 + kPublishWords) * u64{admission.num_keys};
   }
 
-  /// The words of the batch. They stay until clear() or the next words().
+  /// The words of the batch. They are valid until clear() or the next words().
   const std::vector<u32>& words(const BatchLimits& limits) {
     words_.resize(kWordsOf<BatchHeader>);
     for (const std::vector<u32>* section : {&facts_, &running_, &publications_, &rows_, &admissions_}) {
@@ -89,14 +89,14 @@ class BatchWriter {
     return words_;
   }
 
-  /// Words of the batch as it is now.
+  /// Current number of words of the batch.
   u64 size() const {
     return kWordsOf<BatchHeader> + u64{facts_.size()} + running_.size() + publications_.size() + rows_.size() +
            admissions_.size();
   }
   u32 num_running() const { return num_running_; }
   u32 num_admissions() const { return num_admissions_; }
-  /// The most words that the log of the decision can have.
+  /// The maximum number of words of the decision's log.
   u64 max_log() const { return max_log_; }
 
  private:

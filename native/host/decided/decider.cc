@@ -54,7 +54,8 @@ const Decision* Decider::poll() {
   return &decision_;
 }
 
-/// Reads a decision that has come, and checks its numbers, so that nothing outside its memory is read.
+/// Reads a decision that has arrived. It checks the numbers of the decision, so that no memory
+/// outside of it is read.
 void Decider::read() {
   const u32* words = mirror_.device().decision();
   decision_.header = record_at<DecisionHeader>(words);
@@ -64,7 +65,8 @@ void Decider::read() {
   const bool numbers = header.version == kDecisionVersion && header.fault == kNoFault && header.stop <= kStopHits &&
                        header.num_run <= running && ran == (header.stop != kStopRunning) &&
                        header.num_answers <= (ran ? batch_->num_admissions() : 0) &&
-                       header.num_answers - header.num_admitted <= 1 &&  // wraps if more were admitted
+                       // Wraps if more were admitted.
+                       header.num_answers - header.num_admitted <= 1 &&
                        (!ran || (header.stop == kNotStopped) == (header.num_admitted == batch_->num_admissions())) &&
                        header.num_ids <= num_blocks_ && header.log_words <= room_.max_log;
   if (!numbers || header.words != decision_words(header.num_answers, header.num_ids, header.log_words)) {

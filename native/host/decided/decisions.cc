@@ -6,7 +6,7 @@
 namespace blockstep {
 namespace {
 
-/// Most slots and padding of an admission: no sum of tokens overflows.
+/// Maximum of the slots and padding of an admission, so that no sum of tokens overflows.
 constexpr u32 kMostExtraTokens = 1u << 16;
 
 RequestAdmission admission_at(Span<const std::int32_t> request, u32 index) {
@@ -33,7 +33,7 @@ Decisions::Decisions(const HostConfig& config, const Exchange& exchange, Conditi
 void Decisions::submit(u32 frame_index, u32 from, u32 to, Span<const std::int32_t> request) {
   const Frame frame = exchange_.frame(frame_index);
   const auto slot_limit = static_cast<u32>(request.data[kAskSlotLimit]);
-  forget_admissions();  // those that are left from a call that threw
+  forget_admissions();  // left over from a call that threw
   running_.plan(frame, from, to, slot_limit, ~u64{0});
   read_admissions(frame, from, to, request);
   const bool whole = write_running() && write_admissions();
@@ -79,7 +79,7 @@ void Decisions::check_request(Span<const std::int32_t> request) const {
   if (count < 0 || count > room) refuse("numAdmissions", there, count);
 }
 
-/// Reads and checks the admissions of a request. Changes nothing but marks.
+/// Reads and checks the admissions of a request. Changes only marks.
 void Decisions::read_admissions(const Frame& frame, u32 from, u32 to, Span<const std::int32_t> request) {
   const auto slot_limit = static_cast<u32>(request.data[kAskSlotLimit]);
   for (u32 i = 0; i < static_cast<u32>(request.data[kAskAdmissions]); ++i) {
@@ -114,7 +114,8 @@ void Decisions::read_admissions(const Frame& frame, u32 from, u32 to, Span<const
   }
 }
 
-/// Writes the running entries that Running::plan() found into the batch. False: the batch has no room for all.
+/// Writes the running entries that Running::plan() found into the batch. Returns false if the batch
+/// is full.
 bool Decisions::write_running() {
   batch_.clear();
   for (const RunningWork& work : running_.work()) {
@@ -129,7 +130,8 @@ bool Decisions::write_running() {
   return true;
 }
 
-/// Writes the admissions into the batch, each with a free row if it needs one. False: the batch has no room for all.
+/// Writes the admissions into the batch, each with a free row if it needs one. Returns false if the
+/// batch is full.
 bool Decisions::write_admissions() {
   u32 next_row = 0;
   for (Asked& asked : admissions_) {

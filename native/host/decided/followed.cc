@@ -1,4 +1,4 @@
-// Decisions::poll(): how the core follows a decision that has come.
+// Decisions::poll(): how the core follows a decision that has arrived.
 #include <algorithm>
 #include <string>
 
@@ -44,8 +44,8 @@ bool Decisions::poll(Span<std::int32_t> answer) {
   return true;
 }
 
-/// Checks the device's log like one from a file, and applies it. Ids, counts and rolling digest must be as the device
-/// says.
+/// Checks the device's log like a log from a file, and applies it. Ids, counts and rolling digest
+/// must match the device's.
 void Decisions::follow(const Decision& decision) {
   const DecisionHeader& header = decision.header;
   if (const char* why = refusal(state_, decision.log, header.log_words)) {
@@ -72,14 +72,15 @@ void Decisions::check_row(u32 row, u32 num_blocks) {
                     kMirror);
 }
 
-/// How many entries of the frame were done: all before the first that did not fit into the free blocks, or the batch.
+/// Number of completed entries of the frame: all before the first that did not fit into the free
+/// blocks or the batch.
 u32 Decisions::entries_done(const DecisionHeader& header) {
   const u32 end = header.num_run < running_.work().size() ? running_.work()[header.num_run].entry : asked_.to;
   running_.forget();
   return end - asked_.from;
 }
 
-/// Brings the slots of the running entries that were done up to date. Returns the number of blocks that they took.
+/// Updates the slots of the completed running entries. Returns the number of blocks that they took.
 u64 Decisions::take_running(const DecisionHeader& header) {
   const Frame frame = exchange_.frame(asked_.frame);
   u64 taken = 0;
@@ -94,8 +95,8 @@ u64 Decisions::take_running(const DecisionHeader& header) {
   return taken;
 }
 
-/// Checks one answer and brings its slot up to date. Answers come in order: each that opens a row must get the lowest
-/// free one.
+/// Checks one answer and updates its slot. Answers come in order, and each that opens a row must
+/// get the lowest free row.
 AnswerAdmission Decisions::take_answer(const Asked& asked, const AdmissionAnswer& answer, bool admitted) {
   const Admission& admission = asked.admission;
   if (!admitted) return {-1, static_cast<std::int32_t>(answer.num_hits), 0, 0, 0, 0};
@@ -103,7 +104,8 @@ AnswerAdmission Decisions::take_answer(const Asked& asked, const AdmissionAnswer
   const bool opens = slot.row == kNone;
   const u32 computed = computed_tokens(config_.block_size, admission, answer.num_hits);
   const u32 row = opens ? slots_.free_rows().lowest() : slot.row;
-  const u32 missing = slot.num_tokens - computed;  // not read if more are computed than there are
+  // Unused if `computed` exceeds the number of tokens.
+  const u32 missing = slot.num_tokens - computed;
   const bool possible = answer.row == row && computed <= slot.num_tokens &&
                         answer.num_tokens <= missing + padding_of(asked_.padding, admission, missing) &&
                         u64{answer.num_hits} + slot.num_blocks + answer.num_new == answer.num_blocks;

@@ -1,4 +1,4 @@
-// The longest batch and the longest decision: what a device that decides allocates memory for.
+// The maximum sizes of a batch and a decision, for which a device that decides allocates memory.
 #pragma once
 
 #include "../../core/decide/batch.h"
@@ -12,9 +12,10 @@ struct DecisionRoom {
   u32 decision_words;  // words of the longest decision
 };
 
-/// A batch has room for at least one running entry that publishes a whole row, or one admission of a whole row. Entries
-/// that would make a batch longer go into the next batch. Twice the words of the batch are enough for the log: of all
-/// parts of a batch, the keys of an admission make the longest log, 7 words for the 4 of a key.
+/// A batch has room for at least one running entry that publishes a whole row, or one admission of
+/// a whole row. Entries that would make a batch longer go into the next batch. Twice the words of
+/// the batch are enough for the log. The keys of an admission make the longest log of all parts: 7
+/// words for the 4 of a key.
 constexpr DecisionRoom decision_room(const Config& config) {
   constexpr u32 kLine = 16;
   const u32 row = kWordsOf<BatchHeader> + kWordsOf<Admission> + 1 + kPublishWords * config.max_blocks_per_row;

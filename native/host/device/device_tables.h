@@ -1,8 +1,9 @@
 // DeviceTables: the tables of a step on a device, and the message that the host sends for a gather.
 //
-// The device has the block lists of the rows already, in its own State. So the message says only which rows compute
-// which tokens. It travels as a log does (Carrier): as a parameter of the launch in one of two sizes, or through a slot
-// of pinned memory, which the host reuses only after the gather's completion has come.
+// The device already has the block lists of the rows, in its own State. The message therefore only
+// names the rows and their tokens. It travels like a log (Carrier). It is a parameter of the launch
+// in one of two sizes, or lies in a slot of pinned memory, which the host reuses only after the
+// gather's completion has arrived.
 #pragma once
 
 #include "../../include/blockstep_tables.h"
@@ -11,26 +12,30 @@
 
 namespace blockstep {
 
-/// The head of a gather's message; the words follow it.
+/// The head of a gather's message. The words follow it.
 struct GatherHead {
-  u32 number;        // of the gather, from 1; its completion carries this number
+  u32 number;        // number of the gather, from 1, also in its completion
   u32 num_entries;
   u32 num_tokens;
   u32 last_entries;  // entries of the previous gather; behind them the tables hold padding
   u32 last_tokens;   // tokens of the previous gather
-  u32 uniform;       // tokens per entry if all entries have the same number, as in a decode step; otherwise 0
-  u32 segments;      // of kSegmentBlocks blocks each, in the longest row of this and the previous gather
+  u32 uniform;       // tokens per entry if equal for all entries, as in a decode step; otherwise 0
+  // Segments of kSegmentBlocks blocks in the longest row of this and the previous gather.
+  u32 segments;
 };
 
-// The words of a message: the row of each entry (with KV cache groups the request's, which has a row of the state for each group), the computed tokens of each entry, the index of the first token of
-// each entry (only if `uniform` is 0), then the token ids of the step, -1 where unknown. The first tokens are a prefix
-// sum, which costs the host nothing while it writes the message; with it no thread block of the gather has to wait for
-// another. The message of 256 decodes has 768 words, and travels as the small parameter.
+// The words of a message: the row of each entry, its computed tokens, the index of its first token
+// (only if `uniform` is 0), then the token ids of the step, -1 if unknown. With KV cache groups,
+// the row is the request's, which has a row of the state for each group. The indices of first
+// tokens are a prefix sum, which costs the host nothing while it writes the message. With them, no
+// thread block of the gather waits for another. The message of 256 decodes has 768 words, and
+// travels as the small parameter.
 
-/// Blocks of a row that one warp writes: a segment.
+/// Number of blocks of a row that one warp writes: a segment.
 constexpr u32 kSegmentBlocks = 512;
 
-constexpr u32 kGatherParameterHead = 132;  // bytes of the parameters in front of the words: the head, and addresses
+// Bytes of the parameters before the words: the head, and addresses.
+constexpr u32 kGatherParameterHead = 132;
 constexpr u32 kSmallGatherWords = (4096 - kGatherParameterHead) / 4;
 constexpr u32 kLargeGatherWords = (32764 - kGatherParameterHead) / 4;
 
@@ -38,24 +43,25 @@ constexpr Carrier gather_carrier_of(u64 words) {
   return words <= kSmallGatherWords ? Carrier::kSmall : words <= kLargeGatherWords ? Carrier::kLarge : Carrier::kSlot;
 }
 
-/// A log and the message of a gather in one parameter: the log first, up to a whole piece of 16 bytes.
-constexpr u32 kJointHead = 240;  // bytes of the parameter in front of both
+/// A log and the message of a gather in one parameter. The log comes first, padded to a multiple of
+/// 16 bytes.
+constexpr u32 kJointHead = 240;  // bytes of the parameter before both
 constexpr u32 kSmallJointWords = (4096 - kJointHead) / 16 * 4;
 constexpr u32 kLargeJointWords = (32764 - kJointHead) / 16 * 4;
-/// Where the message begins behind a log of so many words.
+/// Start of the message behind a log of `log_words` words.
 constexpr u32 joint_message_at(u32 log_words) { return (log_words + 3) / 4 * 4; }
 
-/// The most words that a message of these tables can have.
+/// The maximum number of words of a message of these tables.
 constexpr u64 max_gather_words(const TablesShape& shape) { return u64{3} * shape.max_entries + shape.max_tokens; }
 
 static_assert(BLOCKSTEP_MAX_GROUPS == kMaxGroups);
 
-/// The arrays of blockstep_tables, in its order. Behind them come those of the further groups: the slot mapping and the block
-/// table of the second group, of the third, and so on.
+/// The arrays of blockstep_tables, in its order. The arrays of further groups follow: the slot
+/// mapping and the block table of the second group, of the third, and so on.
 enum class Table : u32 { kSlotMapping, kInputIds, kQueryStart, kSeqLens, kNumComputed, kBlockTable };
 constexpr u32 kNumTables = 6;
 
-/// How many arrays there are.
+/// Number of arrays.
 inline u32 num_arrays(const blockstep_tables& tables) { return kNumTables + 2 * (tables.num_groups - 1); }
 
 inline const blockstep_array& array_of(const blockstep_tables& tables, Table which) {
@@ -68,8 +74,9 @@ inline const blockstep_array& array_of(const blockstep_tables& tables, Table whi
 }
 inline u64 bytes_of(const blockstep_array& array) { return array.shape[0] * array.shape[1] * array.dtype; }
 
-/// One set of tables in the memory of a device, filled with padding at first. Gathers run in the order in which they
-/// were given, each after the logs that the device was given before it. Only read() waits for the device.
+/// One set of tables in the memory of a device, initially filled with padding. Gathers run in the
+/// order in which they were given, each after the logs that the device was given before it. Only
+/// read() waits for the device.
 class DeviceTables {
  public:
   virtual ~DeviceTables() = default;
@@ -78,23 +85,25 @@ class DeviceTables {
   virtual const blockstep_tables& descriptor() const = 0;
   /// The memory of a slot for a long message: max_gather_words() words.
   virtual u32* slot(u32 index) = 0;
-  /// Carries the number of the last gather that is done. Gathers end in order, so one completion serves all of them.
+  /// Holds the number of the last completed gather. Gathers end in order, so they share one
+  /// completion.
   virtual const Completion& completion() const = 0;
 
-  /// Starts a gather. Its `count` words are copied before this returns. @throws Error
+  /// Starts a gather. Its `count` words are copied before the call returns. @throws Error
   virtual void gather_value(const GatherHead& head, Carrier carrier, const u32* words, u32 count) = 0;
   /// Starts a gather whose words are the first `count` words of slot(`slot`). @throws Error
   virtual void gather_slot(const GatherHead& head, u32 slot, u32 count) = 0;
 
-  /// Copies a whole array to `out`, for tests and debugging. Waits for all work that was given to the device. @throws
-  /// Error
+  /// Copies a whole array to `out`, for tests and debugging. Waits for all work given to the
+  /// device. @throws Error
   virtual void read(Table which, void* out) = 0;
 
   virtual u64 device_bytes() const = 0;
   virtual u64 pinned_bytes() const = 0;
 };
 
-/// Describes tables at these addresses of a device; `groups` has those of each list of blocks.
+/// Describes tables at these addresses of a device. `groups` has the addresses of each list of
+/// blocks.
 inline blockstep_tables describe_tables(const Tables& at, const GroupTables* groups, const TablesShape& shape, u32 device,
                                         u32 block_size) {
   const auto array = [](const auto* data, u64 rows, u64 columns, u32 dimensions) {

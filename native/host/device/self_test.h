@@ -1,5 +1,6 @@
-// A test of mapped memory: host and device write to each other, and each must see what the other wrote. WSL2 and
-// confidential computing offer mapped memory that shows stale contents, without any error.
+// A test of mapped memory: host and device write to each other, and each must see the other's
+// writes. WSL2 and confidential computing offer mapped memory that shows stale contents, without
+// any error.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,8 @@
 
 namespace blockstep {
 
-/// Lies in mapped memory, zeroed. The host writes questions to `ask`; the device answers each with mailbox_reply().
+/// Lies in mapped memory, zeroed. The host writes questions to `ask`. The device answers each
+/// question with mailbox_reply().
 struct alignas(64) Mailbox {
   alignas(64) std::atomic<u64> ask;
   alignas(64) std::atomic<u64> answer;
@@ -19,24 +21,28 @@ struct alignas(64) Mailbox {
 
 BLOCKSTEP_HD constexpr u64 mailbox_reply(u64 ask) { return ask * 0x9e3779b97f4a7c15u ^ 0x5851f42d4c957f2du; }
 
-/// The device's answer if it has waited for a later question in vain.
+/// The device's answer if a later question did not arrive in time.
 constexpr u64 kMailboxGaveUp = ~u64{0};
 constexpr u64 kFirstAsk = 0x6d61707065642031u;
 constexpr u64 kSecondAsk = 0x6d61707065642032u;
-/// Questions behind the first one. All of them are asked while the device is running, and the fastest answer counts.
+/// Number of questions after the first. All of them are asked while the device is running, and the
+/// fastest answer counts.
 constexpr u32 kLaterAsks = 3;
-/// How long the device waits for a question, unless it is told otherwise. The host waits twice as long for an answer.
+/// Default time that the device waits for a question. The host waits twice as long for an answer.
 constexpr std::chrono::milliseconds kMailboxPatience{100};
 
-/// What a self-test found.
+/// The result of a self-test.
 struct MailboxVerdict {
-  const char* wrong = nullptr;  // nullptr if mapped memory works, otherwise what does not work, in words
-  bool began = true;            // false: the device did not begin the kernel, which may still run at any time
+  // Null if mapped memory works, otherwise a description of the failure.
+  const char* wrong = nullptr;
+  // false: the device did not begin the kernel, which may still run at any time.
+  bool began = true;
   std::chrono::nanoseconds round_trip{0};  // the fastest of the later answers
 };
 
-/// Runs the test. The first question stands in the mailbox before `start()` is called; the others are written while the
-/// device is running. `ended()` returns whether the kernel on the device has ended. `patience` is what the device has.
+/// Runs the test. The first question is in the mailbox before the call of `start()`. The others are
+/// written while the device is running. `ended()` returns whether the kernel on the device has
+/// ended. `patience` is the device's.
 template <class Start, class Ended>
 MailboxVerdict self_test(Mailbox& mailbox, const Start& start, const Ended& ended,
                          std::chrono::milliseconds start_patience = std::chrono::seconds(5),
@@ -45,7 +51,7 @@ MailboxVerdict self_test(Mailbox& mailbox, const Start& start, const Ended& ende
   const auto wait = [&](u64 old, std::chrono::milliseconds most) {
     const auto deadline = Clock::now() + most;
     for (u32 polls = 1;; ++polls) {
-      // A question to the driver takes longer than the answer that is waited for.
+      // A query of the driver takes longer than the awaited answer.
       const bool over = polls % 64 == 0 && (ended() || Clock::now() >= deadline);
       const u64 answer = mailbox.answer.load(std::memory_order_acquire);  // once more after the end
       if (answer != old || over) return answer;

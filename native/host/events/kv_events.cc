@@ -27,7 +27,7 @@ void KvEvents::reused(const FullBlock& first, const std::vector<Key>& keys) {
   waiting_.insert(waiting_.end(), first.tokens, first.tokens + std::size_t{count} * block_sizes_[first.group]);
 }
 
-/// The words of an event in front of its keys.
+/// Writes the words of an event that precede its keys.
 void KvEvents::put_head(KvEvent kind, const Announced& first, u32 count) {
   waiting_.insert(waiting_.end(), {static_cast<u32>(kind), static_cast<u32>(first.handle),
                                    static_cast<u32>(first.handle >> 32), first.group, first.index, count,
@@ -40,8 +40,8 @@ void KvEvents::apply(State& state, const u32* log, u32 words, Results& results) 
   results.num_ids = 0;
   results.evictions = 0;
   results.fault = state.fault;
-  // One command at a time, because what a command drops is known only before the next one uses it again. How a log is
-  // cut makes no difference to the state.
+  // The commands are applied one at a time, because dropped keys are known only until a later
+  // command uses their blocks again. The division of a log makes no difference to the state.
   for (u32 at = 0; at < words && results.fault == kNoFault;) {
     const u32 payload = payload_words(log[at]);
     const bool whole = payload < words - at;
@@ -74,7 +74,7 @@ void KvEvents::tell(const State& state, u32 head, const u32* words, const Result
   }
 }
 
-/// Tells the blocks that are the only ones of their keys, in runs of blocks that follow each other.
+/// Reports the blocks that are the only blocks of their keys, in runs of consecutive blocks.
 void KvEvents::tell_published(const State& state, const u32* entries, u32 count) {
   if (count > announced_.size() - next_) throw Error{kInvariant, "a block was published that nobody announced"};
   std::size_t from = next_;
@@ -111,9 +111,9 @@ void KvEvents::tell_run(std::size_t from, std::size_t to) {
   waiting_.insert(waiting_.end(), tokens, tokens + static_cast<std::ptrdiff_t>((to - from) * block_sizes_[first.group]));
 }
 
-/// Tells which keys are gone, of blocks that may have lost theirs.
+/// Reports the removed keys of blocks that may have lost their keys.
 void KvEvents::tell_dropped(const State& state, const u32* ids, u32 count) {
-  std::size_t event = 0;  // where its keys begin, once there is an event
+  std::size_t event = 0;  // position of its keys, once there is an event
   u32 group = 0;          // of that event
   told_.clear();
   for (u32 i = 0; i < count; ++i) {
@@ -121,8 +121,8 @@ void KvEvents::tell_dropped(const State& state, const u32* ids, u32 count) {
     if (published_[ids[i]] == 0 || (block.flags & kPublished)) continue;
     const u32 of = published_[ids[i]] - 1u;
     published_[ids[i]] = 0;
-    // The block's key stays readable until the block is published again.
-    // Two of the dropped blocks may have had the same key.
+    // The block's key stays readable until the block is published again. Two of the dropped blocks
+    // may have had the same key.
     const bool found = !by_block_ && find(state, block.key, of) != kNone;
     if (found || (!by_block_ && !told_.insert({of, block.key.lo, block.key.hi}).second)) continue;
     if (event == 0 || of != group) {

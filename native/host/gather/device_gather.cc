@@ -13,7 +13,8 @@ const blockstep_tables& DeviceGather::make(u32 max_tokens) {
   Mirror* const mirror = mirrored_.mirror();
   if (!mirror) throw Error{kCuda, "the state of this core is on the host alone, so there are no tables on a GPU"};
   if (!gatherer_) {
-    // One slot per frame: a step in flight holds a frame, and there is one frame more than steps can be in flight.
+    // One slot per frame: a step in flight holds a frame, and there is one more frame than steps in
+    // flight.
     const GatherLimits limits{config_.num_frames};
     gatherer_ = std::make_unique<Gatherer>(mirror->device(), shape, config_.block_size, limits);
   } else if (gatherer_->shape().max_tokens != max_tokens) {

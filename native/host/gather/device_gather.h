@@ -1,5 +1,5 @@
-// DeviceGather: the tables of a core on the device of its mirror. There is one set of tables for all frames, and the
-// device fills it from the rows of its own state.
+// DeviceGather: the tables of a core on the device of its mirror. All frames share one set of
+// tables, which the device fills from the rows of its own state.
 #pragma once
 
 #include <memory>
@@ -16,20 +16,22 @@ class DeviceGather {
   DeviceGather(const HostConfig& config, Condition& condition, Mirrored& mirrored, const FactLog& facts, const Slots& slots)
       : config_(config), condition_(condition), mirrored_(mirrored), state_(facts.state()), table_(slots.table()) {}
 
-  /// Makes the tables at the first call, with room for `max_tokens` tokens; later calls return the same. @throws Error
-  /// kCuda without a device, kNoMemory; kBadArg if the tables exist with another max_tokens
+  /// Makes the tables at the first call, with room for `max_tokens` tokens. Later calls return the
+  /// same tables. @throws Error kCuda without a device, kNoMemory; kBadArg if the tables exist with
+  /// another max_tokens
   const blockstep_tables& make(u32 max_tokens);
   /// Whether a log may wait for the gather of its step, to go to the device with it.
   bool joins() const { return gatherer_ && mirrored_.mirror()->device().joins(); }
   /// The gatherer of the tables. @throws Error kBadArg before make()
   Gatherer& gatherer() const;
-  /// Lets the device fill its tables with the frame's first `num_entries` entries, after all logs so far. With a
-  /// stream, the gather runs after the work that is queued there now, and before work that is queued there later.
-  /// Returns without waiting for the device, except in the cases that gatherer.h lists.
+  /// Makes the device fill its tables with the frame's first `num_entries` entries, after all logs
+  /// so far. With a stream, the gather runs after the work that is queued there now, and before
+  /// work that is queued there later. Returns without waiting for the device, except in the cases
+  /// that gatherer.h lists.
   /// @throws Error kBadArg, kBadSlot, kNoRow; kCuda, kMirror
   void gather(const Frame& frame, u32 num_entries, std::optional<u64> stream);
-  /// Copies one array of the tables to `out`, for tests and debugging. Waits for the device. @throws Error kBadArg,
-  /// kCuda
+  /// Copies one array of the tables to `out`, for tests and debugging. Waits for the device.
+  /// @throws Error kBadArg, kCuda
   void read(Table which, void* out);
 
  private:

@@ -59,7 +59,7 @@ void Gatherer::launch(std::optional<u64> stream, const std::function<bool()>& gi
   note_given();
 }
 
-/// Gives the device the gather together with the last log, if there is room for both in one parameter.
+/// Gives the device the gather together with the last log, if one parameter has room for both.
 bool Gatherer::launch_joined(const Join& join, u64 words) {
   if (words >= kLargeJointWords) return false;
   const u32 count = static_cast<u32>(words);
@@ -75,10 +75,12 @@ void Gatherer::note_given() {
   last_longest_ = longest_;
 }
 
-/// Whether the next slot is free: the gather whose message lies there is done. Gathers end in order.
+/// Whether the next slot is free, because the gather whose message lies there is done. Gathers end
+/// in order.
 bool Gatherer::slot_is_free() const { return of_slot_[next_slot_] <= done(); }
 
-/// Waits until ready() returns true. @throws Error kCuda after `patience`, and the errors of `ready` and the device
+/// Waits until ready() returns true. @throws Error kCuda after `patience`, and the errors of
+/// `ready` and the device
 template <class Ready>
 void Gatherer::wait_until(const char* what, const Ready& ready) {
   waits_ += 1;

@@ -9,7 +9,8 @@ namespace blockstep {
 
 namespace {
 
-/// Writes the slots of the tokens [from, to) of a row. With groups a place may hold nothing, and then has none.
+/// Writes the slots of the tokens [from, to) of a row. With groups a place may be empty, and then
+/// has no slots.
 template <bool Groups>
 void write_mapping(std::int64_t* mapping, const u32* blocks, u32 block_size, u32 from, u32 to) {
   for (u32 position = from; position < to;) {
@@ -59,7 +60,7 @@ u32 HostGather::gather_entries(FrameTables& tables, const Frame& frame, u32 num_
   return token;
 }
 
-/// Writes one entry, whose first token stands at index `token` of the step.
+/// Writes the entry's tables of each KV cache group.
 template <bool Groups>
 void HostGather::gather_entry(FrameTables& tables, const Frame& frame, u32 entry, u32 token) const {
   const Tables& at = tables.at;

@@ -9,8 +9,8 @@
 
 namespace blockstep {
 
-/// How many of the `scheduled` tokens after `computed` ones the request table knows. These are the leading ones; the
-/// others are still to be sampled.
+/// Number of the `scheduled` tokens after `computed` tokens that the request table knows. These
+/// come first. The others are still to be sampled.
 inline u32 known_tokens(const Slot& slot, u32 computed, u32 scheduled) {
   return slot.num_tokens > computed ? std::min(scheduled, slot.num_tokens - computed) : 0;
 }
@@ -32,15 +32,15 @@ class HostGather {
 
   /// Bytes of the tables of one frame.
   u64 bytes(u32 max_tokens) const { return tables_bytes(tables_shape(config_, max_tokens)); }
-  /// Binds a frame to memory for its tables: bytes() bytes, zeroed and aligned to 8. @throws Error kBadArg if the frame
-  /// is bound already
+  /// Binds a frame to memory for its tables: bytes() bytes, zeroed and aligned to 8. @throws Error
+  /// kBadArg if the frame is bound already
   void bind(u32 frame, void* base, u32 max_tokens);
-  /// Fills the tables of frame `index` with its first `num_entries` entries. All entries are checked before any is
-  /// written. @throws Error kBadArg, kBadSlot, kNoRow
+  /// Fills the tables of frame `index` with its first `num_entries` entries. All entries are
+  /// checked before any entry is written. @throws Error kBadArg, kBadSlot, kNoRow
   void gather(u32 index, const Frame& frame, u32 num_entries);
 
  private:
-  // Groups: whether there are KV cache groups. One group pays for none of what they need.
+  // Groups: whether there are KV cache groups. Without groups, the code for groups is compiled out.
   template <bool Groups>
   u32 gather_entries(FrameTables& tables, const Frame& frame, u32 num_entries) const;
   template <bool Groups>

@@ -24,8 +24,8 @@ u32 GroupAdmissions::match(u32 index, u32 most) {
   return hit;
 }
 
-/// Whether search_ has hits of the slot; looks them up again if need be. (Without kCutAllFull a group may have hits where the hit of all
-/// is 0.) @throws Error kBadArg if the hit is another one by now
+/// Whether search_ has hits of the slot. Looks them up again if necessary. (Without kCutAllFull a
+/// group may have hits even if the common hit is 0.) @throws Error kBadArg if the hit has changed
 bool GroupAdmissions::has_hits(u32 index, u32 hit) {
   const bool fresh = match_.slot == index && match_.version == state_.num_commands && match_.hit == hit;
   if (!fresh && hit == 0) return false;
@@ -43,7 +43,7 @@ void GroupAdmissions::find_again(u32 index, u32 hit) {
                            " tokens are cached: match again"};
 }
 
-/// Whether the last block of the hit is a state that this step makes.
+/// Whether the last block of the hit is a state that the current step computes.
 bool GroupAdmissions::is_unready(u32 index, u32 g) const {
   const std::vector<u32>& hits = search_.hits(g);
   if (!rows_.group(g).mamba() || hits.empty()) return false;
@@ -59,7 +59,8 @@ GroupAdmissions::Reach GroupAdmissions::reach(const GroupAdmission& asked) const
   return {computed, main, std::min(main + asked.lookahead, limit), std::min(asked.reserve, limit)};
 }
 
-/// Blocks that one group takes from the queue, for the step or for the whole request (vLLM get_num_blocks_to_allocate).
+/// Blocks that one group takes from the queue, for the step or for the whole request (vLLM
+/// get_num_blocks_to_allocate).
 u64 GroupAdmissions::need(u32 index, u32 g, const Reach& reach, bool whole, bool has_hits) const {
   const GroupConfig& group = rows_.group(g);
   const Slot& slot = slots_.table()[index];
@@ -89,7 +90,7 @@ u64 GroupAdmissions::need(u32 index, u32 g, const Reach& reach, bool whole, bool
   return (places > given ? places - given : 0) + unheld(skipped);
 }
 
-/// Blocks that all groups take; `by_group`, if it is not null, gets those of each.
+/// Blocks that all groups take. If `by_group` is not null, it gets the number for each group.
 u64 GroupAdmissions::need_of_all(u32 index, const Reach& reach, bool whole, bool has_hits, NeededBlocks* by_group) const {
   if (whole && reach.reserve == 0) return 0;
   u64 blocks = 0;
@@ -101,8 +102,8 @@ u64 GroupAdmissions::need_of_all(u32 index, const Reach& reach, bool whole, bool
   return blocks;
 }
 
-/// Blocks that a load takes beside those that need() counts, as vLLM does: a loaded state has a block of its own, behind which the step takes its
-/// own. Where just that one is missing vLLM dies.
+/// Blocks of a load that need() does not count, because vLLM does not: a loaded state has its own
+/// block, and the step takes another block behind it. If only that block is missing, vLLM crashes.
 u64 GroupAdmissions::uncounted(const Reach& reach, bool has_hits) const {
   u64 blocks = 0;
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
@@ -136,7 +137,7 @@ u64 GroupAdmissions::needed(u32 index, const GroupAdmission& asked, NeededBlocks
   return std::max(counted, now + uncounted(to, hits));
 }
 
-/// Opens the rows of a request: null places in front, then its hits, then the blocks that are to be loaded.
+/// Opens the rows of a request: first empty places, then its hits, then the blocks to load.
 void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
   const u32 index = rows_.index_of(slot);
   const u32 total = asked.hit + asked.external;
@@ -166,7 +167,7 @@ void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
     GroupPart& part = rows_.part(index, g);
     const u32 size = rows_.group(g).block_size;
     const u32 places = (total + size - 1) / size;
-    // Nothing is loaded where no later token needs any of it.
+    // No tokens are loaded if no later token needs them.
     const bool whole = rows_.skipped(g, total) > 0 || (config_.group_fixes & kLoadNeeded);
     const bool needless = whole && rows_.skipped_tokens(g, total) == total;
     if (needless || places <= part.length) continue;
@@ -176,7 +177,7 @@ void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
   facts_.log().cut();
 }
 
-/// Tells which blocks the request found, run by run.
+/// Reports the blocks that the request found, run by run.
 void GroupAdmissions::tell_reused(const Slot& slot) {
   std::vector<Key> keys;
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
@@ -195,8 +196,9 @@ void GroupAdmissions::tell_reused(const Slot& slot) {
   }
 }
 
-/// For a request that holds rows: lets go what it needs no more. Returns whether the blocks that it takes are free then.
-/// vLLM tests the whole request first, and lets go what is needed no more before it tests what is taken.
+/// For a request with rows: drops the blocks that it no longer needs. Returns whether the blocks
+/// that it takes are then free. vLLM tests the whole request first, and drops the unneeded blocks
+/// before it tests the taken ones.
 bool GroupAdmissions::make_room(Slot& slot, const Reach& reach, const GroupAdmission& asked) {
   const u32 index = rows_.index_of(slot);
   const bool tests_whole = reach.reserve != 0;
@@ -214,7 +216,8 @@ bool GroupAdmissions::make_room(Slot& slot, const Reach& reach, const GroupAdmis
   return need_of_all(index, reach, false, false) + asked.spare_blocks + asked.reserved_blocks <= state_.num_free;
 }
 
-/// Takes the blocks of the step. kGroupHits says how many places each row had before the command, or its hits.
+/// Takes the blocks of the step. kGroupHits has the number of places of each row before the
+/// command, or its hits.
 void GroupAdmissions::grow(Slot& slot, const Reach& reach, bool opened) {
   const u32 index = rows_.index_of(slot);
   for (u32 g = 0; g < rows_.num_groups(); ++g) {

@@ -1,4 +1,5 @@
-// GroupAdmissions: as Admissions, for requests that hold rows of several KV cache groups (vLLM allocate_slots).
+// GroupAdmissions: like Admissions, for requests with rows of several KV cache groups (vLLM
+// allocate_slots).
 #pragma once
 
 #include <array>
@@ -8,18 +9,20 @@
 
 namespace blockstep {
 
-/// What an admission asks for, in tokens.
+/// The arguments of an admission, in tokens.
 struct GroupAdmission {
-  u32 hit;        // found by match(): cached in every group
-  u32 external;   // behind the hit: to be loaded. A request may hold rows already: it loads its only token once more
-  u32 computed;   // of a request that holds rows already; 0 with a hit
-  u32 in_flight;  // of these, computed by steps in flight, whose windows are kept
+  u32 hit;        // result of match(): cached in every group
+  // Tokens to load behind the hit; a request with rows may load its only token again.
+  u32 external;
+  u32 computed;   // computed tokens of a request with rows; 0 with a hit
+  u32 in_flight;  // computed tokens of steps in flight, whose windows are kept
   u32 scheduled;  // in this step
-  u32 prompt;     // of the request: where its end is kept for others
-  u32 lookahead;  // beyond those
-  u32 reserve;    // the free blocks must suffice for so many; 0: no more than is taken
-  u32 spare_blocks;     // stay free beside what is taken, and beside what is reserved
-  u32 reserved_blocks;  // stay free beside what is taken
+  u32 prompt;     // tokens of the prompt, whose end is kept for other requests
+  u32 lookahead;  // additional tokens
+  u32 reserve;    // the free blocks must suffice for this many tokens; 0: only for the taken blocks
+  // Blocks that stay free beside the taken blocks, and beside the reserved tokens.
+  u32 spare_blocks;
+  u32 reserved_blocks;  // blocks that stay free beside the taken blocks
   bool publishes;
 };
 
@@ -34,19 +37,21 @@ class GroupAdmissions {
   GroupAdmissions(const GroupAdmissions&) = delete;
   GroupAdmissions& operator=(const GroupAdmissions&) = delete;
 
-  /// How many of the first `most` tokens of the slot are cached in every group. Writes kHitFree. @throws Error kBadSlot,
-  /// std::bad_alloc
+  /// Number of the first `most` tokens of the slot that are cached in every group. Writes kHitFree.
+  /// @throws Error kBadSlot, std::bad_alloc
   u32 match(u32 slot, u32 most);
   void forget_match(u32 slot) {
     if (match_.slot == slot) match_.slot = kNone;
   }
-  /// Gives the slot its rows, or more places in them. Returns the row (of the request, not of a group), or kNotEnoughBlocks
-  /// or kNoFreeRow: then nothing is changed but for what the request lets go. @throws Error kBadSlot, kBadArg,
-  /// std::bad_alloc; nothing is changed
+  /// Gives the slot its rows, or more places in them. Returns the row (of the request, not of a
+  /// group), or kNotEnoughBlocks or kNoFreeRow. These two change nothing, except that the request
+  /// drops unneeded blocks. @throws Error kBadSlot, kBadArg, std::bad_alloc; nothing is changed
   std::int32_t admit(u32 slot, const GroupAdmission& asked);
-  /// What needed() says of a request whose hit ends with a state that this step makes: no pool has so many blocks.
+  /// The answer of needed() for a request whose hit ends with a state that the current step
+  /// computes. No pool has so many blocks.
   static constexpr u64 kUnready = ~u64{0};
-  /// Blocks that must be free for such an admission, or kUnready. Otherwise `by_group`, if given, says how many of them each group is to take.
+  /// Blocks that must be free for such an admission, or kUnready. Otherwise `by_group`, if given,
+  /// gets the number that each group takes.
   u64 needed(u32 slot, const GroupAdmission& asked, NeededBlocks* by_group = nullptr);
 
  private:
@@ -56,14 +61,14 @@ class GroupAdmissions {
     u64 version = 0;
     u32 most = 0;
     u32 hit = 0;
-    std::vector<u32> free;  // [num_groups] hits that nobody holds
+    std::vector<u32> free;  // [num_groups] hits without references
   };
 
-  /// How far an admission reaches, in tokens from the start of the request.
+  /// The ends of an admission, in tokens from the start of the request.
   struct Reach {
-    u32 computed;  // of these the keys and values are there, or will be loaded
-    u32 main;      // and of these after the step
-    u32 slots;     // the places that the step takes: drafts behind it too
+    u32 computed;  // tokens whose keys and values exist, or will be loaded
+    u32 main;      // these tokens after the step
+    u32 slots;     // tokens with places after the step, including drafts
     u32 reserve;   // see GroupAdmission
   };
 
@@ -87,7 +92,7 @@ class GroupAdmissions {
   GroupRows& rows_;
   PrefixSearch search_;
   Match match_;
-  std::vector<u32> ids_;  // of a row that is opened
+  std::vector<u32> ids_;  // ids of a row that is being opened
   std::vector<Growth> growths_{rows_.num_groups()};
 };
 

@@ -1,4 +1,5 @@
-// GroupCensus: which KV cache group each block of the pool belongs to, and how many each group has. For people: no step needs it.
+// GroupCensus: the KV cache group of each block of the pool, and the counts of each group. For
+// users: no step needs it.
 #pragma once
 
 #include <vector>
@@ -7,17 +8,18 @@
 
 namespace blockstep {
 
-/// The blocks of one group, and its places.
+/// The counts of one group's blocks and places.
 struct GroupCount {
-  u64 used = 0;     // blocks that somebody holds; one that rows share counts once
-  u64 cached = 0;   // blocks that are published for the group, free ones included
-  u64 nulls = 0;    // places of rows that hold nothing
-  u64 dropped = 0;  // times that a row let a block go because no later token reads it, since the core was made
+  u64 used = 0;     // blocks with references; a block that rows share counts once
+  u64 cached = 0;   // blocks that are published for the group, including free blocks
+  u64 nulls = 0;    // empty places of rows
+  // Number of blocks that rows dropped since the core was made, because no later token reads them.
+  u64 dropped = 0;
 };
 
 class GroupCensus {
  public:
-  /// In the answer of groups_of(): the block belongs to no group.
+  /// In the result of groups_of(): the block belongs to no group.
   static constexpr u8 kNoGroup = 255;
 
   GroupCensus(const HostConfig& config, const FactLog& facts, const Slots& slots, GroupRows& rows)
@@ -25,14 +27,16 @@ class GroupCensus {
   GroupCensus(const GroupCensus&) = delete;
   GroupCensus& operator=(const GroupCensus&) = delete;
 
-  /// [num_blocks] The group whose row holds the block; of a block that no row holds, the group that it is published for.
+  /// [num_blocks] The group whose row holds the block. For a block that no row holds, the group
+  /// that it is published for.
   /// @throws std::bad_alloc
   std::vector<u8> groups_of() const;
-  /// [num_groups] The cost grows with the pool and with the places of all rows. @throws std::bad_alloc
+  /// [num_groups] The cost grows with the pool and with the places of all rows. @throws
+  /// std::bad_alloc
   std::vector<GroupCount> count() const;
 
  private:
-  /// Calls visit(group, block) for every place of every row, with kNullBlock where it holds nothing.
+  /// Calls visit(group, block) for every place of every row, with kNullBlock for an empty place.
   template <class Visit>
   void each_place(Visit visit) const {
     const RequestTable& table = slots_.table();

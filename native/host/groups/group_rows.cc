@@ -39,7 +39,8 @@ Places GroupRows::to_drop(const Slot& slot, u32 g, u32 processed, u32& extra) co
   const GroupConfig& group = config_.groups[g];
   const GroupPart& part = parts_[std::size_t{index_of(slot)} * num_groups_ + g];
   extra = kNone;
-  // Drafts may count as computed. Where they are rejected, the next token needs what lies so much further in front.
+  // Drafts may count as computed. If they are rejected, the next token needs the same number of
+  // earlier tokens.
   const u32 known = processed - std::min(processed, group.unsettled);
   const u32 end = std::min(skipped(g, known), part.length);
   const bool whole = group.type != GroupType::kMambaAlign || (config_.group_fixes & kDropStates);
@@ -89,7 +90,8 @@ Growth GroupRows::growth(const GroupPart& part, u32 g, u32 slots, u32 main) cons
     return growth;
   }
   const u32 places = places_for(g, main);
-  if (places <= part.length) return growth;  // vLLM fails an assertion where drafts became fewer
+  // vLLM fails an assertion if the number of drafts shrinks.
+  if (places <= part.length) return growth;
   const u32 running = places - group.spare_blocks - 1;  // the place of the running state
   if (running > part.length) growth.nulls = running - part.length;
   const u32 end = part.length + growth.nulls;
@@ -156,7 +158,8 @@ void GroupRows::publish(Slot& slot, u32 tokens) {
   }
 }
 
-/// Publishes the block in which the prompt ends, under the hash of its last tokens that have one. It is no event: nobody can find it.
+/// Publishes the block in which the prompt ends, under the hash of its last hashed tokens. This is
+/// not an event, because lookups cannot find the block.
 void GroupRows::publish_tail(const Slot& slot, u32 g, GroupPart& part, u32 publishable) {
   const u32 tail = retention_.tail(g, ends_of(index_of(slot)));
   if (tail == 0 || tail == part.tail || tail > publishable) return;
@@ -170,7 +173,7 @@ void GroupRows::publish_tail(const Slot& slot, u32 g, GroupPart& part, u32 publi
   part.tail = tail;
 }
 
-/// The computed tokens at which the group publishes something next.
+/// The number of computed tokens at which the group next publishes a block.
 u64 GroupRows::next_publication(u32 g, const GroupPart& part, const LikelyEnds& ends) const {
   const u64 size = config_.groups[g].block_size;
   const u64 full = retention_.publishes_at(g, (u64{part.settled} + 1) * size);
@@ -188,7 +191,7 @@ void GroupRows::refresh(Slot& slot) {
   }
   const u32 index = index_of(slot);
   u64 room = kNone;        // in tokens that the row must have slots for, lookahead included
-  u64 computed = kNone;    // computed tokens from which on something is dropped
+  u64 computed = kNone;    // computed tokens at which the first block is dropped
   u64 publish_at = kNone;
   for (u32 g = 0; g < num_groups_; ++g) {
     const GroupConfig& group = config_.groups[g];
@@ -199,13 +202,14 @@ void GroupRows::refresh(Slot& slot) {
       while (part.first < part.length && list[part.first] == kNullBlock) part.first += 1;
     }
     room = std::min(room, (part.length > group.spare_blocks ? part.length - group.spare_blocks : 0) * size);
-    const u64 next = (u64{part.first} + 1) * size;  // this many tokens at the front are needed no more
+    const u64 next = (u64{part.first} + 1) * size;  // this many leading tokens are no longer needed
     if (group.type == GroupType::kSliding) computed = std::min(computed, next + group.window - 1 + group.unsettled);
     else if (group.type == GroupType::kChunked) computed = std::min(computed, (next + group.chunk - 1) / group.chunk * group.chunk + group.unsettled);
     else if (group.mamba()) computed = std::min(computed, next + 1 + group.unsettled);
     publish_at = std::min(publish_at, next_publication(g, part, ends_of(index)));
   }
-  // A step that finds `computed` tokens schedules at least one more, so it needs more slots than `computed`.
+  // A step that finds `computed` tokens schedules at least one more, so it needs more slots than
+  // `computed`.
   const u64 drops = computed + config_.lookahead < config_.max_model_len ? computed + config_.lookahead : computed;
   slot.room = static_cast<u32>(std::min({room, drops, u64{kNone}}));
   slot.publish_at = config_.caching ? static_cast<u32>(std::min(publish_at, u64{kNone})) : kNone;

@@ -1,5 +1,6 @@
-// GroupRows: the rows that each request holds, one for each KV cache group. It knows which places of a row a request needs,
-// lets the others go, and publishes full blocks. The rules are vLLM's: each function names the one that it follows.
+// GroupRows: the rows of each request, one for each KV cache group. It knows which places of a row
+// a request needs, drops the other blocks, and publishes full blocks. The rules are vLLM's, and
+// each function names the vLLM function that it follows.
 #pragma once
 
 #include <vector>
@@ -9,23 +10,24 @@
 
 namespace blockstep {
 
-/// One group's part of a request.
-/// Invariants: places before `first` of the row are null, and `settled` <= `length`. In groups other than kMambaAlign no other
-/// place is null.
+/// One group's part of a request. Invariants: places before `first` of the row are empty, and
+/// `settled` <= `length`. In groups other than kMambaAlign no other place is empty.
 struct GroupPart {
-  u32 length = 0;      // places of the row, null ones included
+  u32 length = 0;      // places of the row, including empty places
   u32 first = 0;
-  u32 settled = 0;     // leading places that are done with publishing
-  u32 tail = 0;        // tokens up to which the block was published in which the prompt ends; 0: it was not, or is full by now
-  u32 last = kNone;    // kMambaAlign: the place of the state that the last extension began behind
+  u32 settled = 0;     // leading places that need no further publication
+  // Tokens covered by the published block in which the prompt ends; 0: not published, or full by
+  // now.
+  u32 tail = 0;
+  u32 last = kNone;    // kMambaAlign: the place of the state before the last extension
   bool grown = false;  // kMambaAlign: was extended since it was opened
 };
 
-/// Which blocks a plan has let go so far, before its log is applied.
+/// The blocks that a plan has dropped so far, before its log is applied.
 class DropLedger {
  public:
   explicit DropLedger(u32 num_blocks) : dropped_(num_blocks, 0) {}
-  /// Notes that a row lets the block go. Returns whether nobody holds it then.
+  /// Notes that the row drops the block. Returns whether the block then has no references.
   bool note(const State& state, u32 id) {
     touched_.push_back(id);
     return state.blocks[id].ref == ++dropped_[id];
@@ -46,10 +48,10 @@ struct Places {
   u32 count;
 };
 
-/// How a row grows: null places, blocks that move behind them, and blocks that are taken.
+/// The growth of a row: empty places, blocks that move behind them, and taken blocks.
 struct Growth {
   u32 nulls = 0;   // places between the old end and the moved blocks
-  u32 moved = 0;   // blocks that move there, from place `moved_from` on
+  u32 moved = 0;   // blocks that move there, starting with place `moved_from`
   u32 moved_from = 0;
   u32 taken = 0;
 };
@@ -62,7 +64,7 @@ class GroupRows {
 
   u32 num_groups() const { return num_groups_; }
   const GroupConfig& group(u32 g) const { return config_.groups[g]; }
-  /// Tokens of which every group has whole blocks.
+  /// Least number of tokens that fills whole blocks in every group.
   u32 alignment() const { return retention_.alignment(); }
 
   GroupPart& part(u32 slot, u32 g) { return parts_[std::size_t{slot} * num_groups_ + g]; }
@@ -71,64 +73,69 @@ class GroupRows {
   const u32* list_of(const Slot& slot, u32 g) const { return blocks_of(state_, row_of(slot, g)); }
   u32 index_of(const Slot& slot) const { return static_cast<u32>(&slot - slots_.table().slots()); }
 
-  /// Leading tokens that no later token needs after `computed` ones (vLLM get_num_skipped_tokens).
+  /// Number of leading tokens that no token needs after the first `computed` tokens (vLLM
+  /// get_num_skipped_tokens).
   u32 skipped_tokens(u32 g, u32 computed) const;
-  /// Leading places that no token needs after `computed` ones.
+  /// Number of leading places that no token needs after the first `computed` tokens.
   u32 skipped(u32 g, u32 computed) const { return skipped_tokens(g, computed) / config_.groups[g].block_size; }
-  /// Places that a row must have for `tokens` tokens, those of drafts included; see GroupNeed.
+  /// Number of places that a row must have for `tokens` tokens, including drafts. See GroupNeed.
   u32 places_for(u32 g, u32 tokens) const;
 
   void note_prompt(u32 slot, u32 tokens) { ends_of(slot).prompt = tokens; }
   void note_junction(u32 slot, u32 tokens) { ends_of(slot).junction = tokens; }
   u32 junction(u32 slot) { return ends_of(slot).junction; }
-  /// Opens the parts of a slot that gets its rows.
+  /// Opens the parts of a slot whose rows are being opened.
   void open(u32 slot);
-  /// The places of a row that `processed` tokens let go (vLLM remove_skipped_blocks): a range, and in kMambaAlign perhaps one
-  /// more place, which then stands in `extra`.
+  /// The places that a row drops after `processed` tokens (vLLM remove_skipped_blocks): a range,
+  /// and in kMambaAlign perhaps one more place, which is written to `extra`.
   Places to_drop(const Slot& slot, u32 g, u32 processed, u32& extra) const;
-  /// Logs that the row lets these places go.
+  /// Logs that the row drops the blocks in these places.
   void log_drop(const Slot& slot, u32 g, Places places, u32 extra);
-  /// Places that rows of the group let go so, since the core was made.
+  /// Number of places that rows of the group dropped in this way, since the core was made.
   u64 num_dropped(u32 g) const { return num_dropped_[g]; }
   /// Notes the blocks in these places for take_dropped(). Call it before log_drop().
   void note_dropped(const Slot& slot, u32 g, Places places, u32 extra);
-  /// What was noted since begin_step(), in the order in which it was let go: slot, block, group, place and generation of the block in turn.
+  /// The notes since begin_step(), in the order of the drops: slot, block, group, place and
+  /// generation of the block in turn.
   std::vector<u32> take_dropped();
-  /// How the row grows to hold `slots` tokens, of which `main` are no drafts (vLLM allocate_new_blocks). `places`: of the row,
-  /// behind it nothing was dropped yet.
+  /// The growth of a row to hold `slots` tokens, of which `main` are no drafts (vLLM
+  /// allocate_new_blocks). No place behind the end of the row was dropped yet.
   Growth growth(const GroupPart& part, u32 g, u32 slots, u32 main) const;
-  /// Logs the null places and the moves of a growth.
+  /// Logs the empty places and the moves of a growth.
   void log_moves(const Slot& slot, u32 g, const Growth& growth);
-  /// Brings the part up to date with a growth that was applied.
+  /// Updates the part after a growth was applied.
   void grow(GroupPart& part, u32 g, const Growth& growth);
 
   /// Publishes the full blocks of the first `tokens` tokens in all groups (vLLM cache_blocks).
   /// @throws std::bad_alloc
   void publish(Slot& slot, u32 tokens);
-  /// Computes `room` and `publish_at` of the slot: thresholds below which no group needs or fills a block.
+  /// Computes `room` and `publish_at` of the slot: thresholds below which no group needs or fills a
+  /// block.
   void refresh(Slot& slot);
   /// Logs the release of all rows of the slot, if it has any.
   void release(Slot& slot);
-  /// Drops the keys of the blocks that have KV of the tokens from `tokens` on, at once.
+  /// Drops at once the keys of the blocks that contain KV of the tokens from `tokens` on.
   void evict(Slot& slot, u32 tokens);
 
-  /// Mamba states that were published since begin_step(): they do not exist before the step ran.
+  /// Mamba states that were published since begin_step(). They do not exist before the step has
+  /// run.
   bool is_noted(u32 g, const Key& key) const;
   void begin_step() {
     noted_.clear();
     dropped_.clear();
   }
 
-  /// As Slots::shared_prefix, by group.
+  /// Like Slots::shared_prefix, by group.
   u32 shared_prefix(const Slot& slot, u32 g) const;
   /// Writes kGroupCommonPrefix for the slot in kHeadSlot.
   void publish_common_prefix() const;
 
-  /// Blocks that were taken for groups with `zeroed` since the last call, group by group. They are noted by note_taken().
+  /// Blocks that were taken for groups with `zeroed` since the last call, group by group.
+  /// note_taken() notes them.
   std::vector<u32> take_zeroed();
   void note_taken(const Slot& slot, u32 g, u32 count);
 
-  /// Null, or which invariant is broken.
+  /// Returns null, or the name of a broken invariant.
   const char* verify();
 
  private:

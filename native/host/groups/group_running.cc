@@ -1,6 +1,7 @@
-// vLLM goes request by request: it lets go, tests, takes and publishes. Here the log lets go for all requests, then takes for
-// all, then publishes. Ids and queue are the same: takes pop the head of the queue and what is let go is appended to its tail,
-// and each request is tested with what the requests up to it let go.
+// vLLM drops, tests, takes and publishes request by request. Here the log drops for all requests,
+// then takes for all, then publishes. Ids and queue are the same: blocks are taken from the head of
+// the queue and dropped blocks are appended to its tail. The test of each request counts the drops
+// of all requests up to it.
 #include "group_running.h"
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 namespace blockstep {
 
 u32 GroupRunning::run(const Frame& frame, u32 from, u32 to) {
-  for (const Work& work : work_) slots_.table()[work.slot].mark = 0;  // what a run that threw left behind
+  // Left over from a run that threw.
+  for (const Work& work : work_) slots_.table()[work.slot].mark = 0;
   work_.clear();
   dropped_.clear();
   const RequestTable& table = slots_.table();
@@ -36,7 +38,7 @@ u32 GroupRunning::run(const Frame& frame, u32 from, u32 to) {
   return e - from;
 }
 
-/// Plans one entry. False if it needs more blocks than are left; what it lets go stays planned.
+/// Plans one entry. Returns false if it needs more blocks than are left. Its drops stay planned.
 bool GroupRunning::plan(u32 entry, u32 index, u32 processed, u32 main, u64& left) {
   Slot& slot = slots_.open_slot(index);
   if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};
@@ -69,7 +71,7 @@ bool GroupRunning::plan(u32 entry, u32 index, u32 processed, u32 main, u64& left
   return false;
 }
 
-/// Logs what the works [from, to) let go, and then what they take.
+/// Logs the drops of the works [from, to), and then the blocks that they take.
 void GroupRunning::log_work(std::size_t from, std::size_t to) {
   for (std::size_t i = from; i < to; ++i) {
     const Work& work = work_[i];
@@ -85,11 +87,12 @@ void GroupRunning::log_work(std::size_t from, std::size_t to) {
   }
 }
 
-/// Writes and applies the log of what plan() found.
+/// Writes and applies the log of the work that plan() found.
 void GroupRunning::carry_out(const Frame& frame) {
   if (work_.empty()) return;
   facts_.begin();
-  // What is let go at the tail may be let go before anything is taken. What is put before the head is what the next entry takes.
+  // Blocks dropped at the tail may all be dropped before any block is taken. Blocks put before the
+  // head are taken by the next entry.
   const std::size_t at_once = state_.config.unhashed_first ? rows_.num_groups() : work_.size();
   for (std::size_t i = 0; i < work_.size(); i += at_once) log_work(i, i + at_once);
   facts_.commit();

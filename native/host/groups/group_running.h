@@ -1,4 +1,4 @@
-// GroupRunning: as Running, for requests that hold rows of several KV cache groups.
+// GroupRunning: like Running, for requests with rows of several KV cache groups.
 #pragma once
 
 #include <vector>
@@ -15,14 +15,15 @@ class GroupRunning {
   GroupRunning(const GroupRunning&) = delete;
   GroupRunning& operator=(const GroupRunning&) = delete;
 
-  /// Gives the entries [from, to) of the frame their blocks, lets go what they need no more, and publishes the blocks that
-  /// they fill. Stops before the first entry that the free blocks do not suffice for; what that entry lets go is let go.
-  /// Returns the number of entries before it. check_frame() has passed the frame. @throws Error kBadSlot, kNoRow, kBadArg,
+  /// Gives the entries [from, to) of the frame their blocks, drops the blocks that they no longer
+  /// need, and publishes the blocks that they fill. Stops before the first entry that the free
+  /// blocks do not suffice for. That entry's drops remain. Returns the number of entries before it.
+  /// The frame must have passed check_frame(). @throws Error kBadSlot, kNoRow, kBadArg,
   /// std::bad_alloc; nothing is changed
   u32 run(const Frame& frame, u32 from, u32 to);
 
  private:
-  /// What one entry does in one group.
+  /// The work for one entry in one group.
   struct Work {
     u32 slot;
     u32 entry;

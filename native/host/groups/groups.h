@@ -1,4 +1,4 @@
-// Groups: what a core with KV cache groups has in place of Running and Admissions.
+// Groups: the parts of a core with KV cache groups that replace Running and Admissions.
 #pragma once
 
 #include "group_admissions.h"

@@ -16,7 +16,7 @@ PrefixSearch::PrefixSearch(const HostConfig& config, const FactLog& facts, Reque
   std::stable_partition(specs_.begin(), specs_.end(), full);
 }
 
-/// Whether all groups of a spec have a block for this place. They stand in looked_ then.
+/// Whether all groups of a spec have a block for this place. The blocks are then in looked_.
 bool PrefixSearch::look(const Spec& spec, const Slot& slot, u32 place) {
   const u32 hash = (place + 1) * (size_of(spec) / config_.block_size);
   if (hash > slot.num_hashes) return false;
@@ -33,7 +33,7 @@ void PrefixSearch::resize(const Spec& spec, u32 places) {
   for (u32 g : spec.groups) hits_[g].resize(places, kNullBlock);
 }
 
-/// Whether `places` places end where blocks of all groups end.
+/// Whether the end of `places` places is a block boundary in all groups.
 bool PrefixSearch::is_aligned(const Spec& spec, u32 places) const {
   return u64{places} * size_of(spec) % rows_.alignment() == 0;
 }
@@ -41,7 +41,7 @@ bool PrefixSearch::is_aligned(const Spec& spec, u32 places) const {
 /// Appends the leading hits from place `from` on. Returns the place behind them.
 u32 PrefixSearch::run_from(const Spec& spec, const Slot& slot, u32 from, u32 places) {
   u32 run = from;
-  if (spec.groups.size() == 1) {  // as most are: many places, so without the detour of look()
+  if (spec.groups.size() == 1) {  // the usual case: many places, so without look()
     const u32 g = spec.groups[0];
     const u32 hashes = size_of(spec) / config_.block_size;
     const u32 end = std::min(places, slot.num_hashes / hashes);
@@ -84,7 +84,7 @@ u32 PrefixSearch::search_sliding(const Spec& spec, const Slot& slot, u32 places,
       run = 0;
       continue;
     }
-    // With a drafter the block of place i is behind the hit.
+    // With a drafter, the block of place i is behind the hit.
     if (run == 0 && !is_aligned(spec, eagle ? i : i + 1)) continue;
     for (std::size_t k = 0; k < spec.groups.size(); ++k) hits_[spec.groups[k]][i] = looked_[k];
     run += 1;
@@ -96,7 +96,7 @@ u32 PrefixSearch::search_sliding(const Spec& spec, const Slot& slot, u32 places,
     }
     return length;
   }
-  // A run that reaches the front counts however short it is.
+  // A run from the first place counts at any length.
   u32 length = run;
   while (!is_aligned(spec, length)) length -= 1;
   if (eagle && length > 0) {
@@ -109,12 +109,12 @@ u32 PrefixSearch::search_sliding(const Spec& spec, const Slot& slot, u32 places,
 u32 PrefixSearch::search_chunked(const Spec& spec, const Slot& slot, u32 tokens) {
   const GroupConfig& group = config_.groups[spec.groups[0]];
   for (;;) {
-    // What lies before the chunk of the last token is needed by no token.
+    // No token needs the places before the chunk of the last token.
     const u32 first = tokens / group.chunk * group.chunk / group.block_size;
     resize(spec, first);
     const u32 length = run_from(spec, slot, first, tokens / group.block_size);
-    // Where the first block of the chunk is missing and the chunk begins inside of it, the hit ends in the chunk before. So it
-    // needs the blocks of that one, which vLLM does not look at.
+    // If the first block of the chunk is missing and the chunk begins inside of it, the hit ends in
+    // the previous chunk. It then needs the blocks of that chunk, which vLLM does not check.
     const u32 end = length * group.block_size;
     if (length > first || end % group.chunk == 0 || !(config_.group_fixes & kChunkHits)) return length;
     for (u32 g : spec.groups) hits_[g].clear();
@@ -132,7 +132,7 @@ u32 PrefixSearch::search_mamba(const Spec& spec, const Slot& slot, u32 places) {
   return 0;
 }
 
-/// Looks up the groups of one spec. Returns the places of the hit.
+/// Looks up the groups of one spec. Returns the number of places of the hit.
 u32 PrefixSearch::search(const Spec& spec, const Slot& slot, u32 tokens, bool eagle) {
   for (u32 g : spec.groups) hits_[g].clear();
   const GroupConfig& group = config_.groups[spec.groups[0]];
@@ -157,7 +157,7 @@ u32 PrefixSearch::find(Slot& slot, u32 most) {
     return search(specs_[0], slot, most, specs_[0].eagle) * size_of(specs_[0]);
   }
   u32 hit = most;
-  u64 verified = 0;  // specs of drafters whose last block was dropped at the present length
+  u64 verified = 0;  // specs of drafters whose last block was dropped at the current length
   u64 looked_up = 0;
   for (;;) {
     u32 tokens = hit;
@@ -169,7 +169,8 @@ u32 PrefixSearch::find(Slot& slot, u32 most) {
         tokens = tokens / group.block_size * group.block_size;
         continue;
       }
-      // A state of a linear attention is found as it is: nothing is dropped, so nothing more may be looked at (vLLM does).
+      // A state of linear attention is a hit itself. No block of it is dropped, so the lookup may
+      // not extend further (vLLM's does).
       const bool eagle = spec.eagle && !group.mamba() && !(verified & bit);
       const u32 limit = eagle ? std::min(tokens + group.block_size, most) : tokens;
       const u32 found = search(spec, slot, limit, eagle) * group.block_size;

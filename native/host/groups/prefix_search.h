@@ -1,5 +1,5 @@
-// PrefixSearch: the longest prefix of a request for which every KV cache group has cached blocks (vLLM
-// HybridKVCacheCoordinator.find_longest_cache_hit).
+// PrefixSearch: the longest prefix of a request for which every KV cache group has cached blocks
+// (vLLM HybridKVCacheCoordinator.find_longest_cache_hit).
 #pragma once
 
 #include <vector>
@@ -14,11 +14,13 @@ class PrefixSearch {
   PrefixSearch(const PrefixSearch&) = delete;
   PrefixSearch& operator=(const PrefixSearch&) = delete;
 
-  /// Looks up the first `most` tokens of the slot. Returns the tokens of the hit. @throws std::bad_alloc
+  /// Looks up the first `most` tokens of the slot. Returns the number of tokens of the hit. @throws
+  /// std::bad_alloc
   u32 find(Slot& slot, u32 most);
-  /// The most tokens that groups of one spec had in the last find(), before others shortened them.
+  /// The most tokens that groups of one spec had in the last find(), before other groups shortened
+  /// the hit.
   u32 longest() const { return longest_; }
-  /// The places of a group's row that the last find() gave to it; null places are kNullBlock.
+  /// The places of a group's row in the last find(). Empty places are kNullBlock.
   const std::vector<u32>& hits(u32 g) const { return hits_[g]; }
 
  private:
@@ -43,10 +45,11 @@ class PrefixSearch {
   const State& state_;
   RequestTable& table_;
   const GroupRows& rows_;
-  std::vector<Spec> specs_;               // those of full attention first
+  std::vector<Spec> specs_;               // specs of full attention come first
   std::vector<std::vector<u32>> hits_;    // [num_groups]
   u32 longest_ = 0;
-  std::vector<u32> looked_;               // what look() found, one for each group of the spec
+  // The result of look(), one block for each group of the spec.
+  std::vector<u32> looked_;
 };
 
 }  // namespace blockstep

@@ -1,4 +1,4 @@
-// Queries: what can be asked of a core. Queries leave the state as it is; the caller has drained the pending
+// Queries about a core. Queries do not change the state. The caller has drained the pending
 // operations.
 #pragma once
 
@@ -7,7 +7,8 @@
 
 namespace blockstep {
 
-/// The read_ functions write as many elements as exist and fit into the span, and return how many they wrote.
+/// The read_ functions write as many elements as exist and fit into the span, and return their
+/// number.
 class Queries {
  public:
   Queries(const HostConfig& config, FactLog& facts, Slots& slots)
@@ -15,7 +16,8 @@ class Queries {
 
   /// The handle of the slot's request; 0 if the slot is not open.
   u64 handle(u32 slot) const { return table_.is_open(slot) ? table_.handle(slot) : 0; }
-  /// The tokens of the slot that are known. @throws Error kBadSlot; so do read_tokens() and read_blocks()
+  /// The number of known tokens of the slot. @throws Error kBadSlot; so do read_tokens() and
+  /// read_blocks()
   u32 num_tokens(u32 slot) const { return slots_.open_slot(slot).num_tokens; }
   u32 read_tokens(u32 slot, u32 from, Span<std::int32_t> out) const;
   u32 read_blocks(u32 slot, u32 from, Span<std::int32_t> out, u32 group) const;
@@ -23,10 +25,11 @@ class Queries {
   u32 read_free_queue(Span<std::int32_t> out) const;
   /// Ids of the published blocks, in ascending order.
   u32 read_published(Span<std::int32_t> out) const;
-  /// The hash of full block `index` of the slot; computes it if it is not known yet. @throws Error kBadSlot, kBadArg,
-  /// std::bad_alloc
+  /// The hash of full block `index` of the slot, computed if necessary. @throws Error kBadSlot,
+  /// kBadArg, std::bad_alloc
   Key block_hash(u32 slot, u32 index);
-  /// Null, or which invariant of the state or the slots is broken. @throws std::bad_alloc
+  /// Returns null, or the name of a broken invariant of the state or the slots. @throws
+  /// std::bad_alloc
   const char* broken_invariant() const;
 
  private:

@@ -30,7 +30,8 @@ void FactLog::begin() {
   if (events_.on()) [[unlikely]] events_.begin();
 }
 
-/// Notes that the log being built publishes a shared block. False if that log publishes the block already.
+/// Notes that the current log publishes a shared block. Returns false if it already publishes the
+/// block.
 bool FactLog::claim(u32 id) {
   if (std::find(claimed_.begin(), claimed_.end(), id) != claimed_.end()) return false;
   claimed_.push_back(id);
@@ -50,7 +51,7 @@ void FactLog::commit() {
   begin();
 }
 
-/// Keeps the log when recording, and applies it.
+/// Keeps the log if recording is on, and applies it.
 Results FactLog::apply_log(const u32* log, u32 words) {
   if (recording_ && words != 0) {
     try {

@@ -8,11 +8,12 @@
 
 namespace blockstep {
 
-/// The longest command in words, so that a command fits into one log of a mirror. Further items start a new command;
-/// the items mean the same however they are cut into commands. Only an Open, which cannot be cut, may be longer.
+/// The maximum number of words of a command, so that a command fits into one log of a mirror.
+/// Further items start a new command. The division into commands does not change the meaning of the
+/// items. Only an Open, which cannot be cut, may be longer.
 constexpr u32 kMaxCommandWords = 1u << 15;
 
-/// A method that throws std::bad_alloc leaves the log as it was.
+/// A method that throws std::bad_alloc leaves the log unchanged.
 class LogWriter {
  public:
   LogWriter() : buffer_(4096) {}
@@ -32,10 +33,10 @@ class LogWriter {
     put_key(item + 2, key);
   }
 
-  /// `count` >= 1 places of `row` from `from` on let their blocks go.
+  /// Drops the blocks of `count` >= 1 places of `row`, starting with `from`.
   void drop(u32 row, u32 from, u32 count) { put3(Op::kDrop, row, from, count); }
 
-  /// `row` gets `count` >= 1 null places.
+  /// `row` gets `count` >= 1 empty places.
   void pad(u32 row, u32 count) {
     u32* item = add(Op::kPad, 2);
     item[0] = row;
@@ -45,13 +46,13 @@ class LogWriter {
   /// The block in place `from` of `row` moves to place `to`.
   void move(u32 row, u32 from, u32 to) { put3(Op::kMove, row, from, to); }
 
-  /// What is added next begins a new command: one Extend must not name a row twice.
+  /// Makes the next item begin a new command, because one Extend must not name a row twice.
   void cut() { joins_ = false; }
 
   /// An item of a command that lists rows or block ids: Release, Pin, Unpin or Evict.
   void list(Op op, u32 id) { *add(op, 1) = id; }
 
-  /// A free row comes into use with `count` cached blocks.
+  /// Opens a free row with `count` cached blocks.
   void open_row(u32 row, const u32* ids, u32 count) {
     make_room(count + u64{2});
     start(head_word(Op::kOpen, count));
@@ -60,7 +61,7 @@ class LogWriter {
     size_ += count;
   }
 
-  /// Every key is dropped.
+  /// Drops every key.
   void reset() {
     make_room(1);
     start(head_word(Op::kReset, 0));
@@ -69,7 +70,8 @@ class LogWriter {
   const u32* words() const { return buffer_.data(); }
   u32 size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /// Whether a command may change how often a block that a row holds is referenced, or how many rows are in use.
+  /// Whether a command may change the reference count of a row's block, or the number of rows in
+  /// use.
   bool moves_refs() const { return moves_refs_; }
   void clear() {
     size_ = 0;
@@ -85,8 +87,8 @@ class LogWriter {
     item[2] = c;
   }
 
-  /// Makes room for one more item of `words` words and returns where to write it: in the last command if that is of the
-  /// same kind and not too long, otherwise in a new one.
+  /// Makes room for one more item of `words` words and returns its place. The place is in the last
+  /// command if that has the same kind and is not too long, otherwise in a new command.
   u32* add(Op op, u32 words) {
     make_room(words + u64{1});
     const bool joins = joins_ && size_ != 0 && op_of(buffer_[head_]) == op && size_ - head_ + words <= kMaxCommandWords;
@@ -112,7 +114,7 @@ class LogWriter {
   u32 size_ = 0;  // words written
   bool joins_ = true;  // whether the next item may join the last command
   bool moves_refs_ = false;
-  u32 head_ = 0;  // where the last command starts; meaningless while the log is empty
+  u32 head_ = 0;  // start of the last command; undefined while the log is empty
 };
 
 }  // namespace blockstep

@@ -22,7 +22,7 @@ void PoolCommands::commit(Op op, Span<const std::int32_t> ids) {
 }
 
 void PoolCommands::pin(Span<const std::int32_t> ids) {
-  constexpr u32 kMostPins = 0x7fffffff;  // far from where a 32-bit count would wrap
+  constexpr u32 kMostPins = 0x7fffffff;  // far below the overflow of a 32-bit count
   for (u32 i = 0; i < ids.size; ++i) {
     if (state_.blocks[ids.data[i]].ref >= kMostPins - ids.size) throw Error{kLimit, "too many pins of one block"};
   }

@@ -1,4 +1,5 @@
-// PoolCommands: commands that name block ids instead of slots: pins, evictions, and the reset of the prefix cache.
+// PoolCommands: commands on block ids instead of slots: pins, evictions, and the reset of the
+// prefix cache.
 #pragma once
 
 #include "../../base/span.h"
@@ -10,12 +11,14 @@ class PoolCommands {
  public:
   explicit PoolCommands(FactLog& facts) : facts_(facts), state_(facts.state()) {}
 
-  /// Checks that every id is that of a block, and not of the null block. @throws Error kBadArg
+  /// Checks that every id is the id of a block other than the null block. @throws Error kBadArg
   void check(Span<const std::int32_t> ids) const;
-  // check() has passed the ids of these commands. A command that throws has changed nothing.
-  /// Pins the blocks. @throws Error kLimit if a block would have too many references; std::bad_alloc
+  // The ids of these commands must have passed check(). A command that throws has changed nothing.
+  /// Pins the blocks. @throws Error kLimit if a block would have too many references;
+  /// std::bad_alloc
   void pin(Span<const std::int32_t> ids);
-  /// Drops one pin per id. @throws Error kNotPinned if a block is named more often than it is pinned; std::bad_alloc
+  /// Drops one pin per id. @throws Error kNotPinned if a block is named more often than it is
+  /// pinned; std::bad_alloc
   void unpin(Span<const std::int32_t> ids);
   /// Drops the keys of the blocks. @throws std::bad_alloc
   void evict(Span<const std::int32_t> ids) { commit(Op::kEvict, ids); }

@@ -1,4 +1,5 @@
-// replay(): applies a recorded log to a fresh state, to look into an incident or to compare back ends.
+// replay(): applies a recorded log to a fresh state, to analyse an incident or to compare back
+// ends.
 #pragma once
 
 #include <string>
@@ -18,9 +19,9 @@ struct ReplayResult {
   u32 free_blocks;
 };
 
-/// Checks and applies one recorded batch after the other. A batch is its length in words and then the words of a log,
-/// as HostCore::recorded() has them; `words` is the length of all. @throws Error kBadLog naming the first batch that
-/// does not apply, kNoMemory; std::bad_alloc
+/// Checks and applies the recorded batches in order. A batch is its length in words, followed by
+/// the words of a log, like HostCore::recorded(). `words` is the length of all batches. @throws
+/// Error kBadLog naming the first batch that cannot be applied, kNoMemory; std::bad_alloc
 inline ReplayResult replay(const Config& config, const u32* log, u64 words) {
   OwnedState owned(config);
   State& state = owned.state;

@@ -67,8 +67,8 @@ void Mirror::poll() {
   pump();
 }
 
-/// Asks the device whether it still works, unless it has been asked or has answered within the last kCheckInterval. A question
-/// takes the driver's lock, and some time of the GPU's.
+/// Asks the device whether it still works, unless it was asked or answered within the last
+/// kCheckInterval. A query takes the driver's lock, and some GPU time.
 void Mirror::check_in_time() {
   const auto now = std::chrono::steady_clock::now();
   if (now < next_check_) return;
@@ -86,7 +86,7 @@ void Mirror::start_digest(u64 host_digest) {
   pump();
 }
 
-/// Takes the completions that have come. Returns whether there was any.
+/// Takes the completions that have arrived. Returns whether there were any.
 bool Mirror::collect() {
   bool any = false;
   while (collect_log()) any = true;
@@ -95,8 +95,8 @@ bool Mirror::collect() {
   return any;
 }
 
-/// Takes the completion of the oldest outstanding log, if it has come. The device works in order, so no later
-/// completion can have come before it.
+/// Takes the completion of the oldest outstanding log, if it has arrived. The device works in
+/// order, so no later completion can have arrived before it.
 bool Mirror::collect_log() {
   if (given_ == done_) return false;
   const u32 slot = static_cast<u32>(done_ % limits_.max_logs);
@@ -104,7 +104,7 @@ bool Mirror::collect_log() {
   const Completion& completion = device_->completion(slot);
   const u64 word = completion.word.load(std::memory_order_acquire);
   if (word == expected.last_word) return false;
-  // Words are made of them where something is wrong alone: this is done for every log.
+  // The text is built only for an error, because this code runs for every log.
   const auto log = [&] { return "log " + std::to_string(expected.number); };
   if (word >> 32 != expected.number) {
     throw Error{kMirror, "the completion of " + log() + " reads " + hex(word) + ", which belongs to another"};
@@ -151,7 +151,7 @@ bool Mirror::join(u32 room, const Give& give) {
   return false;
 }
 
-/// Gives the device the logs and the digest that wait, as long as a ring slot is free.
+/// Gives the device the waiting logs and the waiting digest, while a ring slot is free.
 void Mirror::pump() {
   for (;;) {
     const bool digest_waits = digest_state_ == Digest::kWaiting;
@@ -171,8 +171,9 @@ u64 Mirror::next_end() {
   return cut(std::min(end, sent_ + limits_.slot_words));
 }
 
-/// The end of the next log: the last mark up to `limit` at which the log takes no more blocks than max_taken, because
-/// at a mark the host's digest is known. If there is no such mark, the end of the last whole command up to `limit`.
+/// The end of the next log. It is the last mark up to `limit` at which the log takes at most
+/// max_taken blocks, because the host's digest is known at a mark. If there is no such mark, it is
+/// the end of the last whole command up to `limit`.
 u64 Mirror::cut(u64 limit) {
   u64 end = sent_;
   const u64 taken = sent_taken_;
@@ -217,8 +218,8 @@ void Mirror::launch_by(u64 end, const Give& give) {
   sent_ = end;
 }
 
-/// Drops the words that the device was given, once they are at least half of words_. So moving the other words to the
-/// front costs amortised constant time.
+/// Drops the sent words once they are at least half of words_. Moving the other words to the front
+/// therefore costs amortised constant time.
 void Mirror::forget_sent() {
   if (2 * sent_ < words_.size() || sent_ == 0) return;
   words_.erase(words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(sent_));

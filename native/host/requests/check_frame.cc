@@ -23,7 +23,7 @@ void check_range(u32 from, u32 to) {
 
 void check_frame(const Frame& frame, u32 from, u32 to, const RequestTable& table) {
   const u32 slots = table.size();
-  u32 bad = 0;  // its sign bit is set if any entry is wrong, so that the loop needs no branch
+  u32 bad = 0;  // its sign bit is set if any entry is invalid, so that the loop needs no branch
   for (u32 e = from; e < to; ++e) {
     const auto computed = static_cast<u32>(frame.computed[e]);
     const auto scheduled = static_cast<u32>(frame.scheduled[e]);
@@ -52,7 +52,8 @@ void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens, const Req
     const Slot& slot = table[index];
     const u32 after = static_cast<u32>(frame.computed[e]) + static_cast<u32>(frame.scheduled[e]);
     tokens += static_cast<u32>(frame.scheduled[e]);
-    if (after <= slot.room) [[likely]] continue;  // a slot that is closed or holds no row has no room
+    // A closed slot, or a slot without a row, has no room.
+    if (after <= slot.room) [[likely]] continue;
     const std::string where = "slot " + std::to_string(index) + " in entry " + std::to_string(e);
     if (!table.is_open(index)) throw Error{kBadSlot, where + " is not open"};
     if (slot.row == kNone) throw Error{kNoRow, where + " holds no row"};
@@ -85,7 +86,8 @@ void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens, const Req
                                  std::to_string(config.most_places(group)) + " places in group " + std::to_string(g) + " for " +
                                  std::to_string(after) + " tokens, got " + std::to_string(has)};
       }
-      // Behind the first block no place is empty, except in groups whose blocks move: there a state is kept where a step ends.
+      // Behind the first block no place is empty, except in groups whose blocks move. There, a
+      // state is kept at the end of a step.
       if (group.type == GroupType::kMambaAlign || blocks_of(state, row)[computed / group.block_size] != kNullBlock) continue;
       throw Error{kBadArg, where() + " must have a block for token " + std::to_string(computed) + " in group " +
                                std::to_string(g) + ", got one that was let go"};

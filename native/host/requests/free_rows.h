@@ -8,7 +8,8 @@
 
 namespace blockstep {
 
-/// The set of free rows, as a bitmap. The lowest one is given first, so that the rows in use stay dense.
+/// The set of free rows, as a bitmap. The lowest row is given first, so that the rows in use stay
+/// dense.
 class FreeRows {
  public:
   explicit FreeRows(u32 num_rows) : words_((num_rows + 63) / 64, ~u64{0}) {

@@ -6,9 +6,10 @@
 
 namespace blockstep {
 
-// Other processors hash one block as fast as each of two side by side.
+// Other processors hash one block as fast as each of two blocks side by side.
 #if defined(__GNUC__) && defined(__x86_64__)
-// GCC splits vectors before it knows what a function may use, and takes their parts for uninitialised.
+// GCC splits vectors before it knows the processor features of a function, and regards their parts
+// as uninitialised.
 #if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -18,7 +19,7 @@ namespace {
 constexpr u32 kLanes = 4;
 using Words = u64 __attribute__((vector_size(8 * kLanes)));
 
-/// Reads the tokens of a block in each lane; of(lane) is where they begin.
+/// Reads the tokens of a block in each lane. of(lane) is their start.
 template <class Of>
 [[gnu::always_inline]] inline auto tokens_of(const Of& of) {
   return [&of](u32 at, u32 count, Words& words) __attribute__((always_inline)) {
@@ -50,7 +51,8 @@ template <class Of>
   for (u32 lane = 0; lane < kLanes; ++lane) to[lane] = {state.v0[lane], state.v1[lane], state.v2[lane], state.v3[lane]};
 }
 
-/// The tokens of the next four blocks are absorbed while the parents of these four go from one to the next.
+/// The tokens of the next four blocks are absorbed while the parents' hashes of the current four
+/// are chained.
 [[gnu::always_inline]] inline void chain_by_four(const Key& seed, u32 block_size, const std::int32_t* tokens, u32 n, Key* hashes) {
   Sip<u64> states[2][kLanes];
   absorb_four(seed, block_size, tokens, states[0]);
@@ -77,7 +79,7 @@ BLOCKSTEP_IN_LANES(avx2, "avx2")
 BLOCKSTEP_IN_LANES(avx512, "avx512f,avx512vl,avx512dq")
 #undef BLOCKSTEP_IN_LANES
 
-/// How many of `n` blocks fill all lanes.
+/// Number of the `n` blocks that fill all lanes.
 u32 whole(Lanes lanes, u32 n) { return lanes == Lanes::kOne ? 0 : n / kLanes * kLanes; }
 
 }  // namespace

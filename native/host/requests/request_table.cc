@@ -9,7 +9,7 @@
 namespace blockstep {
 namespace {
 
-/// Room for half as much again, so that appends cost amortised constant time and memory stays near what is used.
+/// Adds half of the need, so that appends cost amortised constant time and little memory is unused.
 u32 grown_capacity(u32 need) { return static_cast<u32>(std::min<u64>(need + u64{need} / 2 + 16, kMaxTokens)); }
 
 u64 token_bytes(const Slot& slot) { return u64{slot.token_capacity} * sizeof(*slot.tokens); }
@@ -28,7 +28,8 @@ u32 RequestTable::open(const std::int32_t* tokens, u32 count, const Key& root) {
   draft.publish_at = kNone;
   u32 index;
   try {
-    // Prompts of one length that decode in step would all grow in the same step; a little more room for some spreads it.
+    // Prompts of equal length that decode in step would all grow in the same step. Additional room
+    // for some of them spreads the growth.
     draft.token_capacity = std::min(grown_capacity(count) + num_open_ % 128, kMaxTokens);
     draft.tokens = static_cast<std::int32_t*>(pool_.take(token_bytes(draft)));
     if (count > 0) std::memcpy(draft.tokens, tokens, count * sizeof(*tokens));
@@ -59,7 +60,8 @@ void RequestTable::close(u32 index) noexcept {
   slot.row = kNone;
   slot.publish_at = kNone;
   num_open_ -= 1;
-  // A slot that used up its generations is never opened again: a handle must not come back to life.
+  // A slot without unused generations is never opened again, because a handle must not become valid
+  // again.
   slot.generation = generation + 1;
   slot.next_free = kNone;
   if (slot.generation == 0) return;
@@ -125,7 +127,7 @@ void RequestTable::grow_hashes(Slot& slot, u32 keys) {
   slot.hash_capacity = keys;
 }
 
-/// Makes room for the hashes of so many blocks, behind the root. @throws std::bad_alloc
+/// Makes room for `hashes` hashes after the root. @throws std::bad_alloc
 void RequestTable::make_room(Slot& slot, u32 hashes) {
   if (hashes < slot.hash_capacity) return;
   const u64 before = hash_bytes(slot);

@@ -1,4 +1,5 @@
-// The request table: token ids and chained block hashes of every open slot, from add until the request ends.
+// The request table: token ids and chained block hashes of every open slot, from its addition until
+// the request ends.
 #pragma once
 
 #include <string_view>
@@ -11,30 +12,35 @@
 
 namespace blockstep {
 
-/// Slots fit in 21 bits, so that the handle slot + generation * 2^21 is a safe integer in JavaScript.
+/// Slots fit in 21 bits, so that the handle slot + generation * 2^21 is a safe integer in
+/// JavaScript.
 constexpr u32 kSlotLimit = 1u << 21;
 
-/// Token ids stay below this, and token counts do not exceed it.
+/// Exclusive limit of token ids, and inclusive limit of token counts.
 constexpr u32 kMaxTokens = 0x7fffffffu;
 
-/// One request. A Slot is exactly one cache line, because a decode step visits the slot of every running request.
-/// `room` and `publish_at` are thresholds that follow from the other fields: an entry that reaches neither needs no
-/// blocks and fills none, which costs two comparisons.
+/// One request. A Slot is exactly one cache line, because a decode step visits the slot of every
+/// running request. `room` and `publish_at` are thresholds derived from the other fields. An entry
+/// below both needs no blocks and fills none, which costs two comparisons.
 struct alignas(64) Slot {
   std::int32_t* tokens;  // [num_tokens], with room for token_capacity
-  Key* hashes;           // hashes[0]: root, hashes[i + 1]: block i; room for hash_capacity; null if not hashing
+  // Hashes[0]: root, hashes[i + 1]: block i; room for hash_capacity; null if not hashing.
+  Key* hashes;
   u32 num_tokens;
   u32 token_capacity;
-  u32 num_hashes;     // blocks hashed so far; at most num_tokens / block_size
+  u32 num_hashes;     // number of hashed blocks; at most num_tokens / block_size
   u32 hash_capacity;
   u32 row;            // row of the KV slot table; kNone without one
   u32 num_blocks;     // blocks of the row
-  u32 room;           // tokens that these blocks have room for; 0 without a row
+  u32 room;           // tokens that fit into these blocks; 0 without a row
   u32 num_published;  // leading blocks of the row that were hits, or that this request published
-  u32 publish_at;     // token count at which the next block becomes publishable; kNone without a row or caching
-  u32 generation;     // of the handle: counts the requests that the slot had, this or the next one included
+  // Token count at which the next block becomes publishable; kNone without a row or caching.
+  u32 publish_at;
+  // Generation of the handle: number of requests of the slot, including the current or next request.
+  u32 generation;
   u32 next_free;      // next closed slot, or kOpenSlot
-  u32 mark;           // 1 while a plan lists this slot: finds a slot that stands twice in one frame or request
+  // 1 while a plan lists this slot, to find a slot that repeats in one frame or request.
+  u32 mark;
 };
 static_assert(sizeof(Slot) == 64);
 
@@ -49,15 +55,18 @@ class RequestTable {
   RequestTable& operator=(const RequestTable&) = delete;
   ~RequestTable();
 
-  /// Opens a slot for a prompt of `count` tokens, 0 if they are appended later, and hashes its full blocks with `root` as
-  /// the start of the chain. Changes nothing if it throws. @throws Error kLimit, std::bad_alloc
+  /// Opens a slot for a prompt of `count` tokens, 0 if they are appended later. Hashes its full
+  /// blocks, with `root` as the start of the chain. Changes nothing if it throws. @throws Error
+  /// kLimit, std::bad_alloc
   u32 open(const std::int32_t* tokens, u32 count, const Key& root);
 
-  /// Closes an open slot: frees its tokens and hashes, and makes its handle stale. The caller has released its row.
+  /// Closes an open slot, frees its tokens and hashes, and invalidates its handle. The caller has
+  /// released its row.
   void close(u32 slot) noexcept;
 
-  /// The common case of append(). Appends the token and returns true if the slot is open, has room without growing, and
-  /// the token id is valid; otherwise does nothing and returns false. (A closed slot has no room.)
+  /// The common case of append(). Appends the token and returns true if the slot is open, has room
+  /// without growth, and the token id is valid. Otherwise does nothing and returns false. (A closed
+  /// slot has no room.)
   bool try_append(u32 index, std::int32_t token) {
     if (index >= slots_.size() || static_cast<u32>(token) >= kMaxTokens) return false;
     Slot& slot = slots_[index];
@@ -75,15 +84,18 @@ class RequestTable {
   /// Drops the tokens from `count` on, and the hashes of blocks that are no longer full.
   void truncate(Slot& slot, u32 count) noexcept;
 
-  /// As truncate(), but keeps every hash, also that of a block which is no longer full. Tokens that are appended next
-  /// fill that block under the hash of the dropped tokens, and the hashes of later blocks chain on it. vLLM treats the
-  /// dropped token of a session in this way. @throws std::bad_alloc
+  /// Like truncate(), but keeps every hash, including the hash of a block which is no longer full.
+  /// Tokens that are appended next fill that block under the hash of the dropped tokens, and the
+  /// hashes of later blocks chain on it. vLLM treats the dropped token of a session in this way.
+  /// @throws std::bad_alloc
   void rewind(Slot& slot, u32 count);
 
-  /// Hashes the slot's blocks up to `blocks`, which must be full. Does nothing without hashing. @throws std::bad_alloc
+  /// Hashes the slot's blocks up to `blocks`, which must be full. Does nothing without hashing.
+  /// @throws std::bad_alloc
   void extend_hashes(Slot& slot, u32 blocks);
 
-  /// Hashes the next block of each of these slots, which differ. The blocks must be full, and the table must be hashing.
+  /// Hashes the next block of each of these slots, which differ. The blocks must be full, and the
+  /// table must be hashing.
   /// @throws std::bad_alloc; nothing is hashed
   void hash_next(Span<Slot* const> slots);
 
@@ -91,14 +103,14 @@ class RequestTable {
   Slot& operator[](u32 slot) { return slots_[slot]; }
   const Slot& operator[](u32 slot) const { return slots_[slot]; }
   const Slot* slots() const { return slots_.data(); }
-  /// Number of slots that were ever opened, closed ones included.
+  /// Number of slots that were ever opened, including closed slots.
   u32 size() const { return static_cast<u32>(slots_.size()); }
   u32 num_open() const { return num_open_; }
   u32 full_blocks(const Slot& slot) const { return slot.num_tokens / block_size_; }
   u64 handle(u32 slot) const { return slot + u64{slots_[slot].generation} * kSlotLimit; }
-  /// @param slot one of this table's
+  /// @param slot a slot of this table
   u64 handle(const Slot& slot) const { return handle(static_cast<u32>(&slot - slots_.data())); }
-  /// Bytes of the table, and of what the tokens and hashes of open slots have asked for.
+  /// Bytes of the table, and of the requested memory for tokens and hashes of open slots.
   u64 bytes() const { return slots_.capacity() * sizeof(Slot) + owned_bytes_; }
 
  private:

@@ -46,7 +46,8 @@ void Slots::evict_row(Slot& slot, u32 from) {
   const u32* ids = blocks_of(state_, slot.row);
   for (u32 i = from; i < slot.num_blocks; ++i) facts_.log().list(Op::kEvict, ids[i]);
   set_row(slot, slot.row, slot.num_blocks, std::min(slot.num_published, from));
-  // A later publication reads from the state whether a block carries a key, so the eviction is applied at once.
+  // A later publication reads from the state whether a block has a key, so the eviction is applied
+  // at once.
   facts_.commit();
 }
 

@@ -1,4 +1,4 @@
-// Slots: the request table, the free rows, and which slot holds which row.
+// Slots: the request table, the free rows, and the assignment of rows to slots.
 #pragma once
 
 #include "../base/config.h"
@@ -8,12 +8,12 @@
 
 namespace blockstep {
 
-/// Answers of an admission in place of a row.
+/// Results of an admission that gives no row.
 constexpr std::int32_t kNotEnoughBlocks = -1;
 constexpr std::int32_t kNoFreeRow = -2;
 
-/// Invariant, which verify() checks: every row in use belongs to exactly one open slot, and slot and row have the same
-/// number of blocks.
+/// Invariant, which verify() checks: every row in use belongs to exactly one open slot, and slot
+/// and row have the same number of blocks.
 class Slots {
  public:
   Slots(const HostConfig& config, const Exchange& exchange, FactLog& facts)
@@ -26,31 +26,33 @@ class Slots {
   const RequestTable& table() const { return table_; }
   FreeRows& free_rows() { return free_rows_; }
 
-  /// The slot, which must be open. @throws Error kBadSlot
+  /// Returns the slot, which must be open. @throws Error kBadSlot
   Slot& open_slot(u32 index);
 
-  /// Notes the row and blocks that the slot holds now (kNone: no row), and computes `room` and `publish_at` from them.
+  /// Notes the current row and blocks of the slot (kNone: no row), and computes `room` and
+  /// `publish_at` from them.
   void set_row(Slot& slot, u32 row, u32 num_blocks, u32 num_published);
-  /// Logs the publication of blocks [from, to) of the slot's row. The row has `have` blocks now. The blocks
-  /// behind them are taken by the same log, so no other row can have published them. @throws std::bad_alloc
+  /// Logs the publication of blocks [from, to) of the slot's row. The row has `have` blocks now.
+  /// The same log takes the blocks behind them, so no other row can have published those. @throws
+  /// std::bad_alloc
   void log_publications(Slot& slot, u32 row, u32 have, u32 from, u32 to);
-  /// Logs the release of the slot's row, if it has one. @throws std::bad_alloc
+  /// Logs the release of the slot's row, if it has a row. @throws std::bad_alloc
   void release_row(Slot& slot);
-  /// Drops the keys of the row's blocks from index `from` on, at once. The blocks stay in the row and can be published
-  /// again.
+  /// Drops at once the keys of the row's blocks from index `from` on. The blocks stay in the row
+  /// and can be published again.
   /// @throws std::bad_alloc
   void evict_row(Slot& slot, u32 from);
 
-  /// How many leading blocks of the slot every row in use holds, judged by reference counts as in vLLM
-  /// (get_num_common_prefix_blocks).
-  /// @param known so many of them are known to be shared
+  /// Number of leading blocks of the slot that every row in use holds, according to reference
+  /// counts, as in vLLM (get_num_common_prefix_blocks).
+  /// @param known number of blocks that are known to be shared
   u32 shared_prefix(const Slot& slot, u32 known = 0) const;
-  /// Writes to the control word kCommonPrefix the shared prefix of the slot in kHeadSlot; 0 if that slot is not open.
-  /// A steady decode must not look at all blocks of a long head in each step: while no references move (FactLog), the
-  /// count goes on where it stood.
+  /// Writes the shared prefix of the slot in kHeadSlot to the control word kCommonPrefix, or 0 if
+  /// that slot is not open. A steady decode must not check all blocks of a long prefix in each
+  /// step. The count therefore continues from its last value while no references change (FactLog).
   void publish_common_prefix();
 
-  /// Null, or which invariant is broken. @throws std::bad_alloc
+  /// Returns null, or the name of a broken invariant. @throws std::bad_alloc
   const char* verify() const;
 
  private:
@@ -60,7 +62,7 @@ class Slots {
   State& state_;
   RequestTable table_;
   FreeRows free_rows_;
-  /// The last count of publish_common_prefix(), of which head, and at which FactLog::ref_changes().
+  /// The last count of publish_common_prefix(), with its head slot and its FactLog::ref_changes().
   struct {
     u64 ref_changes = 0;
     u32 head = kNone;

@@ -24,8 +24,9 @@ u32 Admissions::match(u32 index, u32 max_blocks) {
   return hits;
 }
 
-/// The first `hit_blocks` cached blocks of the slot: from the last match() if the state has not changed since,
-/// otherwise by a new lookup. @throws Error kBadArg if fewer blocks are cached by now
+/// The first `hit_blocks` cached blocks of the slot. They come from the last match() if the state
+/// has not changed since, otherwise from a new lookup. @throws Error kBadArg if fewer blocks are
+/// now cached
 Span<const u32> Admissions::hits_for(u32 index, u32 hit_blocks) {
   if (hit_blocks == 0) return {match_.ids.data(), 0};
   const bool fresh = match_.slot == index && match_.version == state_.num_commands && match_.count >= hit_blocks;

@@ -1,4 +1,5 @@
-// Admissions: the prefix cache lookup of a waiting request, and its admission with a row and blocks.
+// Admissions: the prefix cache lookup of a waiting request, and its admission with a row and
+// blocks.
 #pragma once
 
 #include <vector>
@@ -17,21 +18,22 @@ class Admissions {
   Admissions(const Admissions&) = delete;
   Admissions& operator=(const Admissions&) = delete;
 
-  /// How many leading full blocks of the slot are in the prefix cache; looks up at most `max_blocks`. Writes to the
-  /// control word kHitFree how many of these blocks are free. As vLLM's get_computed_blocks. @throws Error kBadSlot,
-  /// std::bad_alloc
+  /// Number of leading full blocks of the slot in the prefix cache. Looks up at most `max_blocks`.
+  /// Writes the number of these blocks that are free to the control word kHitFree. Like vLLM's
+  /// get_computed_blocks. @throws Error kBadSlot, std::bad_alloc
   u32 match(u32 slot, u32 max_blocks);
-  /// Forgets the last match() if it was for this slot: the tokens of the slot have changed.
+  /// Forgets the last match() if it was for this slot, because the tokens of the slot have changed.
   void forget_match(u32 slot) {
     if (match_.slot == slot) match_.slot = kNone;
   }
 
-  /// Admits the slot's request, if enough blocks are free for `reserve_tokens` tokens. `spare_blocks` stay free beside
-  /// those, and `reserved_blocks` more beside those that the admission takes. A slot without a row gets one,
-  /// which begins with the slot's first `hit_blocks` cached blocks. The row then gets blocks until it has room for
-  /// `need_tokens` tokens, and the full blocks of the first `publish_tokens` tokens are published. Returns the row, or
-  /// kNotEnoughBlocks or kNoFreeRow, which change nothing. As vLLM's allocate_slots. @throws Error kBadSlot, kBadArg,
-  /// std::bad_alloc; nothing is changed
+  /// Admits the slot's request, if enough blocks are free for `reserve_tokens` tokens.
+  /// `spare_blocks` stay free in addition to these, and `reserved_blocks` more in addition to the
+  /// blocks that the admission takes. A slot without a row gets a row, which begins with the slot's
+  /// first `hit_blocks` cached blocks. The row then gets blocks until it has room for `need_tokens`
+  /// tokens, and the full blocks of the first `publish_tokens` tokens are published. Returns the
+  /// row, or kNotEnoughBlocks or kNoFreeRow, which change nothing. Like vLLM's allocate_slots.
+  /// @throws Error kBadSlot, kBadArg, std::bad_alloc; nothing is changed
   std::int32_t admit(u32 slot, u32 hit_blocks, u32 reserve_tokens, u32 need_tokens, u32 publish_tokens,
                      u32 spare_blocks = 0, u32 reserved_blocks = 0);
 
@@ -39,7 +41,7 @@ class Admissions {
   /// The answer of the last match(); valid while State::num_commands is `version`.
   struct Match {
     u32 slot = kNone;
-    u64 version = 0;  // State::num_commands then
+    u64 version = 0;  // State::num_commands at the match
     u32 count = 0;
     std::vector<u32> ids;  // [max_blocks_per_row]
   };

@@ -18,8 +18,8 @@ void Pending::drain() {
   facts_.publish_counts();
 }
 
-/// Appends each sampled token to the slot of its entry. If memory runs out, the tokens before have been appended and the
-/// others still wait.
+/// Appends each sampled token to the slot of its entry. If memory runs out, the earlier tokens have
+/// been appended and the others still wait.
 void Pending::drain_sampled() {
   const auto count = static_cast<u32>(exchange_.control(kNumSampled));
   const auto index = static_cast<u32>(exchange_.control(kSampledFrame));
@@ -54,11 +54,12 @@ void Pending::compute_last(u32 frame_index, u32 from, u32 to) {
   }
 }
 
-/// Applies the first `count` operations. Each is written to the log and to its slot together. If memory runs out between
-/// two operations, those before have happened and the others stay pending.
+/// Applies the first `count` operations. Each operation is written to the log and to its slot
+/// together. If memory runs out, the earlier operations are applied and the others stay pending.
 void Pending::drain(u32 count) {
   std::int32_t* pairs = exchange_.pending();
-  RequestTable& table = table_;  // a copy, or the compiler would load it again after every store into the table
+  // A copy, because the compiler would load it again after every store into the table.
+  RequestTable& table = table_;
   facts_.begin();
   u32 done = 0;
   try {

@@ -1,5 +1,5 @@
-// Pending: applies the operations that TypeScript left in the pending area since the last call, such as sampled tokens,
-// publications and releases (PendingOp in base/exchange.h).
+// Pending: applies the operations that TypeScript left in the pending area since the last call,
+// such as sampled tokens, publications and releases (PendingOp in base/exchange.h).
 #pragma once
 
 #include "../groups/groups.h"
@@ -17,13 +17,14 @@ class Pending {
   Pending(const Pending&) = delete;
   Pending& operator=(const Pending&) = delete;
 
-  /// Applies all pending operations. Every operation of the core calls this before it reads the state, so that it sees
-  /// everything that TypeScript has done before. While a decision of the device is under way, pending operations stay
-  /// pending until the state has followed the decision. @throws Error as Condition::require_sound(), std::bad_alloc
+  /// Applies all pending operations. Every operation of the core calls this before it reads the
+  /// state, so that it sees all earlier operations of TypeScript. While a decision of the device is
+  /// pending, these operations stay pending until the state has followed it. @throws Error like
+  /// Condition::require_sound(), std::bad_alloc
   void drain();
 
-  /// Fills in the computed tokens of the first kNumSteady entries of run(frame, from, to): all known tokens but the last, and those of
-  /// kNumAhead steps in flight.
+  /// Fills in the computed tokens of the first kNumSteady entries of run(frame, from, to): all
+  /// known tokens except the last, and the tokens of kNumAhead steps in flight.
   /// @throws Error kBadArg
   void compute_last(u32 frame, u32 from, u32 to);
 

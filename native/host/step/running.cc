@@ -1,6 +1,6 @@
-// run() here and Admissions::admit() first compute the blocks they need from counts alone, then write one log, apply
-// it, and bring the slots up to date. The log takes all blocks before it publishes any; the result is the same as entry
-// by entry, because publications do not touch the queue.
+// run() here and Admissions::admit() first compute the blocks they need from counts alone. They
+// then write one log, apply it, and update the slots. The log takes all blocks before it publishes
+// any. The result is the same as entry by entry, because publications do not change the queue.
 #include "running.h"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ void Running::settle(const RunningWork& work, const Frame& frame) {
 }
 
 u32 Running::plan(const Frame& frame, u32 from, u32 to, u32 limit, u64 left) {
-  forget();  // the work that is left from a plan that threw
-  // Copies, or the compiler would load them again after every store into the frame.
+  forget();  // left over from a plan that threw
+  // These are copies, because the compiler would load them again after every store into the frame.
   const Frame at = frame;
   const Slot* const slots = table_.slots();
   const u32 lookahead = config_.lookahead;
@@ -46,7 +46,8 @@ u32 Running::plan(const Frame& frame, u32 from, u32 to, u32 limit, u64 left) {
   return to;
 }
 
-/// Plans one entry that outgrew its blocks or filled one. False if more blocks are needed than `left`.
+/// Plans one entry that outgrew its blocks or filled a block. Returns false if it needs more than
+/// `left` blocks.
 bool Running::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u64& left) {
   Slot& slot = slots_.open_slot(index);
   if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};
@@ -65,7 +66,7 @@ bool Running::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u64&
   return true;
 }
 
-/// Hashes side by side what a decode step fills: one block of each of several requests.
+/// Hashes the blocks that a decode step fills side by side: one block of each of several requests.
 void Running::hash_filled() {
   filled_.clear();
   for (const RunningWork& work : work_) {
@@ -75,7 +76,7 @@ void Running::hash_filled() {
   table_.hash_next({filled_.data(), static_cast<u32>(filled_.size())});
 }
 
-/// Writes and applies the log for the work that plan() found.
+/// Writes and applies the log of the work that plan() found.
 void Running::finish(const Frame& frame) {
   hash_filled();
   facts_.begin();

@@ -1,4 +1,5 @@
-// Running: finds the running requests of a step that need blocks or fill blocks, and gives them their blocks.
+// Running: finds the running requests of a step that need or fill blocks, and gives them their
+// blocks.
 #pragma once
 
 #include <vector>
@@ -7,12 +8,12 @@
 
 namespace blockstep {
 
-/// An entry of a frame that needs blocks, or that fills blocks which are to be published.
+/// An entry of a frame that needs blocks, or fills blocks to publish.
 struct RunningWork {
   u32 entry;
   u32 slot;
   u32 take;        // blocks to take
-  u32 publish_to;  // leading blocks of the row that are published afterwards
+  u32 publish_to;  // number of leading blocks of the row that are published afterwards
 };
 
 class Running {
@@ -25,18 +26,19 @@ class Running {
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
-  /// Gives the entries [from, to) of the frame their blocks and publishes the blocks that they fill. Stops before the
-  /// first entry that the free blocks do not suffice for. Returns the number of entries before that one. check_frame()
-  /// has passed the frame. @throws Error kBadSlot, kNoRow,
-  /// kBadArg, std::bad_alloc; nothing is changed
+  /// Gives the entries [from, to) of the frame their blocks and publishes the blocks that they
+  /// fill. Stops before the first entry that the free blocks do not suffice for. Returns the number
+  /// of entries before it. The frame must have passed check_frame(). @throws Error kBadSlot,
+  /// kNoRow, kBadArg, std::bad_alloc; nothing is changed
   u32 run(const Frame& frame, u32 from, u32 to);
 
-  /// Finds the entries that need blocks or fill blocks, and lists them in work(). Returns the first entry that `left`
-  /// blocks do not suffice for, or `to`. No entry gets room for more than `limit` tokens. Changes only marks of slots
-  /// and the last two arrays of the frame. @throws as run()
+  /// Finds the entries that need or fill blocks, and lists them in work(). Returns the first entry
+  /// that `left` blocks do not suffice for, or `to`. No entry gets room for more than `limit`
+  /// tokens. Changes only marks of slots and the last two arrays of the frame. @throws like run()
   u32 plan(const Frame& frame, u32 from, u32 to, u32 limit, u64 left);
   const std::vector<RunningWork>& work() const { return work_; }
-  /// Brings the slot and the frame up to date with the blocks of one entry of work(), which the state has now.
+  /// Updates the slot and the frame with the new blocks of one entry of work(), which are already
+  /// in the state.
   void settle(const RunningWork& work, const Frame& frame);
   /// Forgets work(), and the marks of its slots.
   void forget();
@@ -50,7 +52,7 @@ class Running {
   FactLog& facts_;
   Slots& slots_;
   RequestTable& table_;
-  std::vector<RunningWork> work_;  // the slot of each is marked
+  std::vector<RunningWork> work_;  // each has a marked slot
   std::vector<Slot*> filled_;      // scratch of hash_filled()
 };
 

@@ -20,8 +20,8 @@ void FrameTables::pad(u32 tokens, u32 entries) {
     }
     std::fill(at.input_ids + tokens, at.input_ids + num_tokens, -1);
   }
-  // The query starts are padded with the number of tokens. Where that number did not change, only what the last gather
-  // wrote is padded.
+  // The query starts are padded with the number of tokens. If that number did not change, only the
+  // elements that the last gather wrote need padding.
   const u32 end = tokens == num_tokens ? std::max(entries, num_entries) : shape.max_entries;
   std::fill(at.query_start + entries, at.query_start + end + 1, static_cast<std::int32_t>(tokens));
   for (u32 e = entries; e < num_entries; ++e) {
@@ -49,8 +49,8 @@ void FrameTables::write_group_row(u32 group, u32 entry, u64 residency, const u32
   const bool lasts = residency == content.residency;
   u32 kept = lasts ? std::min(content.width, count) : 0;
   u32 empty = lasts ? content.empty : 0;
-  // What moves may stand anywhere behind the first block, so all of that is written again: a few places, because what is not
-  // needed is let go.
+  // Moved blocks may be anywhere behind the first block, so all of that part is written again.
+  // These are a few places, because unneeded blocks are dropped.
   if (shape.groups[group].moves) kept = std::min(kept, empty);
   for (; empty < count && blocks[empty] == kNullBlock; ++empty) {
     if (empty < kept) row[empty] = 0;

@@ -1,7 +1,8 @@
-// The part of llama.cpp's C API that this addon uses, described here so that nothing of llama.cpp is needed to build it. The library is
-// loaded at run time (library.h), and only in the versions that this description fits: test/executors/llama-cpp/api compares it with
-// llama.cpp's own headers, field by field. Names are llama.cpp's. This file includes nothing, so that the test can include it in a
-// namespace of its own beside the original.
+// The part of llama.cpp's C API that this addon uses, declared here so that the build needs no file
+// of llama.cpp. The library is loaded at run time (library.h), and only in versions that match
+// these declarations. test/executors/llama-cpp/api compares them with llama.cpp's headers, field by
+// field. Names are llama.cpp's. This file includes no header, so that the test can include it in a
+// separate namespace beside the original.
 
 struct llama_model;
 struct llama_context;
@@ -82,7 +83,7 @@ struct ggml_threadpool_params {
   bool paused;
 };
 
-// Of headers that llama.cpp does not publish.
+// From headers that llama.cpp does not publish:
 struct ggml_backend_buffer_type_i {
   void* get_name;
   void* alloc_buffer;
@@ -190,7 +191,7 @@ struct llama_token_data_array {
   bool sorted;
 };
 
-// Of libllama.
+// In libllama:
 const char* llama_version();
 void llama_log_set(ggml_log_callback log_callback, void* user_data);
 void llama_backend_init();
@@ -251,13 +252,13 @@ llama_sampler* llama_sampler_init_top_p(float p, size_t min_keep);
 llama_sampler* llama_sampler_init_min_p(float p, size_t min_keep);
 llama_sampler* llama_sampler_init_grammar(const llama_vocab* vocab, const char* grammar_str, const char* grammar_root);
 
-// Of libggml.
+// In libggml:
 void ggml_backend_load_all_from_path(const char* dir_path);
 size_t ggml_backend_dev_count();
 ggml_backend_dev_t ggml_backend_dev_get(size_t index);
 ggml_backend_dev_t ggml_backend_dev_by_type(enum ggml_backend_dev_type type);
 
-// Of libggml-base.
+// In libggml-base:
 const char* ggml_commit();
 const char* ggml_backend_dev_name(ggml_backend_dev_t device);
 const char* ggml_backend_dev_description(ggml_backend_dev_t device);

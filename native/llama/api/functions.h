@@ -1,4 +1,5 @@
-// The functions of llama.cpp that are looked up when its libraries are loaded, by the library that has them: X(name).
+// The functions of llama.cpp that are looked up when its libraries are loaded, grouped by library:
+// X(name).
 #pragma once
 
 #define BLOCKSTEP_LLAMA_FUNCTIONS(X) \

@@ -21,7 +21,7 @@ void* open_file(const std::string& path) {
   const int size = MultiByteToWideChar(CP_UTF8, 0, path.c_str(), -1, nullptr, 0);
   std::wstring wide(static_cast<std::size_t>(size), L'\0');
   MultiByteToWideChar(CP_UTF8, 0, path.c_str(), -1, wide.data(), size);
-  // The libraries that it needs lie beside it.
+  // The libraries that it depends on are in the same folder.
   HMODULE module = LoadLibraryExW(wide.c_str(), nullptr, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
   if (module == nullptr)
     throw std::runtime_error(path + " does not load: error " + std::to_string(GetLastError()));
@@ -82,7 +82,7 @@ const Library& Library::load(const LibraryFiles& files, const std::string& commi
   library.ggml_backend_load_all_from_path(files.folder.c_str());
   if (!files.fallback.empty() && !has_gpu(library)) library.ggml_backend_load_all_from_path(files.fallback.c_str());
   library.llama_backend_init();
-  // Threads of the library may run as long as the process does.
+  // Never freed, because threads of the library may run until the process ends.
   loaded = new Library(library);
   return *loaded;
 }

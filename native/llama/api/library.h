@@ -1,5 +1,6 @@
-// Library: llama.cpp as this process has it, loaded at run time. A process has one at most: the libraries of two variants have the same
-// names, so that the second would be bound to parts of the first.
+// Library: llama.cpp, loaded into this process at run time. A process loads at most one variant.
+// The libraries of two variants have the same names, so the second would be bound to parts of the
+// first.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +15,11 @@ namespace api {
 #include "api.h"
 }  // namespace api
 
-/// Where the libraries lie: paths of files.
+/// Paths of the library files.
 struct LibraryFiles {
   std::string folder;
-  std::string fallback;  // a folder with backends that are tried where those of `folder` find no GPU; empty: none
+  // A folder with backends to try if the backends of `folder` find no GPU; empty: none.
+  std::string fallback;
   std::string ggml_base;
   std::string ggml;
   std::string llama;
@@ -31,9 +33,10 @@ class Library {
   BLOCKSTEP_GGML_BASE_FUNCTIONS(BLOCKSTEP_DECLARE)
 #undef BLOCKSTEP_DECLARE
 
-  /// Loads the libraries, unless that was done, and checks that they are of the commit that api.h describes.
-  /// @param commit what `ggml_commit` must say; empty: any
-  /// @throws std::runtime_error in words; then nothing of llama.cpp was called that depends on api.h
+  /// Loads the libraries, unless they are already loaded, and checks that their commit matches
+  /// api.h.
+  /// @param commit expected value of `ggml_commit`; empty: any
+  /// @throws std::runtime_error with a message; then no function that depends on api.h was called
   static const Library& load(const LibraryFiles& files, const std::string& commit);
 
   const std::string& folder() const { return folder_; }

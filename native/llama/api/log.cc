@@ -3,7 +3,7 @@
 namespace blockstep::llama {
 namespace {
 
-/// Errors come in a few lines. What is longer is cut off.
+/// Errors consist of a few lines. Longer text is truncated.
 constexpr std::size_t kMost = 2000;
 
 thread_local Log* current = nullptr;

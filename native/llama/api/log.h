@@ -1,4 +1,4 @@
-// Log: what llama.cpp says while it works. It tells by its log alone why a call failed.
+// Log: the messages of llama.cpp during a call. Only its log explains why a call failed.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  /// What was logged as an error since, in one line; or `otherwise`.
+  /// The logged errors since then, in one line; or `otherwise`.
   std::string errors(const char* otherwise) const;
 
-  /// The callback that llama.cpp is given. Threads that keep nothing drop what they are told.
+  /// The callback for llama.cpp. Threads without a Log drop the messages.
   static void take(api::ggml_log_level level, const char* text, void* user_data);
 
  private:

@@ -19,7 +19,7 @@ std::atomic<Kernel> kernel{nullptr};
 std::atomic<bool> is_on{false};
 std::atomic<uint64_t> num_computed{0};
 
-/// A row that could not be computed has no numbers, so that its request fails where a token is picked.
+/// A row that could not be computed gets NaNs, so that its request fails when a token is picked.
 void spoil(const AttentionCall& call, int thread, int threads) {
   const Tiles tiles(call, threads);
   for (int number = thread; number < tiles.count(); number += threads) {
@@ -44,8 +44,8 @@ bool compute(const api::ggml_compute_params& params, const api::ggml_tensor& op)
   return true;
 }
 
-// What llama.cpp expects behind an entry of the list, by the order of virtual functions: ggml-cpu/traits.h. The trial at load is what
-// checks it: a call of llama.cpp's must get here.
+// llama.cpp's expected layout of a list entry, by the order of virtual functions:
+// ggml-cpu/traits.h. The trial at load checks it: a call of llama.cpp must get here.
 struct Traits {
   virtual ~Traits() = default;
   virtual bool work_size(int, const api::ggml_tensor*, std::size_t&) { return false; }
@@ -61,10 +61,11 @@ struct ExtraBufferType {
 
 using List = std::vector<api::ggml_backend_buffer_type_t>;
 
-/// The list of the CPU backend; null: it cannot be had.
+/// The list of the CPU backend; null if it is inaccessible.
 List* list_of(const Library& library, api::ggml_backend_dev_t device) {
   const auto registry = library.ggml_backend_dev_backend_reg(device);
-  // Weights are laid out by a copy of the list, which is made at the first call: ours must not be in it.
+  // Weights are laid out by a copy of the list, made at the first call. That copy must not contain
+  // our entry.
   auto* copy = reinterpret_cast<void* (*)(api::ggml_backend_dev_t)>(
       library.ggml_backend_reg_get_proc_address(registry, "ggml_backend_dev_get_extra_bufts"));
   if (copy == nullptr) return nullptr;
@@ -88,7 +89,7 @@ void attend_broken(const AttentionCall& call, int thread, int threads) {
   kernel_of("plain").kernel(other, thread, threads);
 }
 
-/// What is tried at load: the shapes that models have, each path of the kernel once.
+/// Runs the trial at load: the shapes of models, with each path of the kernel once.
 std::string why_wrong(const Library& library) {
   const Trial trials[] = {
       {api::GGML_TYPE_F16, 64, 64, 2, 7, 1, 200, 0, false, false, 1, 1, 0},

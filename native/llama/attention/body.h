@@ -1,12 +1,14 @@
-// The kernel, for lanes of any width. Each body includes this once, in a namespace of its own, behind
-//   BODY_FN, BODY_INLINE  what a function of the body needs in front of it, and one that is always inlined
-//   Lanes                 V, so many numbers side by side as `kWidth` says, and what can be done with them; `kRows` and `kColumns`, lines
-//                         and V that fit into the registers together
-// It has no lambdas: these would be compiled for another processor.
+// The kernel, for lanes of any width. Each body includes this file once, in its own namespace,
+// after defining:
+//   BODY_FN, BODY_INLINE  the prefix of a function of the body, and of an always inlined function
+//   Lanes                 V, a vector of `kWidth` numbers, and its operations; `kRows` and
+//                         `kColumns`, the lines and vectors that fit into the registers together
+// It has no lambdas, because these would be compiled for another processor.
 
-/// e to the power of x; numbers below -87 count as -87. Errors are less than 2 units in the last place.
+/// e to the power of x. Numbers below -87 count as -87. Errors are less than 2 units in the last
+/// place.
 BODY_INLINE Lanes::V power(Lanes::V x) {
-  // In this order no number stays none.
+  // This order of the arguments keeps NaNs.
   x = Lanes::max(Lanes::all(-87), x);
   const Lanes::V n = Lanes::round(Lanes::mul(x, Lanes::all(1.44269504088896341f)));
   Lanes::V r = Lanes::fma(n, Lanes::all(-0.693359375f), x);
@@ -21,28 +23,28 @@ BODY_INLINE Lanes::V power(Lanes::V x) {
   return Lanes::mul(y, Lanes::power_of_two(n));
 }
 
-/// What a thread works in.
+/// The working memory of a thread.
 struct Work {
   Reads reads;
   Numbers q, out, keys, values, scores;
   float most[kMostLines], sum[kMostLines];  // of each line, so far
-  float by[kMostLines];                     // what `out` of a line of the group is multiplied by
-  int lines[kMostLines];                    // of the group, in the tile
-  uint64_t lines_read[kMostLines];          // of the group's cells
+  float by[kMostLines];                     // factor of `out` of a line of the group
+  int lines[kMostLines];                    // index of the group's lines in the tile
+  uint64_t lines_read[kMostLines];          // cells of the group that each line reads
 };
 
 template <Stored kStored>
 BODY_INLINE Lanes::V load_stored(const char* data, int at) {
   if constexpr (kStored == Stored::kF32) return Lanes::load(reinterpret_cast<const float*>(data) + at);
   if constexpr (kStored == Stored::kF16) return Lanes::load(reinterpret_cast<const uint16_t*>(data) + at);
-  // Blocks of 32 numbers of 8 bits behind their scale.
+  // A block is a scale, followed by 32 numbers of 8 bits.
   const char* block = data + at / 32 * 34;
   uint16_t scale;
   __builtin_memcpy(&scale, block, sizeof scale);
   return Lanes::mul(Lanes::load(reinterpret_cast<const int8_t*>(block + 2 + at % 32)), Lanes::all(half_to_float(scale)));
 }
 
-/// keys[number][cell of the group]: the cells side by side, up to a multiple of the width.
+/// keys[number][cell of the group]: the cells side by side, padded to a multiple of the width.
 template <Stored kStored>
 BODY_INLINE void pack_keys(float* keys, const Cells& cells, const int32_t* at, int count, int size, int kv_head) {
   const char* data = cells.data + kv_head * cells.head;
@@ -66,7 +68,8 @@ BODY_INLINE void pack_values(float* values, const Cells& cells, const int32_t* a
     for (int d = 0; d < size; d += Lanes::kWidth) Lanes::store(values + j * size + d, load_stored<kStored>(data + at[j] * cells.cell, d));
 }
 
-/// kAdds: c[lines[i]] = by[i] * c[lines[i]] + a[i] x b; else c[i] = a[lines[i]] x b. Each number is summed up in the order of the depth.
+/// kAdds: c[lines[i]] = by[i] * c[lines[i]] + a[i] x b; else c[i] = a[lines[i]] x b. Each number is
+/// summed up in the order of the depth.
 template <int kRows, int kColumns, bool kAdds>
 BODY_INLINE void multiply_part(float* c, int c_line, const float* a, int a_line, const float* b, int b_line, int depth, const int* lines, const float* by) {
   Lanes::V sum[kRows][kColumns];
@@ -101,7 +104,7 @@ BODY_INLINE void multiply_columns(float* c, int c_line, const float* a, int a_li
     multiply_part<1, kColumns, kAdds>(kAdds ? c : c + i * c_line, c_line, kAdds ? a + i * a_line : a, a_line, b, b_line, depth, lines + i, by + i);
 }
 
-/// As `multiply_part`, of `count` lines and `width` columns, rounded up to the lanes' width.
+/// Like `multiply_part`, for `count` lines and `width` columns, rounded up to the lanes' width.
 template <bool kAdds>
 BODY_FN void multiply(float* c, int c_line, const float* a, int a_line, const float* b, int b_line, int depth, int count, int width, const int* lines, const float* by) {
   int column = 0;
@@ -115,12 +118,12 @@ BODY_FN void multiply(float* c, int c_line, const float* a, int a_line, const fl
     multiply_columns<1, kAdds>(c + column, c_line, a, a_line, b + column, b_line, depth, count, lines, by);
 }
 
-/// The lanes of a line from `at` on that the line reads.
+/// The lanes of a line, from `at` on, that the line reads.
 BODY_INLINE uint32_t lanes_of(uint64_t reads, int at) {
   return static_cast<uint32_t>(reads >> at) & static_cast<uint32_t>((uint64_t{1} << Lanes::kWidth) - 1);
 }
 
-/// What changes scores one by one: a cap, and numbers in the mask.
+/// Applies the changes to individual scores: a cap, and numbers in the mask.
 BODY_FN void change_scores(const AttentionCall& o, float* line, const int32_t* cells, int count, int row, bool has_biases) {
   if (o.cap != 0)
     for (int j = 0; j < count; j++) line[j] = o.cap * std::tanh(line[j]);
@@ -130,7 +133,8 @@ BODY_FN void change_scores(const AttentionCall& o, float* line, const int32_t* c
     if (mask[cells[j]] != kNever) line[j] += half_to_float(mask[cells[j]]);
 }
 
-/// Scores of a line become weights, 0 where the line does not read. `most` and `sum` of the line take them in; `by` is what is told.
+/// Turns scores of a line into weights, 0 for cells that the line does not read. Updates `most` and
+/// `sum` of the line. `by` is an output.
 BODY_FN void weigh(float* line, int count, uint64_t reads, float* most, float* sum, float* by) {
   const int end = (count + Lanes::kWidth - 1) / Lanes::kWidth * Lanes::kWidth;
   Lanes::V top = Lanes::all(-INFINITY);
@@ -144,7 +148,8 @@ BODY_FN void weigh(float* line, int count, uint64_t reads, float* most, float* s
     const Lanes::V weight = power(Lanes::sub(Lanes::load(line + j), Lanes::all(next)));
     Lanes::store(line + j, Lanes::choose(lanes_of(reads, j), weight, Lanes::all(0)));
   }
-  // The weights are summed up side by side as the line reads them, whatever stands between them in the group.
+  // The weights are summed up side by side in the order of the line's reads, independent of other
+  // cells of the group between them.
   const float* own = line;
   alignas(64) float packed[kBlock];
   if ((reads & (reads + 1)) != 0) {

@@ -43,7 +43,7 @@ bool read_call(const api::ggml_tensor& op, AttentionCall& call) {
   std::memcpy(options, op.op_params, sizeof options);
   if (options[1] != 0 || op.type != api::GGML_TYPE_F32 || q->type != api::GGML_TYPE_F32 || mask->type != api::GGML_TYPE_F16) return false;
   if (k->type != v->type || !read_stored(k->type, call.stored)) return false;
-  // One cache for all texts, and one mask for all heads.
+  // Requires one cache for all texts, and one mask for all heads.
   if (q->ne[3] != 1 || k->ne[3] != 1 || v->ne[3] != 1 || mask->ne[2] != 1 || mask->ne[3] != 1) return false;
   if (q->nb[0] != sizeof(float) || op.nb[0] != sizeof(float) || mask->nb[0] != sizeof(uint16_t)) return false;
   if (k->nb[0] != unit_of(call.stored) || v->nb[0] != unit_of(call.stored)) return false;
@@ -78,7 +78,7 @@ bool read_call(const api::ggml_tensor& op, AttentionCall& call) {
 Tiles::Tiles(const AttentionCall& call, int threads) : call_(call) {
   const int group = call.group;
   rows_ = std::min(kMostLines / group, call.rows);
-  // Rather smaller tiles, and heads of a group apart, than threads without work.
+  // Smaller tiles, and separate heads of a group, are better than threads without work.
   while (rows_ > 8 && (call.rows + rows_ - 1) / rows_ * call.kv_heads < 2 * threads) rows_ = (rows_ + 1) / 2;
   tiles_ = (call.rows + rows_ - 1) / rows_;
   const int items = tiles_ * call.kv_heads;

@@ -1,4 +1,4 @@
-// AttentionCall: one FLASH_ATTN_EXT of llama.cpp, as far as our kernel computes it, in tiles.
+// AttentionCall: one FLASH_ATTN_EXT of llama.cpp that our kernel supports, in tiles.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace blockstep::llama {
 /// How keys and values are stored.
 enum class Stored { kF32, kF16, kQ8 };
 
-/// Keys or values of all cells: number d of head h in cell c lies at data + c * cell + h * head.
+/// Keys or values of all cells. Number d of head h in cell c is at data + c * cell + h * head.
 struct Cells {
   const char* data;
   int64_t cell;  // bytes from one cell to the next
@@ -25,7 +25,7 @@ struct AttentionCall {
   int64_t q_row, q_head;      // bytes
   Cells k, v;
   Stored stored;
-  const char* mask;           // [row][cell] of F16: added to a score; minus infinity: the row does not read the cell
+  const char* mask;           // [row][cell] of F16, added to a score; minus infinity: unread
   int64_t mask_row;           // bytes
   const float* sinks;         // [head] a score without a value; null: none
   char* out;                  // [row][head][value_size] of F32
@@ -34,18 +34,18 @@ struct AttentionCall {
   int heads, kv_heads, group; // group = heads / kv_heads
   int rows;
   int64_t cells;
-  float scale, cap;           // cap 0: none; else a score s becomes cap * tanh(s), where scale has 1 / cap in it
+  float scale, cap;           // cap 0: none; else cap * tanh(s) of a score s, with 1 / cap in scale
 };
 
-/// Most rows x heads that are computed at once, and most cells.
+/// Maximum of rows x heads computed at once, and of cells.
 constexpr int kMostLines = 96;
 constexpr int kBlock = 64;
-/// What the mask has of a cell that a row does not read: minus infinity, as F16.
+/// The mask's value for a cell that a row does not read: minus infinity, as F16.
 constexpr uint16_t kNever = 0xfc00;
-/// Most numbers of a head.
+/// Maximum size of a head.
 constexpr int kMostSize = 576;
 
-/// Reads a call. @returns false if it is none that the kernel computes
+/// Reads a call. @returns false if the kernel does not support it
 bool read_call(const api::ggml_tensor& op, AttentionCall& call);
 
 /// Rows of a call, and heads of one group, that are computed together.
@@ -67,13 +67,13 @@ class Tiles {
   int rows_, tiles_, parts_, heads_;
 };
 
-/// A value of 16 bits as F32.
+/// Converts a 16-bit value to F32.
 float half_to_float(uint16_t half);
 
-/// Numbers on the border of a cache line.
+/// Numbers aligned to a cache line.
 class Numbers {
  public:
-  /// Makes room for `count` of them, whose values are not kept. @throws std::bad_alloc
+  /// Makes room for `count` numbers, and does not keep earlier values. @throws std::bad_alloc
   float* reserve(std::size_t count);
 
  private:

@@ -7,7 +7,7 @@
 
 namespace blockstep::llama {
 
-/// Computes the share of thread `thread` of `threads`. All of them together compute the call.
+/// Computes the share of thread `thread` of `threads`. All threads together compute the call.
 using Kernel = void (*)(const AttentionCall& call, int thread, int threads);
 
 void attend_avx512(const AttentionCall& call, int thread, int threads);
@@ -20,7 +20,8 @@ struct NamedKernel {
   Kernel kernel = nullptr;
 };
 
-/// The body of this name, or the fastest one for this processor if the name is empty; nothing if the processor cannot compute it.
+/// The body with this name, or the fastest body for this processor if the name is empty. Empty if
+/// the processor does not support it.
 NamedKernel kernel_of(const std::string& name);
 
 }  // namespace blockstep::llama

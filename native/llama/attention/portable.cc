@@ -1,4 +1,4 @@
-// The bodies for ARM's processors of 64 bits, and for any other.
+// The bodies for 64-bit ARM processors, and for other processors.
 #include "kernel.h"
 
 #if !defined(_MSC_VER)
@@ -62,7 +62,7 @@ void attend_neon(const AttentionCall& call, int thread, int threads) { neon::att
 
 namespace plain {
 
-/// Four numbers, which compilers put into registers of 128 bits where there are such.
+/// Four numbers, which compilers put into 128-bit registers if available.
 struct Lanes {
   struct V {
     float x[4];

@@ -8,10 +8,11 @@ namespace {
 
 constexpr uint64_t kAll = ~uint64_t{0};
 constexpr uint64_t kFourNever = 0xfc00fc00fc00fc00;
-/// What it costs to convert a cell's keys and values, in lines (a row's head) that are computed over the cell.
+/// Cost of converting a cell's keys and values, in units of computed lines (a row's head) over the
+/// cell.
 constexpr int kConversion = 6;
 
-/// Whether a row reads none of the next `kStride` cells: most of a full cache.
+/// Whether a row reads none of the next `kStride` cells, like most cells of a full cache.
 constexpr int kStride = 256;
 bool reads_none(const uint16_t* mask) {
   uint64_t four[kStride / 4];
@@ -21,7 +22,7 @@ bool reads_none(const uint16_t* mask) {
   return differs == 0;
 }
 
-/// The bits of `value` at the places that `places` has, side by side.
+/// The bits of `value` at the positions of `places`, side by side.
 uint64_t gather(uint64_t value, uint64_t places) {
   if (places == 0) return 0;
   const int low = std::countr_zero(places);
@@ -108,7 +109,8 @@ void Reads::sort(std::size_t num_words) {
   }
 }
 
-/// Puts blocks that begin with one word into groups: a block joins the one before it where that is less work.
+/// Groups blocks that begin with the same word. A block joins the previous block if that is less
+/// work.
 void Reads::group(const Block* blocks, int count, int heads) {
   const auto work = [heads](int num_rows, int num_cells) { return (kConversion + num_rows * heads) * num_cells; };
   const auto size = [](const std::vector<Word>& words) {
@@ -142,7 +144,7 @@ void Reads::group(const Block* blocks, int count, int heads) {
   close(members_);
 }
 
-/// Makes `united_` of `union_` and a block. @returns false if that is more than a group holds
+/// Makes `united_` of `union_` and a block. @returns false if a group cannot hold both
 bool Reads::unite(const Block& block) {
   const Word* own = &words_[static_cast<std::size_t>(block.first)];
   const Word* const end = own + block.count;

@@ -1,4 +1,5 @@
-// Reads: which cells the rows of a tile read, cut into blocks and put together so that rows which read the same cells share the work.
+// Reads: the cells that the rows of a tile read, cut into blocks and grouped so that rows with the
+// same cells share the work.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@ namespace blockstep::llama {
 
 /// A row's part in a group.
 struct RowRead {
-  int32_t row;     // of the tile
-  uint64_t reads;  // of the group's cells: bit i is set if the row reads cell i of them
+  int32_t row;     // row of the tile
+  uint64_t reads;  // bit i is set if the row reads cell i of the group
 };
 
 /// At most kBlock cells that are computed together, and the rows that read them.
@@ -21,9 +22,10 @@ struct ReadGroup {
 };
 
 /**
- * A row's cells are cut into blocks by the row alone: words of 64 cells in a row, as long as the row reads at most 64 cells of them. A row
- * is computed block by block, each with all the cells that it reads there, whatever other rows read beside it. So what a row computes does
- * not depend on the rows that are computed with it.
+ * The row alone determines how its cells are cut into blocks: consecutive words of 64 cells, while
+ * the row reads at most 64 cells of them. A row is computed block by block, each with all its cells
+ * there, whatever other rows read. The results of a row therefore do not depend on the rows
+ * computed with it.
  */
 class Reads {
  public:
@@ -54,7 +56,7 @@ class Reads {
   void close(const std::vector<const Block*>& members);
   bool unite(const Block& block);
 
-  std::vector<Word> words_;   // that rows read something of, row by row
+  std::vector<Word> words_;   // words with cells that rows read, row by row
   std::vector<Block> blocks_, sorted_;
   std::vector<int32_t> starts_;
   std::vector<Word> union_, united_;

@@ -10,7 +10,7 @@
 namespace blockstep::llama {
 namespace {
 
-/// The tensors of one attention, and what computes them.
+/// The tensors of one attention, and their compute graph.
 class Bench {
  public:
   Bench(const Library& library, const Trial& trial) : library_(library), trial_(trial), random_(trial.seed) {
@@ -26,7 +26,7 @@ class Bench {
     auto* set_threads = reinterpret_cast<void (*)(api::ggml_backend_t, int)>(
         library.ggml_backend_reg_get_proc_address(registry, "ggml_backend_set_n_threads"));
     if (set_threads != nullptr) set_threads(backend_, trial.threads);
-    // As llama.cpp has them: the heads of a cell side by side.
+    // Like in llama.cpp, the heads of a cell are side by side.
     q_ = tensor(api::GGML_TYPE_F32, trial.key_size, trial.rows, trial.kv_heads * trial.group);
     k_ = stored(trial.key_size);
     v_ = stored(trial.value_size);
@@ -69,7 +69,7 @@ class Bench {
     fill(numbers.data(), count, 1);
     auto* made = tensor(trial_.type, size, trial_.cells, trial_.kv_heads);
     library_.ggml_quantize_chunk(trial_.type, numbers.data(), made->data, 0, static_cast<int64_t>(trial_.kv_heads) * trial_.cells, size, nullptr);
-    // [head][number] of a cell, then the next cell.
+    // The layout is [head][number] of a cell, then the next cell.
     made->nb[2] = made->nb[1];
     made->nb[1] *= static_cast<std::size_t>(trial_.kv_heads);
     return made;
@@ -91,7 +91,7 @@ class Bench {
         const bool reads = trial_.pattern == 0   ? below(some) == 0
                            : trial_.pattern == 1 ? cell <= last
                                                  : cell < shared || cell % (1 + row / 3) == row % 3;
-        // Of F16 numbers between -2 and 2 where a mask has such.
+        // If the mask has biases, they are F16 numbers between -2 and 2.
         own[cell] = reads ? trial_.has_biases && below(4) == 0 ? static_cast<uint16_t>(below(0x4000) | below(2) << 15) : 0 : kNever;
       }
     }

@@ -10,7 +10,7 @@
 #include "reads.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC's own intrinsics begin with values that they do not set.
+// GCC's own intrinsics use uninitialised values.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

@@ -12,7 +12,7 @@ Embedder::Embedder(std::shared_ptr<const Weights> weights, const EmbedderConfig&
     : weights_(std::move(weights)), library_(weights_->library), config_(config) {
   auto params = library_.llama_context_default_params();
   params.n_ctx = static_cast<uint32_t>(config.batch);
-  // A text is computed at once: models that read it in both directions, and vectors of all its tokens, go no other way.
+  // A text is computed in one batch. Bidirectional models, and vectors of all tokens, require this.
   params.n_batch = params.n_ubatch = params.n_outputs_max = static_cast<uint32_t>(config.batch);
   params.n_seq_max = static_cast<uint32_t>(config.sequences);
   params.n_threads_batch = config.threads;
@@ -33,7 +33,7 @@ void Embedder::stop() {
 }
 
 void Embedder::check(const std::vector<int32_t>& tokens, const std::vector<int32_t>& lengths) const {
-  // llama.cpp ends the process where more comes than a context was made for.
+  // llama.cpp aborts the process if a batch exceeds the sizes of its context.
   std::size_t sum = 0;
   for (const int32_t length : lengths) {
     if (length < 1 || length > config_.batch) throw std::runtime_error("a text has no token, or more than a call takes");
@@ -64,7 +64,7 @@ std::vector<float> Embedder::embed(const std::vector<int32_t>& tokens, const std
       sequences[at] = static_cast<api::llama_seq_id>(text);
       lists[at] = &sequences[at];
     }
-  // Models that read in both directions keep nothing, and have no memory.
+  // Bidirectional models keep no state, and have no memory.
   if (auto* memory = library_.llama_get_memory(context); memory != nullptr) library_.llama_memory_clear(memory, false);
   const api::llama_batch batch{static_cast<int32_t>(tokens.size()), inputs.data(), nullptr, positions.data(), counts.data(), lists.data(),
                                wanted.data()};

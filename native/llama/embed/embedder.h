@@ -1,4 +1,5 @@
-// Embedder: a context of llama.cpp that makes vectors of texts, or scores, and generates none. It keeps nothing between two calls.
+// Embedder: a context of llama.cpp that computes vectors or scores of texts, and generates no
+// tokens. It keeps no state between two calls.
 #pragma once
 
 #include <atomic>
@@ -14,32 +15,35 @@ namespace blockstep::llama {
 struct EmbedderConfig : ContextConfig {
   int batch = 0;      // most tokens of a call, and of a text
   int sequences = 0;  // most texts of a call
-  int pooling = api::LLAMA_POOLING_TYPE_UNSPECIFIED;  // how the vectors of a text's tokens become one; unspecified: as the model has it
+  // How the vectors of a text's tokens become one vector; unspecified: the model's method.
+  int pooling = api::LLAMA_POOLING_TYPE_UNSPECIFIED;
 };
 
 class Embedder {
  public:
   /// Makes the context, which may take long.
-  /// @throws std::runtime_error with what llama.cpp said, for instance for want of memory
+  /// @throws std::runtime_error with llama.cpp's message, for example if memory runs out
   Embedder(std::shared_ptr<const Weights> weights, const EmbedderConfig& config);
-  /// Ends as `stop`.
+  /// Ends like `stop`.
   ~Embedder();
   Embedder(const Embedder&) = delete;
   Embedder& operator=(const Embedder&) = delete;
 
-  /// Numbers of a text's vector.
+  /// Length of a text's vector.
   int width() const { return width_; }
-  /// As llama.cpp numbers it.
+  /// A value of llama.cpp's enumeration.
   int pooling() const { return pooling_; }
 
-  /// Computes the vectors of texts in one call of llama.cpp, from any thread. Calls wait for each other.
-  /// @param tokens of all texts, one behind the other
-  /// @param lengths tokens of each
+  /// Computes the vectors of texts in one call of llama.cpp, from any thread. Calls wait for each
+  /// other.
+  /// @param tokens of all texts, concatenated
+  /// @param lengths number of tokens of each text
   /// @returns [texts, width]
-  /// @throws std::runtime_error for texts that the embedder was not made for, and with what llama.cpp said; after `stop`
+  /// @throws std::runtime_error for texts that exceed the embedder's limits, with llama.cpp's
+  /// message, and after `stop`
   std::vector<float> embed(const std::vector<int32_t>& tokens, const std::vector<int32_t>& lengths);
 
-  /// Breaks off what is being computed, as far as llama.cpp can, and frees the context.
+  /// Aborts the current computation, as far as llama.cpp supports it, and frees the context.
   void stop();
 
  private:
@@ -50,7 +54,7 @@ class Embedder {
   const EmbedderConfig config_;
   std::atomic<bool> stopping_ = false;
   std::mutex mutex_;
-  std::unique_ptr<Context> context_;  // null: it was stopped
+  std::unique_ptr<Context> context_;  // null after `stop`
   int width_ = 0;
   int pooling_ = 0;
 };

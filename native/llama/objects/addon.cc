@@ -1,4 +1,5 @@
-// The module: what require() of blockstep_llama.node returns. src/executors/llama-cpp/native/binding.ts describes it.
+// The module: the result of require() for blockstep_llama.node.
+// src/executors/llama-cpp/native/binding.ts describes it.
 #include "classes.h"
 #include "context_object.h"
 #include "embedder_object.h"
@@ -8,12 +9,13 @@
 namespace blockstep::llama {
 namespace {
 
-/// Version of the interface between TypeScript and this addon; src/executors/llama-cpp/native/addon.ts expects the same number.
+/// Version of the interface between TypeScript and this addon.
+/// src/executors/llama-cpp/native/addon.ts expects the same number.
 constexpr double kAbi = 4;
 
 Napi::Object define_module(Napi::Env env, Napi::Object exports) {
   auto* classes = new Classes;
-  env.SetInstanceData(classes);  // which owns it from now on
+  env.SetInstanceData(classes);  // takes ownership
   classes->model = Napi::Persistent(ModelObject::define_class(env));
   classes->context = Napi::Persistent(ContextObject::define_class(env));
   classes->embedder = Napi::Persistent(EmbedderObject::define_class(env));

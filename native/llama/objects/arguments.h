@@ -1,4 +1,5 @@
-// Arguments: reads what TypeScript passes. It has checked everything, so that what is refused here is a mistake of blockstep's.
+// Arguments: reads the arguments from TypeScript. TypeScript has checked everything, so an error
+// here is a bug of blockstep.
 #pragma once
 
 #include <napi.h>

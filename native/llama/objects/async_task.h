@@ -1,4 +1,4 @@
-// AsyncTask: work in a thread of libuv's pool whose result becomes a promise's.
+// AsyncTask: work in a thread of libuv's pool, with its result as a promise.
 #pragma once
 
 #include <napi.h>
@@ -8,7 +8,8 @@
 
 namespace blockstep::llama {
 
-/// `work` runs in the pool, `finish` in the thread of JavaScript. An exception of `work` rejects the promise with its message.
+/// `work` runs in the pool, `finish` in the JavaScript thread. An exception of `work` rejects the
+/// promise with its message.
 class AsyncTask : public Napi::AsyncWorker {
  public:
   using Work = std::function<void()>;

@@ -1,4 +1,5 @@
-// Classes: what one environment of Node has of this addon. Native code alone makes objects of its classes.
+// Classes: the data of this addon in one Node environment. Only native code makes objects of these
+// classes.
 #pragma once
 
 #include <napi.h>

@@ -66,7 +66,7 @@ void ContextObject::end_with_environment(void* self) { static_cast<ContextObject
 
 void ContextObject::end() {
   if (runner_ == nullptr) return;
-  runner_.reset();  // joins its thread, so that the channel is called no more
+  runner_.reset();  // joins its thread, so that the channel is not called any more
   channel_.Release();
 }
 
@@ -88,7 +88,7 @@ Napi::Value ContextObject::compute(const Napi::CallbackInfo& info) {
       const std::unique_ptr<Answer> answer(brought);
       settle(own, *answer);
     });
-    if (status != napi_ok) delete kept;  // the environment ends
+    if (status != napi_ok) delete kept;  // the environment is ending
   };
   try {
     runner.compute(program.Data(), size, done);

@@ -1,4 +1,4 @@
-// ContextObject: a runner as JavaScript holds it. Answers come by promises.
+// ContextObject: a runner as a JavaScript object. Answers are promises.
 #pragma once
 
 #include <napi.h>
@@ -20,7 +20,7 @@ class ContextObject : public Napi::ObjectWrap<ContextObject> {
  private:
   void settle(Napi::Env env, const Answer& answer);
   Runner& runner(Napi::Env env) const;
-  /// A hook of Node's: the environment ends before this object does.
+  /// A hook for Node: the environment ends before this object does.
   static void end_with_environment(void* self);
   /// Ends the runner's thread, and frees the context.
   void end();
@@ -32,11 +32,12 @@ class ContextObject : public Napi::ObjectWrap<ContextObject> {
   Napi::Value positions(const Napi::CallbackInfo& info);
   Napi::Value dispose(const Napi::CallbackInfo& info);
 
-  std::unique_ptr<Runner> runner_;  // null: it has ended
-  /// Brings answers into the thread of JavaScript. It keeps the process alive only while a program is computed.
+  std::unique_ptr<Runner> runner_;  // null after it has ended
+  /// Passes answers to the JavaScript thread. It keeps the process alive only while a program is
+  /// computed.
   Napi::ThreadSafeFunction channel_;
   std::optional<Napi::Promise::Deferred> waiting_;
-  // While a program is computed: what the runner's thread reads, and this object.
+  // While a program is computed: the memory that the runner's thread reads, and this object.
   Napi::ObjectReference program_;
   Napi::ObjectReference self_;
 };

@@ -1,4 +1,4 @@
-// EmbedderObject: an embedder as JavaScript holds it. It computes in a thread of libuv's pool.
+// EmbedderObject: an embedder as a JavaScript object. It computes in a thread of libuv's pool.
 #pragma once
 
 #include <napi.h>

@@ -1,4 +1,5 @@
-// The library as JavaScript sees it: loaded once in a process, and known to each environment that asked for it.
+// The library as seen from JavaScript: loaded once in a process, and known to each environment that
+// loaded it.
 #pragma once
 
 #include <napi.h>
@@ -7,10 +8,11 @@
 
 namespace blockstep::llama {
 
-/// load({ folder, fallback, ggmlBase, ggml, llama, commit, attention }): { version, commit, maxSequences, devices, attention, attentionReason }.
+/// load({ folder, fallback, ggmlBase, ggml, llama, commit, attention }): { version, commit,
+/// maxSequences, devices, attention, attentionReason }.
 Napi::Value load_library(const Napi::CallbackInfo& info);
 
-/// tryAttention(trial): { wasOurs, distance, isSameAlone }. `Trial` says what a trial is.
+/// tryAttention(trial): { wasOurs, distance, isSameAlone }. `Trial` documents the argument.
 Napi::Value run_trial(const Napi::CallbackInfo& info);
 
 /// The library that `load_library` loaded in this environment. @throws Napi::Error

@@ -80,7 +80,7 @@ Napi::Value ModelObject::load(const Napi::CallbackInfo& info) {
   const auto work = [&library, config, progress, cancelled, weights] {
     int told = -1;
     const std::function<bool(float)> tell = [&](float share) {
-      // llama.cpp tells of every tensor.
+      // llama.cpp reports progress for every tensor.
       const int percent = static_cast<int>(std::floor(share * 100));
       if (percent != told) progress.NonBlockingCall([share](Napi::Env, Napi::Function callback) { callback.Call({Napi::Number::New(callback.Env(), share)}); });
       told = percent;

@@ -1,4 +1,4 @@
-// ModelObject: the weights of a model as JavaScript holds them.
+// ModelObject: the weights of a model as a JavaScript object.
 #pragma once
 
 #include <napi.h>
@@ -13,8 +13,8 @@ class ModelObject : public Napi::ObjectWrap<ModelObject> {
  public:
   static Napi::Function define_class(Napi::Env env);
 
-  /// loadModel(path, { gpuLayers, memoryMap, checkTensors }, progress, cancelled): a promise of a model. `progress` is told shares from
-  /// 0 to 1; once `cancelled[0]` is not 0 the loading ends.
+  /// loadModel(path, { gpuLayers, memoryMap, checkTensors }, progress, cancelled): a promise of a
+  /// model. `progress` gets shares from 0 to 1. Loading ends once `cancelled[0]` is not 0.
   static Napi::Value load(const Napi::CallbackInfo& info);
 
   explicit ModelObject(const Napi::CallbackInfo& info);

@@ -1,4 +1,4 @@
-// HostMemory: KV memory on the host, in the shape of a real KV cache.
+// HostMemory: KV memory on the host, with the layout of a real KV cache.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 
 namespace blockstep {
 
-/// 32 bytes per token, zeroed. The operating system gives pages where entries are first written.
+/// 32 bytes per token, zeroed. The operating system provides pages at the first write.
 class HostMemory : public EntryMemory {
  public:
   /// @throws Error kNoMemory, std::bad_alloc
   HostMemory(u32 num_blocks, u32 block_size)
       : HostMemory(block_size, std::make_shared<BlockArena>(num_blocks, u64{block_size} * sizeof(KvEntry))) {}
-  /// Over an arena of the host, whose blocks have block_size entries.
+  /// Uses an arena on the host, whose blocks have block_size entries.
   HostMemory(u32 block_size, std::shared_ptr<BlockArena> arena)
       : EntryMemory(std::move(arena)),
         block_size_(block_size),

@@ -1,18 +1,19 @@
-// Possessions: which request took each block, as the plans say.
+// Possessions: the request that took each block, according to the plans.
 #pragma once
 
 #include "../../base/memory.h"
 
 namespace blockstep {
 
-/// Which request took a block from the free queue last, and how often requests took it.
+/// The request that last took a block from the free queue, and the number of times that requests
+/// took the block.
 struct Possession {
-  u64 owner;       // handle of the request that took the block last; 0: none did
-  u32 generation;  // how often the block was taken
-  u32 arrivals;    // how often lanes had filled the block when it was taken
+  u64 owner;       // handle of the request that last took the block; 0: none
+  u32 generation;  // number of times that the block was taken
+  u32 arrivals;    // number of fills by lanes when the block was taken
 };
 
-/// 16 bytes per block, zeroed. The operating system gives pages where they are first written.
+/// 16 bytes per block, zeroed. The operating system provides pages at the first write.
 class Possessions {
  public:
   /// @throws Error kNoMemory

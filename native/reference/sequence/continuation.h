@@ -1,4 +1,5 @@
-// Continuation: the "language model" of the reference executor. It continues a text as the text went on earlier.
+// Continuation: the "language model" of the reference executor. It continues a text in the way that
+// the text continued before.
 #pragma once
 
 #include <vector>
@@ -7,8 +8,8 @@
 
 namespace blockstep {
 
-/// Mixes two 32-bit words into one: MurmurHash3's finaliser, twice. The same as mix() of src/base/random.ts, so that
-/// other code can compute what this model computes.
+/// Mixes two 32-bit words into one: MurmurHash3's finaliser, twice. mix() of src/base/random.ts is
+/// the same function, so that other code can compute this model's tokens.
 inline u32 mix32(u32 a, u32 b) {
   const auto scramble = [](u32 h) {
     h = (h ^ (h >> 16)) * 0x85ebca6bu;
@@ -22,12 +23,14 @@ class Continuation {
  public:
   Continuation(u32 seed, std::int32_t eos_token) : seed_(seed), eos_token_(eos_token) {}
 
-  /// The token that follows a text of `count` >= 1 tokens, the first `num_prompt` >= 1 of which are the prompt.
+  /// The token that follows a text of `count` >= 1 tokens, whose first `num_prompt` >= 1 tokens are
+  /// the prompt.
   ///
-  /// The rule: find the longest earlier occurrence of the text's end (the earliest of equally long ones; occurrences
-  /// may overlap), and return the token that followed it. If that token is a generated one, the text would begin to
-  /// repeat itself: then return the end-of-text token, if there is one. If the last token never occurred before, return
-  /// a token of the prompt, drawn by seed, length and last token. @throws std::bad_alloc
+  /// The rule: find the longest earlier occurrence of the text's end (the earliest of equally long
+  /// ones; occurrences may overlap), and return the token that followed it. If that token was
+  /// generated, the text would begin to repeat itself, so the end-of-text token is returned
+  /// instead, if there is one. If the last token never occurred before, return a token of the
+  /// prompt, drawn by seed, length and last token. @throws std::bad_alloc
   std::int32_t next(const std::int32_t* text, u32 count, u32 num_prompt);
 
  private:

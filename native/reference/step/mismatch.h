@@ -1,4 +1,4 @@
-// Mismatch and Finding: what the reference executor can find wrong with the memory or the tables.
+// Mismatch and Finding: the errors in memory or tables that the reference executor can find.
 #pragma once
 
 #include "../../core/base/types.h"
@@ -7,7 +7,7 @@ namespace blockstep {
 
 /// In the order of MISMATCHES in src/core/native/native-reference.ts.
 enum class Mismatch : u32 {
-  // The tables differ from the plan or from the unpaged copy of the request.
+  // The tables differ from the plan or from the unpaged copy of the request:
   kUnknown,    // a running entry of a request that was never admitted
   kQueryStart,
   kComputed,
@@ -15,22 +15,22 @@ enum class Mismatch : u32 {
   kScheduled,
   kToken,
   kDraft,      // the plan verifies drafts that were never made
-  // A slot or block that cannot be right.
+  // Impossible slots or blocks:
   kSlot,
   kBlock,
   kMoved,      // a block of a row changed while its request was resident
-  // The memory holds a wrong entry, or the write would make it so.
+  // Wrong entries in the memory, or writes that would cause them:
   kForeignWrite,  // a write into a block that another request took
   kUnwritten,     // a read of an entry that was never written
-  kStale,         // a read of an entry from before the block was taken last
+  kStale,         // a read of an entry from before the block was last taken
   kForeign,       // a read of an entry that another request wrote
   kWrong,         // a read of an entry that this request wrote for another position or text
   kUnexpectedLoad,  // a read of a block that a lane filled after it was taken or adopted
-  kNullRead,        // with KV cache groups: a read of a place that holds nothing
-  kUnzeroed,        // with KV cache groups: behind the last token of a block that was to be zeroed stands a state
+  kNullRead,        // with KV cache groups: a read of an empty place
+  kUnzeroed,        // with groups: a state behind the text in a zeroed block
 };
 
-/// One finding. A field that does not apply is -1, or 0 for `owner`.
+/// One finding. A field that is not applicable is -1, or 0 for `owner`.
 struct Finding {
   Mismatch kind;
   u32 entry;
@@ -41,9 +41,9 @@ struct Finding {
   std::int64_t found = -1;
   std::int64_t found_position = -1;
   u64 owner = 0;                     // handle of the request that wrote the entry, or took the block
-  std::int64_t generation = -1;      // of the block now
-  std::int64_t found_generation = -1;  // of the entry that was read
-  std::int64_t group = -1;           // KV cache group, and the place in the row of it; only with groups
+  std::int64_t generation = -1;      // generation of the block now
+  std::int64_t found_generation = -1;  // generation of the entry that was read
+  std::int64_t group = -1;           // KV cache group, then the place in its row; only with groups
   std::int64_t place = -1;
 };
 

@@ -1,5 +1,6 @@
-// StepIo: the buffer of one step of the reference executor. The executor reads the plan from it and writes the answer
-// into it. src/core/native/native-reference.ts lays out the same buffer; both layouts must agree.
+// StepIo: the buffer of one step of the reference executor. The executor reads the plan from it and
+// writes the answer into it. src/core/native/native-reference.ts lays out the same buffer. Both
+// layouts must agree.
 #pragma once
 
 #include "config.h"
@@ -7,15 +8,15 @@
 
 namespace blockstep {
 
-constexpr u32 kMaxFindings = 64;     // further findings are counted, not reported
-constexpr u32 kFindingNumbers = 13;  // a finding's fields, in their order
+constexpr u32 kMaxFindings = 64;     // further findings are only counted
+constexpr u32 kFindingNumbers = 13;  // number of fields of a finding
 constexpr u32 kStepControlWords = 8;
 
 /// Indexes of the words of `control`. TypeScript writes kNumEntries, the executor the others.
 enum StepControl : u32 { kNumEntries, kNumTokens, kNumFindings, kNumErrors };
 
-/// `control` has kStepControlWords words. Every other array except `findings` has max_entries elements, or that many
-/// times the length in brackets.
+/// `control` has kStepControlWords words. Every other array except `findings` has max_entries
+/// elements, multiplied by the length in brackets.
 struct StepIo {
   const double* handles;
   double* findings;  // [kMaxFindings][kFindingNumbers]
@@ -26,12 +27,12 @@ struct StepIo {
   const std::int32_t* num_blocks;      // of the first KV cache group, then of the second, and so on
   const std::int32_t* num_new_blocks;  // the same
   const std::int32_t* num_drafts;
-  const std::int32_t* samples;       // not 0: this step computes the last known token, so it samples
-  const std::int32_t* first;         // 1 + the position at which the caller lets the entry begin; 0: not said
-  const std::int32_t* num_known;     // known tokens in this step's list: all of an admitted entry, else 0
+  const std::int32_t* samples;       // not 0: computes the last known token, and samples
+  const std::int32_t* first;         // 1 + first position according to the caller; 0: not passed
+  const std::int32_t* num_known;     // known tokens in the list: all of an admitted entry, else 0
   const std::int32_t* num_prompt;    // of admitted entries
   const std::int32_t* roots;         // [2] a key of adapter and salt, of admitted entries
-  const std::int32_t* draft_tokens;  // [max_drafts]; -1: the draft of this executor, -2: one that is never accepted
+  const std::int32_t* draft_tokens;  // [max_drafts]; -1: this executor's draft, -2: never accepted
   // The answer.
   std::int32_t* counts;
   std::int32_t* tokens;              // [1 + max_drafts], one entry after the other without gaps
@@ -48,7 +49,7 @@ inline u64 step_io_bytes(const ReferenceConfig& config) {
          4 * (kStepControlWords + entries * (12 + 2 * config.tables.num_lists() + 3 * drafts)) + entries;
 }
 
-/// Lays the arrays out from `base` on, which is aligned to 8 bytes.
+/// Lays out the arrays from `base` on, which is aligned to 8 bytes.
 inline StepIo lay_out_step(const ReferenceConfig& config, void* base) {
   const u64 entries = config.tables.max_entries;
   const u64 drafts = config.max_drafts;

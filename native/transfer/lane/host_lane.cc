@@ -11,7 +11,8 @@
 namespace blockstep {
 namespace {
 
-/// While this object lives, threads that this thread starts take no signals: signals go to the threads of the program.
+/// While this object lives, threads that this thread starts block all signals: the program's own
+/// threads handle signals.
 class SignalsBlocked {
  public:
 #if defined(_WIN32)
@@ -108,13 +109,13 @@ void HostLane::settle(std::int64_t step) {
   }
 }
 
-/// With the mutex held.
+/// The caller holds the mutex.
 void HostLane::make_ready(Job& job) {
   ready_.append(job);
   if (ready_.first == &job) wake(job);
 }
 
-/// Wakes threads for a job that may begin now.
+/// Wakes threads for a job that may now begin.
 void HostLane::wake(const Job& job) {
   if (idle_ == 0) return;
   if (job.plan.num_pieces() == 1) wake_.notify_one();
@@ -129,7 +130,7 @@ bool HostLane::cancel(u32 number) {
   return true;
 }
 
-/// From now on no piece of the job begins. With the mutex held.
+/// Prevents further pieces of the job from beginning. The caller holds the mutex.
 void HostLane::drop(Job& job) {
   job.cancelled = true;
   if (job.active == 0) end(job);
@@ -182,8 +183,8 @@ u32 HostLane::waiting() {
   return waiting_.size;
 }
 
-/// The first job, if a piece of it can begin; otherwise null. A later job must wait, because it may write the same
-/// blocks.
+/// Returns the first job if a piece of it can begin, otherwise null. Later jobs must wait, because
+/// they may write the same blocks.
 HostLane::Job* HostLane::next_job() const {
   Job* job = ready_.first;
   return job && !job->cancelled && job->next_piece < job->plan.num_pieces() ? job : nullptr;
@@ -212,7 +213,7 @@ void HostLane::work() {
   }
 }
 
-/// Copies one piece of a job. @returns how many blocks that were
+/// Copies one piece of a job. @returns the number of copied blocks
 u64 HostLane::copy(const Job& job, u32 piece) {
   u64 blocks = 0;
   const BlockArena& source = pairs_.source();
@@ -227,8 +228,8 @@ u64 HostLane::copy(const Job& job, u32 piece) {
   return blocks;
 }
 
-/// Ends a job. The word is posted under the mutex: an owner who reads the word and then submits waits for the mutex,
-/// and finds the job object in the pool again.
+/// Ends a job. The word is posted under the mutex. An owner who reads the word and then submits
+/// must wait for the mutex, and finds the job object back in the pool.
 void HostLane::end(Job& job) {
   const u32 number = job.number;
   const bool whole = job.next_piece == job.plan.num_pieces();
@@ -238,7 +239,7 @@ void HostLane::end(Job& job) {
   jobs_.give_back(job);
   --pending_;
   ring_->post(number, whole ? Verdict::kOk : Verdict::kCancelled);
-  if (next_job()) wake(*ready_.first);  // this thread goes on anyway; others may join
+  if (next_job()) wake(*ready_.first);  // this thread continues anyway, others may join
   if (blocked_) over_.notify_one();
 }
 

@@ -1,4 +1,4 @@
-// HostLane: a lane that copies by threads of its own, between two arenas on the host.
+// HostLane: a lane whose own threads copy between two arenas on the host.
 #pragma once
 
 #include <condition_variable>
@@ -15,23 +15,24 @@
 
 namespace blockstep {
 
-/// Several threads share the pieces of one job. The next job begins when the last piece of this one has been copied.
+/// Several threads share the pieces of one job. The next job begins after the last piece of this
+/// job was copied.
 class HostLane final : public Lane {
  public:
   static constexpr u32 kMaxThreads = 16;
 
-  /// Copies the bytes of one run. The lane's threads call it concurrently, without a lock.
+  /// Copies the bytes of one run. The lane's threads call it concurrently without a lock.
   using CopyBytes = void (*)(void* target, const void* source, std::size_t bytes);
   static void copy_bytes(void* target, const void* source, std::size_t bytes) { std::memcpy(target, source, bytes); }
 
   struct Options {
     u32 threads;      // 1 .. kMaxThreads
-    u64 piece_bytes;  // at most so many per piece, but at least one block
+    u64 piece_bytes;  // most bytes per piece, but at least one block
     CopyBytes copy = copy_bytes;
   };
 
-  /// @throws Error kBadArg for arenas that BlockPairs refuses or that are on a GPU, kLimit if a thread cannot be
-  /// started; std::bad_alloc
+  /// @throws Error kBadArg for arenas that BlockPairs refuses or that are on a GPU, kLimit if a
+  /// thread cannot be started; std::bad_alloc
   HostLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockArena> source, std::shared_ptr<BlockArena> target,
            Options options);
   /// Cancels all jobs, and waits for the pieces that are being copied.
@@ -78,11 +79,11 @@ class HostLane final : public Lane {
   Job* draft_ = nullptr;  // from the pool, not submitted yet; only the owner uses it
 
   mutable std::mutex mutex_;
-  // The mutex guards everything below.
-  std::condition_variable wake_;  // signalled when there is work, or the threads must stop
+  // The mutex guards all members below.
+  std::condition_variable wake_;  // signalled if there is work, or if the threads must stop
   std::condition_variable over_;  // signalled when a job is over
   JobPool<Job> jobs_;
-  JobList<Job> ready_;    // jobs that wait for no step; only the first has begun
+  JobList<Job> ready_;    // jobs that wait for no step; only the first one has begun
   JobList<Job> waiting_;  // jobs that wait for a step: by step, then by submission
   std::int64_t settled_ = kNoFence;
   u32 pending_ = 0;

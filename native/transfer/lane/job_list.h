@@ -5,7 +5,8 @@
 
 namespace blockstep {
 
-/// @tparam Job has `prev`, `next`, `list` (the list that it is in) and `not_before` (the step that it waits for)
+/// @tparam Job has `prev`, `next`, `list` (the list that contains it) and `not_before` (the step
+/// that it waits for)
 template <class Job>
 struct JobList {
   Job* first = nullptr;
@@ -14,7 +15,7 @@ struct JobList {
 
   void append(Job& job) { insert_behind(last, job); }
 
-  /// Inserts a job behind all jobs of earlier steps and of the same step.
+  /// Inserts a job after all jobs of earlier steps and of the same step.
   void insert_by_step(Job& job) {
     Job* prev = last;
     while (prev && prev->not_before > job.not_before) prev = prev->prev;

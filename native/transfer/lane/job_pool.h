@@ -1,4 +1,5 @@
-// JobPool: owns the job objects of a lane. Finds a job under way by its number, and keeps ended jobs for use again.
+// JobPool: owns the job objects of a lane. It finds an active job by its number, and keeps ended
+// jobs for reuse.
 #pragma once
 
 #include <memory>
@@ -8,17 +9,17 @@
 
 namespace blockstep {
 
-/// @tparam Job has `number`, which is 0 while the job is not in use
+/// @tparam Job has `number`, which is 0 while the job object is not in use
 template <class Job>
 class JobPool {
  public:
   /// @throws std::bad_alloc
   explicit JobPool(const CompletionRing& ring) : ring_(ring), by_slot_(ring.capacity()) {}
 
-  /// A job that is not in use. @throws std::bad_alloc
+  /// Returns a job object that is not in use. @throws std::bad_alloc
   Job& take() {
     if (spare_.empty()) {
-      // Room for the job is made here, so that give_back() allocates nothing.
+      // Reserves room for the job here, so that give_back() allocates nothing.
       if (spare_.capacity() == owned_.size()) spare_.reserve(2 * owned_.size() + 8);
       owned_.push_back(std::make_unique<Job>());
       return *owned_.back();
@@ -27,15 +28,15 @@ class JobPool {
     spare_.pop_back();
     return job;
   }
-  /// Takes back a job that is over.
+  /// Takes back an ended job.
   void give_back(Job& job) {
     job.number = 0;
     spare_.push_back(&job);
   }
 
-  /// From now on find() finds this job by its `number`.
+  /// Makes find() find this job by its `number`.
   void enter(Job& job) { by_slot_[ring_.slot_of(job.number)] = &job; }
-  /// The job of this number. Null if that job is over, or is not of this lane.
+  /// Returns the job of this number. Null if it has ended, or belongs to another lane.
   Job* find(u32 number) const {
     if (number == 0) return nullptr;
     Job* job = by_slot_[ring_.slot_of(number)];

@@ -1,4 +1,4 @@
-// Lane: what every lane promises, on the host and on a GPU.
+// Lane: the interface and guarantees of every lane, on the host and on a GPU.
 #pragma once
 
 #include "copy_plan.h"
@@ -7,13 +7,13 @@ namespace blockstep {
 
 /// An ordered stream of copies in one direction, from one arena to another.
 ///
-/// A job is one submit(): a list of block copies. Blocks that are consecutive on both sides are copied as one. A job is
-/// cut into pieces at block boundaries. The job's word is posted to the completion ring once, when no piece of the job
-/// is being copied and none will be.
+/// A job is one submit(): a list of block copies. Blocks that are consecutive on both sides are
+/// copied together. A job is cut into pieces at block boundaries. The job's word is posted to the
+/// completion ring once, when no piece of the job is being copied and none will be.
 ///
-/// Order: a job is over before the next job begins. Jobs begin in the order in which they were submitted, except that
-/// later jobs overtake a job which waits for a step. Jobs that become ready together begin in the order of their steps,
-/// then in the order of their submission.
+/// Order: a job ends before the next job begins. Jobs begin in the order of their submission,
+/// except that later jobs overtake a job which waits for a step. Jobs that become ready together
+/// begin in the order of their steps, then in the order of their submission.
 ///
 /// One thread, the owner, calls all methods. Only submit() allocates, before it changes anything.
 class Lane {
@@ -24,32 +24,35 @@ class Lane {
   Lane() = default;
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
-  /// Ends every job as cancel() does. When the destructor returns, the lane reads and writes no arena any more.
+  /// Ends every job like cancel(). After the destructor has returned, the lane accesses no arena.
   virtual ~Lane() = default;
 
-  /// Submits a job: copies block sources.ids[i] to targets.ids[i], once step `not_before` is settled. A job without
-  /// blocks copies nothing, but has its place in the order.
-  /// @returns the number of the job, which names its slot of the ring
-  /// @throws Error kBadArg, kRingFull, kDisposed if the ring was closed, std::bad_alloc; and nothing is changed
+  /// Submits a job: copies block sources.ids[i] to targets.ids[i], once step `not_before` is
+  /// settled. A job without blocks copies nothing, but has its place in the order.
+  /// @returns the number of the job, which determines its slot of the ring
+  /// @throws Error kBadArg, kRingFull, kDisposed if the ring was closed, std::bad_alloc; nothing is
+  /// changed
   virtual u32 submit(BlockList sources, BlockList targets, std::int64_t not_before) = 0;
-  /// Says that every step up to `step` has been executed. Jobs that waited for these steps become ready.
+  /// Tells the lane that every step up to `step` was executed. Jobs that waited for these steps
+  /// become ready.
   virtual void settle(std::int64_t step) = 0;
-  /// Ends a job: at once if it has not begun, otherwise after the pieces that are being copied. The verdict is
-  /// kCancelled if any piece of the job was not copied.
-  /// @returns false if the job is over already, or is not of this lane
+  /// Ends a job. It ends at once if it has not begun, otherwise after the pieces that are being
+  /// copied. The verdict is kCancelled if any piece of the job was not copied.
+  /// @returns false if the job has already ended, or belongs to another lane
   virtual bool cancel(u32 job) = 0;
-  /// Waits until these jobs are over. Jobs that are not of this lane count as over.
-  /// @throws Error kBadArg if a job waits for a step that was not settled: nobody could settle the step during the call
+  /// Waits for the end of these jobs. Jobs of other lanes count as ended.
+  /// @throws Error kBadArg if a job waits for an unsettled step, which cannot be settled during the
+  /// call
   virtual void flush(BlockList jobs) = 0;
-  /// Cancels the jobs that have not begun, and waits for those that have. When fence() returns, no job submitted before
-  /// it reads or writes an arena any more.
+  /// Cancels the jobs that have not begun, and waits for the others. When fence() returns, no
+  /// earlier job accesses an arena any more.
   virtual void fence() = 0;
 
-  /// How many jobs are not over.
+  /// Number of jobs that have not ended.
   virtual u32 pending() = 0;
-  /// How many of the pending jobs wait for a step.
+  /// Number of pending jobs that wait for a step.
   virtual u32 waiting() = 0;
-  /// Bytes copied so far, and runs copied so far.
+  /// Number of bytes and runs copied so far.
   struct Traffic {
     u64 bytes = 0;
     u64 copies = 0;

@@ -25,6 +25,8 @@ export interface OrchestratorParts {
   readonly transport: Transport;
   readonly now: () => number;
   readonly limits: LivenessLimits;
+  /** Whether a stage may be gone, or lose a request, so that the stages must be pinged. */
+  readonly pings: boolean;
   /** Maximum number of unfinished requests. */
   readonly maxRequests: number;
 }
@@ -118,14 +120,14 @@ export class Orchestrator {
 
   /** Does the due work: pings, requests that have taken too long, stages that do not answer. */
   tick(): void {
-    const { now, transport, names } = this.#parts;
+    const { now, pings, names } = this.#parts;
     const time = now();
     for (const request of this.#roster.overdue(time)) {
       const message = `it took ${Math.round(time - request.submittedAt)} ms, more than its timeoutMs`;
       this.#fail(request, null, 'ERR_BLOCKSTEP_REQUEST', message);
     }
     this.#explanations.expire();
-    if (transport.isLocal) return;
+    if (!pings) return;
     const number = this.#liveness.nextPing();
     names.forEach((name, stage) => {
       if (number > 0) this.#send(name, { kind: 'ping', client: this.#party, number });
@@ -141,7 +143,7 @@ export class Orchestrator {
    * arrives.
    */
   get nextDeadline(): number {
-    const ping = this.#parts.transport.isLocal ? Number.POSITIVE_INFINITY : this.#liveness.nextDeadline;
+    const ping = this.#parts.pings ? this.#liveness.nextDeadline : Number.POSITIVE_INFINITY;
     return Math.min(ping, this.#explanations.nextDeadline, this.#roster.nextDue);
   }
 

@@ -38,8 +38,8 @@ export interface Transport {
    */
   join(name: string, mailbox: Mailbox): Connection;
   /**
-   * Whether all parties are in this process, and no message is ever lost. Liveness checks are then
-   * unnecessary.
+   * Whether all parties are in this process, and no message is ever lost. A pipeline that has all
+   * its stages itself then needs no liveness checks.
    */
   readonly isLocal: boolean;
 }

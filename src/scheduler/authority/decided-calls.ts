@@ -1,6 +1,6 @@
 import { BlockstepError } from '../../base/errors.js';
 import { SchedulerCalls } from '../calls/scheduler-calls.js';
-import type { SchedulerConfig } from '../options/options.js';
+import type { RuledConfig } from '../options/options.js';
 import type { Plan } from '../plan/plan.js';
 import { scheduleOnDevice } from './device-pass.js';
 import { type Deciding, GpuQuestion } from './gpu-question.js';
@@ -13,7 +13,7 @@ import { PendingSchedule } from './pending-schedule.js';
 export class DecidedCalls extends SchedulerCalls {
   readonly #question: GpuQuestion;
 
-  constructor(config: SchedulerConfig) {
+  constructor(config: RuledConfig) {
     super(config);
     this.#question = new GpuQuestion(this.state);
   }

@@ -3,7 +3,7 @@ import { enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { Core } from '../../core/core.js';
 import { LogWriter } from '../log/log.js';
 import { coreConfig } from '../options/core-config.js';
-import type { LogSink, SchedulerConfig } from '../options/options.js';
+import type { LogSink, RuledConfig } from '../options/options.js';
 import type { Plan } from '../plan/plan.js';
 import { askConnector, schedule } from '../schedule/schedule.js';
 import { purgeWaiting } from '../state/guards.js';
@@ -28,7 +28,7 @@ export class SchedulerCalls {
   readonly repeat: Repeat | null;
 
   /** @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; what the connector or the log sink throws */
-  constructor(config: SchedulerConfig) {
+  constructor(config: RuledConfig) {
     const core = new Core(coreConfig(config));
     try {
       this.log = config.log === null ? null : this.#openLog(config.log, config, core);
@@ -148,7 +148,7 @@ export class SchedulerCalls {
   }
 
   /** Opens the log. A sink that throws would leave a hole in the log, so it poisons the scheduler. */
-  #openLog(sink: LogSink, config: SchedulerConfig, core: Core): LogWriter {
+  #openLog(sink: LogSink, config: RuledConfig, core: Core): LogWriter {
     const { gate } = this;
     const log = new LogWriter({ write: (bytes) => gate.change(() => writeTo(sink, bytes)) }, config);
     core.native.record(true);

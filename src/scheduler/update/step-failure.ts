@@ -1,13 +1,7 @@
 import { kvExtent } from '../connector/kv-extent.js';
 import { finish } from '../life/finish.js';
 import { dropOutputs } from '../life/preempt.js';
-import {
-  evictRow,
-  forgetSince,
-  recomputeSharers,
-  someSharerLeft,
-  spoilEntries,
-} from '../loads/bad-blocks.js';
+import { evictRow, forgetSince, recomputeSharers, someSharerLeft } from '../loads/bad-blocks.js';
 import { holdsSince } from '../loads/lost-places.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
@@ -36,7 +30,6 @@ export function failEntries(
     if (!failed(i)) continue;
     const request = plan.requests[i];
     ended.add(request);
-    spoilEntries(s, plan, request);
     if (!holdsSince(request, plan.step)) traceless = true;
     else if (s.config.deviations.evictOnStepFailure) {
       evictRow(s, request, firstUnsure(plan, i), bad);

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { settled } from '../../support/engine-bench.js';
-import { FAR, LEASE_MS, type Node, type NodeOptions, SEED, World } from './world.js';
+import { FAR, kindOf, LEASE_MS, type Node, type NodeOptions, SEED, World } from './world.js';
 
 let world: World;
 let p: Node;
@@ -142,31 +142,42 @@ describe('a hand-over', () => {
 });
 
 describe('a lease', () => {
-  it('that ended while the blocks were copied: what was read does not count', async () => {
-    pair();
-    const prompt = wordy(40, 1);
-    const params = await world.prefill(prompt);
-    const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
-    // The consumer comes as far as its copy, which then stands still, as a process that was stopped.
-    await world.stalledTurns(20);
-    expect(d.worker.stats().reads).toMatchObject({ open: 1, ok: 0 });
-    // Meanwhile the lease ends, and others write the blocks.
-    await alone(p, 3, LEASE_MS);
-    expect(p.worker.stats().leases).toMatchObject({ expired: 1, open: 0 });
-    for (let i = 0; i < 6; i++) {
-      const other = p.engine.submit({ prompt: wordy(60, 50 + i), maxTokens: 4 });
-      let isOver = false;
-      void other.result().then(() => {
-        isOver = true;
-      });
-      while (!isOver) await alone(p, 1);
-    }
-    const { tokens } = await world.ended(stream);
-    expect([...tokens]).toEqual(right(prompt, 5));
-    expect(d.worker.stats().reads).toMatchObject({ open: 0, ok: 0 });
-    expect(d.engine.stats().scheduler.failedLoads).toBe(1);
-    await world.rest();
-  });
+  it.each(['is told of it', 'is not told of it, and asks'])(
+    'that ended while the blocks were copied: what was read does not count, where the reader %s',
+    async (how) => {
+      pair();
+      const prompt = wordy(40, 1);
+      const params = await world.prefill(prompt);
+      const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
+      // The consumer comes as far as its copy, which then stands still, as a process that was stopped.
+      await world.stalledTurns(20);
+      expect(d.worker.stats().reads).toMatchObject({ open: 1, ok: 0 });
+      // Meanwhile the lease ends, and others write the blocks.
+      await alone(p, 3, LEASE_MS);
+      expect(p.worker.stats().leases).toMatchObject({ expired: 1, open: 0 });
+      for (let i = 0; i < 6; i++) {
+        const other = p.engine.submit({ prompt: wordy(60, 50 + i), maxTokens: 4 });
+        let isOver = false;
+        void other.result().then(() => {
+          isOver = true;
+        });
+        while (!isOver) await alone(p, 1);
+      }
+      if (how !== 'is told of it') {
+        world.parcels.length = 0;
+        d.lanes.runAll();
+        await alone(d, 1);
+        const asked = world.parcels.filter((parcel) => kindOf(parcel) === 'confirm');
+        expect(asked).toHaveLength(1);
+        world.parcels.splice(0, Infinity, ...asked);
+      }
+      const { tokens } = await world.ended(stream);
+      expect([...tokens]).toEqual(right(prompt, 5));
+      expect(d.worker.stats().reads).toMatchObject({ open: 0, ok: 0 });
+      expect(d.engine.stats().scheduler.failedLoads).toBe(1);
+      await world.rest();
+    },
+  );
 
   it('that ended while the consumer queued is never read', async () => {
     pair({}, { engine: { maxNumSeqs: 1 } });

@@ -1,7 +1,7 @@
 import type { KvGroupOptions } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { Random } from '../../support/engine-bench.js';
-import { type Node, SEED, World } from './world.js';
+import { kindOf, LEASE_MS, type Node, SEED, World } from './world.js';
 
 /** KV cache groups that one seed in three has. */
 const GROUPS: readonly (readonly KvGroupOptions[])[] = [
@@ -79,6 +79,7 @@ export class Life {
       if (random.chance(8) && this.#open < 12) this.#begin();
       world.time += random.chance(2) ? random.below(400) : random.below(4);
       this.#disturb();
+      this.#thaw();
       for (const node of world.nodes) {
         if (this.#isFrozen(node)) continue;
         if (random.chance(60) && node.engine.hasWork()) node.engine.step();
@@ -107,12 +108,24 @@ export class Life {
     return (this.#frozen.get(node) ?? 0) > this.world.time;
   }
 
+  #thaw(): void {
+    for (const [node, until] of this.#frozen) {
+      if (until > this.world.time) continue;
+      this.#frozen.delete(node);
+      node.lanes.runAll();
+    }
+  }
+
   #disturb(): void {
     if (!this.#faulty) return;
     const { world } = this;
     const random = this.#random;
     const node = world.nodes[random.below(4)];
     if (random.below(1000) < 2) this.#frozen.set(node, world.time + random.below(1500));
+    // A copy goes on while its process stands still, for longer than its lease and while others write its blocks.
+    const copying = this.#consumers.find(({ lanes }) => lanes.numReady > 0);
+    if (copying !== undefined && random.below(1000) < 20)
+      this.#frozen.set(copying, world.time + LEASE_MS + random.below(3 * LEASE_MS));
     if (random.below(1000) < 2) this.#cut.set(this.#pair(), world.time + random.below(1500));
     if (random.below(1000) < 1) {
       this.#count('restarts');
@@ -139,7 +152,9 @@ export class Life {
       const at = random.chance(80) ? 0 : random.below(parcels.length);
       const [parcel] = parcels.splice(at, 1);
       const receiver = world.nodes.find(({ name }) => name === parcel.to);
-      if (this.#isCut(parcel.from, parcel.to) || (this.#faulty && random.chance(3))) {
+      // A reader that is not told of the end of its lease asks before its copy counts.
+      const isLost = random.chance(kindOf(parcel) === 'closed' ? 40 : 3);
+      if (this.#isCut(parcel.from, parcel.to) || (this.#faulty && isLost)) {
         this.#count('dropped');
         continue;
       }

@@ -114,6 +114,12 @@ export interface Said extends Parcel {
   readonly message: Readonly<Record<string, unknown>>;
 }
 
+/** What a parcel says: `open`, `confirm`, `closed` and so on. */
+export function kindOf({ frames }: Parcel): string {
+  const { message } = JSON.parse(Buffer.from(frames[0]).toString()) as Pick<Said, 'message'>;
+  return String(message['kind']);
+}
+
 /** Engines of one process with a clock of their own, whose messages the test carries. */
 export class World {
   time = 1000;

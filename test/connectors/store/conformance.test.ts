@@ -7,7 +7,7 @@ import { temporaryFolder } from '../../support/temp-file.js';
 import { end, live, serve, stored } from './support/life.js';
 
 const STORES: readonly [string, boolean, () => Promise<StoreOptions>][] = [
-  ['LMDB', false, () => Promise.resolve({ path: join(temporaryFolder(), 'kv.slots') })],
+  ['a slot file', false, () => Promise.resolve({ path: join(temporaryFolder(), 'kv.slots') })],
   ['Redis', whyNoRedis !== null, async () => ({ url: (await RedisServer.start()).url })],
 ];
 

@@ -112,6 +112,39 @@ it('the read of a request that has ended ends at once in a lane that stands stil
   await until(isIdle, 'the places');
 });
 
+it.each([
+  [1, 0],
+  [2, 2],
+])('a copy that fails for part %i of a read leaves %i good blocks', async (failing, numGood) => {
+  // There is room for two blocks, so three are read in two parts.
+  const { worker, lanes } = stepped(2);
+  const settled = { step: 1, notBefore: 0 };
+  const hashes = [1n, 2n, 3n];
+  const orders = { space: 's', bytesPerBlock: 64, loads: [], store: null };
+  let isStored = false;
+  worker.startLoads({ ...orders, store: { job: 1, hashes, blocks: Int32Array.of(0, 1, 2) } }, settled);
+  await until(() => {
+    lanes.some((lane) => lane.next());
+    isStored ||= worker.getFinished([]) !== null;
+    return isStored && worker.stats().stagingBlocksInUse === 0;
+  }, 'the end of the store');
+  worker.onStepSettled(0);
+  worker.startLoads(
+    { ...orders, loads: [{ job: 2, handle: 7, hashes, blocks: Int32Array.of(4, 5, 6) }] },
+    settled,
+  );
+  let ended: ReturnType<typeof worker.getFinished> = null;
+  let numParts = 0;
+  await until(() => {
+    const [loads] = lanes;
+    if (loads.numReady > 0) loads.next(++numParts === failing ? Verdict.failed : Verdict.ok);
+    ended = worker.getFinished([]);
+    return ended !== null;
+  }, 'the end of the read');
+  expect(numParts).toBe(failing);
+  expect(ended).toMatchObject({ metadata: { loaded: [{ job: 2, numGood }] } });
+});
+
 it('what waits for a place when a fence comes is read no more, and every copy ends', async () => {
   const { worker, lanes } = stepped(4);
   const orders = (job: number, blocks: readonly number[]) => ({

@@ -7,7 +7,7 @@ import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/in
 import { threadsEnded } from '../../support/threads.js';
 import { fenceAll } from '../../testing/fence-all.js';
 
-/** A store in a file of LMDB, as the conformance suite makes it: the engines of a run share it. */
+/** A store in a slot file, as the conformance suite makes it: the engines of a run share it. */
 export function makeStore({ memories, numRanks, makeLane, shared }: ConnectorWorld): ConnectorUnderTest {
   const folder =
     (shared.get('folder') as string | undefined) ?? mkdtempSync(join(tmpdir(), 'blockstep-store-'));

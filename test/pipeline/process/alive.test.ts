@@ -13,6 +13,10 @@ it('a pipeline keeps the process alive while a client waits for it, a server whi
     'a stage elsewhere': expect.stringMatching(/late$/),
     timeoutMs: expect.stringMatching(/more than its timeoutMs$/),
     stallMs: expect.stringMatching(/waits for far to take chunk 1, : stallMs of stage near/),
+    'a stage that nobody serves, after a short answer': expect.stringMatching(
+      /in stage far: it has not answered for/,
+    ),
+    'a server of this process, for longer than it waits for a silent client': 'length',
     'a chunk of a session': 'length',
     'what a request waits for': 'does not answer',
     'a request of a server': expect.stringMatching(/waits for chunk 1 of before, : stallMs of stage near/),

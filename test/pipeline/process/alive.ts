@@ -2,6 +2,7 @@
  * A program that awaits requests of pipelines, one kind of wait after the other, while nothing but the pipeline keeps the process alive. It
  * must come to its end, and prints how each request ended.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ReferenceExecutor } from '../../../src/index.js';
 import {
   MemoryTransport,
@@ -30,13 +31,18 @@ function outside(act: () => void): void {
  * @param hears what is sent to that stage; by default nobody has it
  * @param speed of the pipeline's clock, for limits that are no options
  */
-function begin(limits: { stallMs?: number } = {}, hears?: (message: PipelineMessage) => void, speed = 1) {
+function begin(
+  limits: { stallMs?: number } = {},
+  hears?: (message: PipelineMessage) => void,
+  speed = 1,
+  liveness: { pingMs?: number; deadMs?: number } = {},
+) {
   const transport = new MemoryTransport();
   const far =
     hears === undefined ? null : transport.join('stage/far', { receive: hears, lost: () => undefined });
   const now = () => speed * performance.now();
   const stages = [stage('near', limits), { name: 'far', remote: true as const }];
-  const pipeline = new Pipeline({ stages, transport, now });
+  const pipeline = new Pipeline({ stages, transport, now, ...liveness });
   pipeline.run();
   return { pipeline, far };
 }
@@ -70,6 +76,33 @@ const AWAITS: Readonly<Record<string, () => Promise<string>>> = {
     const { pipeline } = begin({ stallMs: SOON_MS });
     const end = await endOf(pipeline.submit({ prompt: [1, 2, 3], maxTokens: 40 }));
     await pipeline.shutdown();
+    return end;
+  },
+  'a stage that nobody serves, after a short answer': async () => {
+    const { pipeline } = begin({ stallMs: SOON_MS }, undefined, 1, { pingMs: SOON_MS, deadMs: SOON_MS });
+    const end = await endOf(pipeline.submit({ prompt: [1, 2, 3], maxTokens: 4 }));
+    await pipeline.shutdown();
+    return end;
+  },
+  'a server of this process, for longer than it waits for a silent client': async () => {
+    const transport = new MemoryTransport();
+    const executor = new ReferenceExecutor(SIZES);
+    const execute = executor.execute.bind(executor);
+    executor.execute = async (...step) => {
+      await sleep(SOON_MS);
+      return execute(...step);
+    };
+    const far = { name: 'far', engine: { ...SIZES, executor } };
+    const server = new StageServer({ stage: far, transport, deadMs: 8 * SOON_MS });
+    server.run();
+    const stages = [stage('near'), { name: 'far', remote: true as const }];
+    const pipeline = new Pipeline({ stages, transport, pingMs: SOON_MS });
+    pipeline.run();
+    const end = await endOf(
+      pipeline.submit({ prompt: [1, 2, 3], maxTokens: 4, stages: { far: { maxTokens: 30 } } }),
+    );
+    await pipeline.shutdown();
+    await server.shutdown();
     return end;
   },
   'a chunk of a session': async () => {

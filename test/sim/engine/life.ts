@@ -1,5 +1,7 @@
 import { Engine } from '../../../src/engine/engine.js';
 import type { StepReport } from '../../../src/engine/loop/step-loop.js';
+import { ruledConfig } from '../../../src/scheduler/options/options.js';
+import { carryRules } from '../../../src/scheduler/options/single-rules.js';
 import { type Sight, Violation } from '../audit/facts.js';
 import { SimBorrower } from '../shared/borrow/borrower.js';
 import { type BorrowerShape, CAUSED_BY_BORROWERS } from '../shared/borrow/draw-borrower.js';
@@ -66,7 +68,7 @@ export class EngineLife {
     const log = { write: () => this.#write() };
     this.#borrower = setup.borrower === null ? null : this.#lend(setup.borrower);
     this.engine = new Engine({
-      ...setup.engine,
+      ...carryRules(setup.engine),
       executor: this.#executor,
       connector: this.#connector,
       workers: this.#workers as never,
@@ -258,10 +260,13 @@ export class EngineLife {
     return this.#numAllocations > before;
   }
 
-  /** I10: transfers of the connector count as work, and quarantined requests do not. */
+  /** I10: requests that do not wait for their client, and transfers of the connector, count as work; quarantined requests do not. */
   #checkWork({ hasWork, requests, draining }: Sight, report: StepReport | null): void {
     const isPending = this.#connector?.hasPendingWork() ?? false;
     if (isPending && !hasWork) throw new Violation('I10', 'the connector has work, and hasWork() is false');
+    const waiting = requests.find(({ status }) => status !== 'WAITING_FOR_STREAMING_REQ');
+    if (waiting !== undefined && !hasWork && !this.#operator.isPaused)
+      throw new Violation('I10', `${waiting.id} is ${waiting.status}, and hasWork() is false`);
     if (report === null) return;
     // Ids of requests that ended in this very step go out with the next plan.
     const owes = this.#connector?.owesMetadata === true && this.#workers.length > 0;
@@ -280,7 +285,7 @@ export class EngineLife {
     if ((this.#borrower?.heldUp.size ?? 0) > 0) return false;
     if (this.#operator.isPaused || isUsed || draining.length > 0 || pinned > 0 || asksLater) return false;
     // Sessions that wait for their clients may take all seats.
-    const { sessionSeats, maxNumSeqs } = this.engine.scheduler.config;
+    const { sessionSeats, maxNumSeqs } = ruledConfig(this.engine.scheduler.config);
     const numIdle = requests.filter(({ status }) => status === 'WAITING_FOR_STREAMING_REQ').length;
     if (sessionSeats === 'withIdle' && numIdle >= maxNumSeqs) return false;
     return requests.some(({ status, load }) => NOT_WAITING.has(status) || load !== null);

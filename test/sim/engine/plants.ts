@@ -156,13 +156,6 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     replacement: '',
   },
   {
-    name: 'spoiledRows',
-    why: 'workers store what steps in flight computed behind a row that failed',
-    file: 'src/scheduler/update/step-failure.ts',
-    text: '    spoilEntries(s, plan, request);\n',
-    replacement: '',
-  },
-  {
     name: 'storesFreed',
     why: 'with fence, workers store from blocks that may be of somebody else',
     file: 'src/scheduler/update/update.ts',

@@ -1,9 +1,10 @@
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { WithRules } from '../../../src/scheduler/options/single-rules.js';
 import type { Rng } from './rng.js';
 
 /** The options that say in what versions of vLLM differ. */
 export type DrawnRules = Pick<
-  SchedulerOptions,
+  WithRules<SchedulerOptions>,
   | 'like'
   | 'freeOrder'
   | 'admissionLookahead'
@@ -18,6 +19,7 @@ export type DrawnRules = Pick<
   | 'grammarFailures'
   | 'windowBasis'
   | 'retention'
+  | 'promptTails'
   | 'stateLoads'
   | 'speculativeMethod'
   | 'kvGroups'
@@ -44,4 +46,5 @@ export function drawRules(options: DrawnRules, rng: Rng): void {
   if (isDrawn()) options.grammarFailures = rng.pick(['schedule', 'update'] as const);
   if (isDrawn()) options.retention = rng.pick(['all', 'reachable', 0] as const);
   if (isDrawn()) options.windowBasis = rng.pick(['scheduled', 'processed'] as const);
+  if (isDrawn()) options.promptTails = rng.chance(0.7);
 }

@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { TenantLimit } from '../../examples/tenant-limit.js';
+import { EngineBench } from '../support/engine-bench.js';
+
+it('holds up the third request of a tenant, whatever ends meanwhile, and leaves nothing behind', async () => {
+  const borrower = new TenantLimit(2);
+  const bench = new EngineBench({ borrower, maxNumSeqs: 4, strict: true });
+  for (const id of ['a/1', 'a/2', 'a/3', 'a/4', 'b/1']) bench.submit({ id, maxTokens: 4 });
+  const running = (): string[] => [...(bench.executor.seen.at(-1)?.ids ?? [])].sort();
+  await bench.engine.stepAsync();
+  expect(running()).toEqual(['a/1', 'a/2', 'b/1']);
+  // One that waits and one that runs are aborted: the next of the tenant takes the place.
+  bench.engine.abort(['a/3', 'a/1']);
+  await bench.engine.stepAsync();
+  expect(running()).toEqual(['a/2', 'a/4', 'b/1']);
+  await bench.finish();
+  expect(borrower.parked).toEqual([[]]);
+  expect(bench.engine.stats().scheduler.anomalies).toEqual({});
+});

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import type { SchedulerOptions } from '../src/scheduler/options/options.js';
+import { carryRules, type WithRules } from '../src/scheduler/options/single-rules.js';
 import type { Plan } from '../src/scheduler/plan/plan.js';
 import { Scheduler } from '../src/scheduler/scheduler.js';
 import { generateWorkload } from '../src/workload/generate.js';
@@ -22,8 +23,8 @@ const ACCEPTED = 0.7 * 2 ** 32;
 /** Steps that a load takes. */
 const LOAD_STEPS = 25;
 
-type Rules = Partial<SchedulerOptions>;
-type Options = Omit<SchedulerOptions, 'numBlocks'> & { numBlocks: number };
+type Rules = Partial<WithRules<SchedulerOptions>>;
+type Options = WithRules<SchedulerOptions>;
 
 /** What a run is like beside the rules, and which of them it is for. */
 interface Scene {
@@ -118,7 +119,7 @@ function drive(workload: Workload, { room, speed, drafts = 0, loads = false }: S
       : { connector: connector as unknown as NonNullable<SchedulerOptions['connector']> }),
     ...rules,
   };
-  using scheduler = new Scheduler(options);
+  using scheduler = new Scheduler(carryRules(options));
   const figures: Figures = { preemptions: 0, hitTokens: 0, computed: 0, outputs: 0, steps: 0 };
   let next = 0;
   while (next < workload.length || scheduler.numUnfinished > 0) {

@@ -44,12 +44,11 @@ export type {
   TierMedium,
 } from './scheduler/events/kv-event.js';
 export type { GroupStats } from './scheduler/inspect/group-stats.js';
-export type { Deviations } from './scheduler/options/deviations.js';
 export type { KvGroup, KvGroups } from './scheduler/options/kv-groups.js';
 export type { LayerGroups, LayerOptions } from './scheduler/options/layer-groups.js';
 export type { SchedulerConfig } from './scheduler/options/options.js';
 export type { ResetOptions } from './scheduler/options/reset.js';
-export type { VersionRules, VllmVersion } from './scheduler/options/rules.js';
+export type { VllmVersion } from './scheduler/options/rules.js';
 export type { PlanGroup } from './scheduler/plan/plan-group.js';
 export type { GrammarAnswer } from './scheduler/request/grammar.js';
 export type { BlockUse, OutstandingKind } from './scheduler/request/outstanding.js';

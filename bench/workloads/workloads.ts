@@ -87,7 +87,7 @@ export function makeDecode(numRequests: number, numSteps: number, variant: Decod
     ...(authority && { authority }),
     ...rules,
   });
-  if (authority === 'device') scheduler.schedule = () => scheduler.authority.scheduleInPlace();
+  if (authority === 'device') scheduler.schedule = () => scheduler.decided?.scheduleInPlace() as Plan;
   const prompts = new Prompts(blocksEach * BLOCK_SIZE);
   touchPool(scheduler, prompts, numRequests, blocksEach, evicting);
   for (let i = 0; i < transfers / 2; i++) {

@@ -4,7 +4,8 @@ import { BlockstepError } from './errors.js';
 import { INSPECT, showFacts } from './inspect.js';
 
 /**
- * Anomalies that are counted and never thrown: the sender may be right, because it races with the end of the request.
+ * Anomalies that are counted and never thrown: the sender may be right, because it races with the
+ * end of the request.
  */
 const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set([
   'abort-unknown',
@@ -13,13 +14,14 @@ const NEVER_THROWN: ReadonlySet<AnomalyReason> = new Set([
   'chunk-finished',
   'end-unknown',
   'end-finished',
-  // A worker that reports a block cannot know that the block's request was preempted or aborted meanwhile.
+  // A worker that reports a block cannot know that the block's request was preempted or aborted
+  // meanwhile.
   'reassigned-block',
 ]);
 
 /**
- * The request that an anomaly is about. It remembers how many anomalies were about it, and the reason of the last
- * one.
+ * The request that an anomaly is about. It remembers how many anomalies were about it, and the
+ * reason of the last one.
  */
 export interface AnomalySubject {
   /** Anomalies that were about this request. */
@@ -29,8 +31,8 @@ export interface AnomalySubject {
 }
 
 /**
- * Counts anomalies by reason, publishes each on the channel `blockstep:anomaly`, and in strict mode keeps the first
- * one of a call so that the end of the call can throw it (`throwFirst`).
+ * Counts anomalies by reason, and publishes each on the channel `blockstep:anomaly`. In strict mode
+ * it keeps the first anomaly of a call, so that the end of the call can throw it (`throwFirst`).
  */
 export class Anomalies {
   readonly #counts = new Map<AnomalyReason, number>();
@@ -46,8 +48,8 @@ export class Anomalies {
    * @param reason why the event is an anomaly
    * @param detail the event in words, for people
    * @param about the request that the anomaly is about, if there is one
-   * @param isRace true: the sender could not know that its request had ended, so strict mode does not throw the
-   * anomaly
+   * @param isRace true: the sender could not know that its request had ended, so strict mode does
+   * not throw the anomaly
    */
   report(reason: AnomalyReason, detail: string, about?: AnomalySubject | null, isRace = false): void {
     if (about) {
@@ -63,7 +65,8 @@ export class Anomalies {
 
   /**
    * Ends a call: in strict mode throws the first anomaly that was found in the call.
-   * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, if the call found an anomaly that strict mode throws
+   * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, if the call found an anomaly that strict mode
+   * throws
    */
   throwFirst(): void {
     const first = this.#first;

@@ -1,13 +1,14 @@
 /**
- * Why an event is an anomaly. An anomaly is an event that a correct peer would not send. The event is skipped and
- * counted by its reason. In strict mode the call that found the anomaly throws it when the call ends, so that nothing
- * is left half done.
+ * Why an event is an anomaly. An anomaly is an event that a correct peer would not send. The event
+ * is skipped and counted by its reason. In strict mode the call that found the anomaly throws it
+ * when the call ends, so that nothing is left half done.
  *
- * Some anomalies are never thrown, in strict mode neither (`NEVER_THROWN` in `anomalies.ts`): a client that aborts,
- * or sends one more chunk, races with the end of its request and is not wrong, and a worker that reports a block
- * cannot know that the block's request was preempted or aborted meanwhile. A `stale-handle` that a client names is
- * thrown only if the handle was never given out. An unknown id is never thrown: ids are forgotten with their
- * requests, so the id may be that of a request that has ended.
+ * Some anomalies are never thrown, even in strict mode (`NEVER_THROWN` in `anomalies.ts`). A client
+ * that aborts, or sends one more chunk, races with the end of its request and is not wrong. A
+ * worker that reports a block cannot know that the block's request was preempted or aborted
+ * meanwhile. A `stale-handle` of a client is thrown only if the handle was never given out. An
+ * unknown id is never thrown. Ids are forgotten with their requests, so the id may be that of a
+ * request that has ended.
  */
 export type AnomalyReason =
   | 'abort-unknown'

@@ -1,7 +1,8 @@
 import { types } from 'node:util';
 import { badArgument, show } from './errors.js';
 
-// The language's own getters, taken once: properties that callers put on arrays or on their prototypes have no effect.
+// The language's own getters, taken once: properties that callers put on arrays or on their
+// prototypes have no effect.
 const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
 const bufferOf = getter<ArrayBufferLike>(typedArray, 'buffer');
 const byteOffsetOf = getter<number>(typedArray, 'byteOffset');
@@ -11,10 +12,12 @@ const isResizable = getter<boolean>(ArrayBuffer.prototype, 'resizable');
 /**
  * Takes an Int32Array from a caller: checks it, and returns a new view of the same memory.
  *
- * The array may be of another realm. Its memory must be attached, of fixed size, and not shared with another thread.
- * No property of the caller's array is ever read, so the length and the methods of the view are the language's own.
+ * The array may be of another realm. Its memory must be attached, of fixed size, and not shared
+ * with another thread. No property of the caller's array is ever read, so the length and the
+ * methods of the view are the language's own.
  * @param name the argument's name, for the message
- * @throws ERR_BLOCKSTEP_BAD_ARG if the value is no Int32Array, or if its memory is shared, resizable or detached
+ * @throws ERR_BLOCKSTEP_BAD_ARG if the value is no Int32Array, or if its memory is shared,
+ * resizable or detached
  */
 export function takeInt32Array(name: string, value: unknown): Int32Array {
   if (!types.isInt32Array(value)) throw badArgument(name, show(value), 'an Int32Array');
@@ -24,7 +27,8 @@ export function takeInt32Array(name: string, value: unknown): Int32Array {
 
 /**
  * Like `takeInt32Array`, for a Uint8Array.
- * @throws ERR_BLOCKSTEP_BAD_ARG if the value is no Uint8Array, or if its memory is shared, resizable or detached
+ * @throws ERR_BLOCKSTEP_BAD_ARG if the value is no Uint8Array, or if its memory is shared,
+ * resizable or detached
  */
 export function takeUint8Array(name: string, value: unknown): Uint8Array {
   if (!types.isUint8Array(value)) throw badArgument(name, show(value), 'a Uint8Array');
@@ -42,7 +46,10 @@ function checkMemory(name: string, array: ArrayBufferView): void {
     throw badArgument(name, 'one whose memory was given away', 'over memory of its own');
 }
 
-/** Whether a buffer is detached. No view of a detached buffer can be made. Node 20 has no getter for this. */
+/**
+ * Whether a buffer is detached. No view of a detached buffer can be made. Node 20 has no getter for
+ * this.
+ */
 function isDetached(buffer: ArrayBufferLike): boolean {
   try {
     void new Uint8Array(buffer);
@@ -57,7 +64,7 @@ function getter<T>(owner: object, property: string): (receiver: unknown) => T {
   return Function.prototype.call.bind(get) as (receiver: unknown) => T;
 }
 
-/** A new array with the elements of `a`, then those of `b`. */
+/** A new array with the elements of `a`, then of `b`. */
 export function joined(a: Int32Array, b: Int32Array): Int32Array {
   const all = new Int32Array(a.length + b.length);
   all.set(a);

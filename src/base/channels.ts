@@ -18,7 +18,10 @@ import type { AnomalyReason } from './anomaly-reason.js';
  * request, as the client gave it, and `handle` is the number of this one incarnation of the request.
  */
 export interface ChannelPayloads {
-  /** The scheduler has taken a request. Published within `Engine.submit`, so in the asynchronous context of whoever submits. */
+  /**
+   * The scheduler has taken a request. Published within `Engine.submit`, so in the asynchronous
+   * context of the submitter.
+   */
   'blockstep:request:add': {
     /** External id of the request. */
     readonly id: string;
@@ -26,7 +29,7 @@ export interface ChannelPayloads {
     readonly handle: number;
     /** Tokens of the prompt. */
     readonly numPromptTokens: number;
-    /** Most tokens that the request may generate; a session, in its first answer. */
+    /** Most tokens that the request may generate; for a session, in its first answer. */
     readonly maxTokens: number;
   };
   /** The next chunk of a session has begun. */
@@ -35,7 +38,9 @@ export interface ChannelPayloads {
     readonly id: string;
     /** Handle of the session, which all its chunks share. */
     readonly handle: number;
-    /** Tokens of the session from its beginning to the end of this chunk, earlier answers included. */
+    /**
+     * Tokens of the session from its beginning to the end of this chunk, earlier answers included.
+     */
     readonly numPromptTokens: number;
     /** Tokens of the chunk alone. */
     readonly numTokens: number;
@@ -51,7 +56,7 @@ export interface ChannelPayloads {
     /** True: the request ran before and was preempted. */
     readonly resumed: boolean;
   };
-  /** A request has lost its blocks to others. It is computed again later. */
+  /** A request has lost its blocks to other requests. It is computed again later. */
   'blockstep:request:preempt': {
     /** External id of the request. */
     readonly id: string;
@@ -66,9 +71,9 @@ export interface ChannelPayloads {
     readonly handle: number;
     /** Why the request ended; see `FinishReason`. */
     readonly reason: 'stop' | 'length' | 'abort' | 'error';
-    /** Generated tokens; for a session those of its last answer. */
+    /** Generated tokens; for a session, of its last answer. */
     readonly numOutputTokens: number;
-    /** Milliseconds from the request's `add` to the first plan with it; null: it never came that far. */
+    /** Milliseconds from the request's `add` to the first plan with it; null: there was none. */
     readonly firstScheduledMs: number | null;
     /** Milliseconds from its `add` to its first token; null: there was none. */
     readonly firstTokenMs: number | null;
@@ -100,7 +105,10 @@ export interface ChannelPayloads {
     /** Names this incarnation of the request; `Scheduler.getByHandle` takes it. */
     readonly handle: number;
   };
-  /** A client has stopped its request: `RequestStream.stop`. Its `blockstep:request:finish` says `abort`. */
+  /**
+   * A client has stopped its request: `RequestStream.stop`. Its `blockstep:request:finish` says
+   * `abort`.
+   */
   'blockstep:request:stop': {
     /** External id of the request. */
     readonly id: string;
@@ -155,7 +163,7 @@ export type ChannelName = keyof ChannelPayloads;
 /** A diagnostics channel of Node, with messages that the compiler checks. */
 interface PayloadChannel<Name extends ChannelName> {
   readonly name: string | symbol;
-  /** Whether anybody listens. To be asked first, so that a message is made only for a listener. */
+  /** Whether anybody listens. Ask this first, so that a message is made only for a listener. */
   readonly hasSubscribers: boolean;
   publish(message: ChannelPayloads[Name]): void;
   subscribe(listener: (message: ChannelPayloads[Name], name: string | symbol) => void): void;

@@ -1,6 +1,8 @@
 import { type BlockstepError, badArgument, show } from './errors.js';
 
-/** Longest name of a cache salt, of an adapter, or of the owner of a use of blocks, in UTF-16 units. */
+/**
+ * Longest name of a cache salt, of an adapter, or of the owner of a use of blocks, in UTF-16 units.
+ */
 export const MAX_NAME = 65_536;
 
 /**
@@ -61,7 +63,7 @@ export function checkNumber(name: string, value: unknown, min: number, max = Num
 
 /**
  * Returns `value` if it is one of `allowed`, and the first of them in place of undefined.
- * @throws ERR_BLOCKSTEP_BAD_ARG naming the argument and what is allowed
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the argument and the allowed values
  */
 export function checkOneOf<T extends string>(name: string, value: unknown, allowed: readonly [T, ...T[]]): T {
   if (value === undefined) return allowed[0];
@@ -70,8 +72,8 @@ export function checkOneOf<T extends string>(name: string, value: unknown, allow
 }
 
 /**
- * The error that refuses an argument: ERR_BLOCKSTEP_BAD_ARG, with the argument's name, what was expected, and the
- * value.
+ * The error that refuses an argument: ERR_BLOCKSTEP_BAD_ARG, with the argument's name, the expected
+ * value, and the actual value.
  */
 export function badArg(name: string, value: unknown, expected: string): BlockstepError {
   return badArgument(name, show(value), expected);

@@ -1,22 +1,29 @@
 /**
- * Every error code of blockstep, and when it is thrown. Codes are stable: programs may match on them. A new code is
- * added here first. docs/errors.md repeats these sentences, and says for each code what to do.
+ * Every error code of blockstep, and when it is thrown. Codes are stable: programs may match on
+ * them. A new code is added here first. docs/errors.md repeats these sentences, and says for each
+ * code what to do.
  */
 export const ERROR_CODES = {
-  /** Thrown at the end of the call that found the event. Without `strict` the event is skipped and counted. */
+  /**
+   * Thrown at the end of the call that found the event. Without `strict` the event is skipped and
+   * counted.
+   */
   ERR_BLOCKSTEP_ANOMALY: 'strict mode only: an event that a correct peer would not send',
   /** With `authority: 'device'` call `scheduleAsync()`, `engine.stepAsync()` or `engine.run()`. */
   ERR_BLOCKSTEP_AUTHORITY:
     'the call is for the other authority: it needs the host to decide steps, but the GPU does, or the reverse',
-  /** The message names the argument, its value and what was expected. */
+  /** The message names the argument, its value and the expected value. */
   ERR_BLOCKSTEP_BAD_ARG:
     'an argument has the wrong type, is out of range, or has an unknown name; nothing was changed',
   /** The message names the file and the reason of the operating system. */
   ERR_BLOCKSTEP_BAD_FILE: 'a file that the command line names cannot be read or written',
-  /** The message names the byte, or the batch of commands, at fault. Another version's log cannot be read. */
+  /**
+   * The message names the byte, or the batch of commands, at fault. Another version's log cannot be
+   * read.
+   */
   ERR_BLOCKSTEP_BAD_LOG:
     'a recorded command log is malformed, or does not apply to the state it was replayed on',
-  /** The message names the file and what is wrong with it, such as the byte where it ends. */
+  /** The message names the file and its defect, such as the byte where it ends. */
   ERR_BLOCKSTEP_BAD_MODEL:
     'the file of a model is missing, truncated or in a foreign format, or the kind of model is not supported',
   /** Call a native method on its own object; do not take the method off. */
@@ -28,7 +35,7 @@ export const ERROR_CODES = {
   /** A stream has one reader. Await `stream.result()`, as often as needed, or keep one iterator. */
   ERR_BLOCKSTEP_BUSY:
     'the stream of a request already has a reader, or had one that left before the end; or a next() of engine.outputs() is already waiting',
-  /** The message holds what CUDA said; `probeBackends()` says what the machine can do. */
+  /** The message holds the error of CUDA; `probeBackends()` lists the usable back ends. */
   ERR_BLOCKSTEP_CUDA:
     'CUDA cannot be used here, or a CUDA call failed; a core that was already at work does nothing more',
   /** Await the promise of `scheduleAsync()` first; reading and aborting are allowed meanwhile. */
@@ -36,16 +43,22 @@ export const ERROR_CODES = {
     'a decision of the GPU is pending, and nothing may change before it arrives; nothing was changed',
   /** Copy the buffers of plans and tables for `postMessage`; never transfer them. */
   ERR_BLOCKSTEP_DETACHED: 'the exchange buffer was detached (transferred or structured-cloned away)',
-  /** Readers of a disposed engine get this error after what came before. */
+  /** Readers of a disposed engine get its remaining output first, and then this error. */
   ERR_BLOCKSTEP_DISPOSED: 'the object was disposed',
-  /** The message names the file and what the hub or the system said; what was fetched is kept, and goes on the next time. */
+  /**
+   * The message names the file and the error of the hub or the system. The downloaded part is kept,
+   * and the next download continues it.
+   */
   ERR_BLOCKSTEP_DOWNLOAD: "a model could not be downloaded from a hub, or differs from the hub's description",
   /** Leave the id out, and the engine makes one up; or wait for the end of the first request. */
   ERR_BLOCKSTEP_DUPLICATE_ID: 'a request with this id is still unfinished',
   /** See `error.cause`; docs/executors.md lists what costs a request and what costs a step. */
   ERR_BLOCKSTEP_EXECUTOR:
     'the executor failed the request or its whole step, or answered it wrongly; the cause is the error that it threw',
-  /** Dispose the engine and make a new one; raise `executorTimeoutMs` for an executor that is only slow. */
+  /**
+   * Dispose the engine and make a new one; raise `executorTimeoutMs` for an executor that is only
+   * slow.
+   */
   ERR_BLOCKSTEP_EXECUTOR_HUNG:
     'the executor did not answer within executorTimeoutMs; the engine refuses all further work',
   /** Dispose the engine or scheduler and make a new one; the message names the cause. */
@@ -83,7 +96,7 @@ export const ERROR_CODES = {
   /** Call `CompletionQueue.drain` once per step, or raise the `capacity` of the queue. */
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',
-  /** The message names the server, and what it said or the network. */
+  /** The message names the server, and its answer or the network error. */
   ERR_BLOCKSTEP_SERVER:
     'the server that `blockstep replay --url` drives cannot be reached, denies access, or does not answer as it should',
   /** Send the request to another engine (HTTP status 503). */
@@ -91,7 +104,10 @@ export const ERROR_CODES = {
   /** Submit the request again; `pipeline.stats()` says which stages answer. */
   ERR_BLOCKSTEP_STAGE:
     'a stage of a pipeline does not answer, or no longer knows the request: it ended, or was restarted',
-  /** Shorten the prompt, or raise `maxModelLen`, `numBlocks` or `maxQueuedTokens`; waiting does not help. */
+  /**
+   * Shorten the prompt, or raise `maxModelLen`, `numBlocks` or `maxQueuedTokens`; waiting does not
+   * help.
+   */
   ERR_BLOCKSTEP_UNFIT:
     'the prompt does not fit the model length, the pool or maxQueuedTokens, and never will',
 } as const;
@@ -99,14 +115,17 @@ export const ERROR_CODES = {
 /** One of the stable error codes. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-/** The one error class of blockstep. Match on `code`; the message prints the offending value and what was expected. */
+/**
+ * The one error class of blockstep. Match on `code`; the message prints the offending value and the
+ * expected value.
+ */
 export class BlockstepError extends Error {
-  /** What went wrong, for programs; `ERROR_CODES` says when each code is thrown. */
+  /** The kind of error, for programs; `ERROR_CODES` says when each code is thrown. */
   readonly code: ErrorCode;
   /**
-   * Set with ERR_BLOCKSTEP_OVERLOADED alone: milliseconds after which there is room for the request, if admissions go
-   * on as fast as they did lately and nobody else is served first; null if nothing was admitted yet. HTTP's
-   * `Retry-After` takes seconds.
+   * Set with ERR_BLOCKSTEP_OVERLOADED alone: milliseconds until there is room for the request. The
+   * estimate assumes the recent rate of admissions, and that nobody else is served first. Null if
+   * nothing was admitted yet. HTTP's `Retry-After` takes seconds.
    */
   declare readonly retryAfterMs?: number | null;
 
@@ -140,7 +159,10 @@ export function show(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/** A thrown value in a few words, whatever was thrown. Never throws, also if a getter of the value does. */
+/**
+ * A thrown value in a few words, whatever was thrown. Never throws, even if a getter of the value
+ * does.
+ */
 export function describeError(error: unknown): string {
   if (typeof error === 'string') return error;
   try {
@@ -151,7 +173,7 @@ export function describeError(error: unknown): string {
   return show(error);
 }
 
-/** What a thrown value says: the message of an error, without its name; else as `describeError`. */
+/** The message of a thrown error, without its name; else as `describeError`. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : describeError(error);
 }
@@ -159,8 +181,8 @@ export function messageOf(error: unknown): string {
 /**
  * The error that refuses an argument, ERR_BLOCKSTEP_BAD_ARG: `NAME must be EXPECTED, got GOT`.
  * @param name the argument's name
- * @param got what the argument is, in words
- * @param expected what it must be, in words
+ * @param got the actual argument, in words
+ * @param expected the expected argument, in words
  */
 export function badArgument(name: string, got: string, expected: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be ${expected}, got ${got}`);

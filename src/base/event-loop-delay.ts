@@ -1,17 +1,17 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 
-/** How often the event loop is looked at, in milliseconds. */
+/** Interval of the measurement, in milliseconds. */
 const RESOLUTION_MS = 10;
 const NS_PER_MS = 1e6;
 
-/** How late the event loop of this process was, in milliseconds; null where it was not looked at. */
+/** Lateness of the event loop of this process, in milliseconds; null if it was not measured. */
 export interface EventLoopDelays {
   p50: number | null;
   p99: number | null;
   max: number | null;
 }
 
-/** Measures how late the event loop of this process is, from `start` to `stop`. */
+/** Measures the lateness of the event loop of this process, from `start` to `stop`. */
 export class EventLoopDelay {
   readonly #histogram: IntervalHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 
@@ -23,10 +23,11 @@ export class EventLoopDelay {
     this.#histogram.disable();
   }
 
-  /** How late it was since `start`. */
+  /** The lateness since `start`. */
   read(): EventLoopDelays {
     if (this.#histogram.count === 0) return { p50: null, p99: null, max: null };
-    // Node's histogram has the time between two looks: that of a loop that is never late is the resolution.
+    // Node's histogram contains the time between two measurements. For a loop without delay this is
+    // the interval.
     const late = (ns: number): number => Math.max(0, ns / NS_PER_MS - RESOLUTION_MS);
     const { max } = this.#histogram;
     return {

@@ -2,16 +2,16 @@ import { type InspectOptions, inspect } from 'node:util';
 import { BlockstepError, describeError } from './errors.js';
 
 /**
- * The symbol of the method by which `util.inspect`, and so `console.log`, shows an object. It is the same symbol in
- * every realm.
+ * The symbol of the method by which `util.inspect`, and so `console.log`, shows an object. It is
+ * the same symbol in every realm.
  */
 export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom');
 
 /**
- * An object on one line, with the facts that people want to know: `Scheduler { running: 2, waiting: 3 }`. A fact that
- * is undefined is left out. Showing an object changes nothing and never throws. For a disposed object only the facts
- * in `fixed` are shown.
- * @param depth how deep `util.inspect` may still go; below 0 the name alone is shown
+ * An object on one line, with its most useful facts: `Scheduler { running: 2, waiting: 3 }`. A fact
+ * that is undefined is left out. Showing an object changes nothing and never throws. For a disposed
+ * object only the facts in `fixed` are shown.
+ * @param depth remaining depth of `util.inspect`; below 0 the name alone is shown
  * @param options the options of the call of `util.inspect`
  * @param fixed facts that can always be read
  * @param read reads facts that may be unreadable, for instance because the object was disposed
@@ -50,12 +50,12 @@ export function bytes(count: number): string {
   return `${Number((count / 1024 ** unit).toPrecision(4))} ${units[unit]}`;
 }
 
-/** Entries of a plan, or rows of outputs, that are shown at most. */
+/** Most entries of a plan, or rows of outputs, that are shown. */
 const MOST_SHOWN = 6;
 
 /**
- * The first few of `count` things in words, and how many more there are: `['a', ..., 'and 3 more']`.
- * @param describe describes the thing with an index
+ * The first few of `count` items in words, and how many more there are: `['a', ..., 'and 3 more']`.
+ * @param describe describes the item with an index
  */
 export function firstOf(count: number, describe: (i: number) => string): string[] {
   const shown = Array.from({ length: Math.min(count, MOST_SHOWN) }, (_, i) => describe(i));

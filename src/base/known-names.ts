@@ -1,15 +1,15 @@
 import { distance } from 'fastest-levenshtein';
 import { BlockstepError, show } from './errors.js';
 
-/** An object with every name of `T`. It does not compile if it lacks a name, or has a name that `T` does not have. */
+/** An object with every name of `T`. It does not compile if a name is missing or unknown. */
 export type NamesOf<T> = { readonly [name in keyof Required<T>]: unknown };
 
-/** The names that an object of options may have, and hints for names from elsewhere. */
+/** The names that an object of options may have, and hints for foreign names. */
 export interface KnownNames {
-  /** What the names belong to, for the message: `the options of a Scheduler`. */
+  /** The object in words, for the message: `the options of a Scheduler`. */
   readonly what: string;
   readonly names: ReadonlySet<string>;
-  /** Hints for names that people know from elsewhere, each under the plain form of such a name (`plain`). */
+  /** Hints for names from other systems, each under its plain form (`plain`). */
   readonly words: ReadonlyMap<string, string>;
 }
 
@@ -22,7 +22,8 @@ const NEARNESS = 3;
  * Makes the list of the names that an object may have.
  * @param what the object in words, for the message: `the options of a Scheduler`
  * @param names an object with every known name
- * @param words hints for unknown names, whatever their spelling: `{ temperature: 'it belongs into params' }`
+ * @param words hints for unknown names, whatever their spelling:
+ * `{ temperature: 'it belongs into params' }`
  */
 export function knownNames<T>(
   what: string,
@@ -34,9 +35,10 @@ export function knownNames<T>(
 }
 
 /**
- * Refuses an object that has an unknown name: nobody would read that field, and the mistake would stay silent.
- * Enumerable names count, inherited ones too. Values are not read. What a proxy throws is passed on.
- * @throws ERR_BLOCKSTEP_BAD_ARG with the unknown name and the name that was probably meant
+ * Refuses an object with an unknown name. Nobody would read that field, and the mistake would stay
+ * silent. Enumerable names count, inherited names too. Values are not read. An error that a proxy
+ * throws is passed on.
+ * @throws ERR_BLOCKSTEP_BAD_ARG with the unknown name and the probably intended name
  */
 export function checkNames(value: object, known: KnownNames): void {
   for (const name in value) {
@@ -46,8 +48,8 @@ export function checkNames(value: object, known: KnownNames): void {
 }
 
 /**
- * The hint for an unknown name, for instance `did you mean maxNumSeqs?`. Empty if no known name is near and there is
- * no hint for it.
+ * The hint for an unknown name, for instance `did you mean maxNumSeqs?`. Empty without a known name
+ * nearby or a special hint.
  */
 export function suggest({ names, words }: KnownNames, name: string): string {
   const wanted = plain(name);
@@ -66,9 +68,9 @@ export function suggest({ names, words }: KnownNames, name: string): string {
 }
 
 /**
- * The hint for an object that lacks a field: the name in the object that was probably meant as that field, for
- * instance `; did you mean tokens by "token"?`. Empty if no name in the object is near. It is for objects that may
- * have further names, as the results of an executor do.
+ * The hint for an object that lacks a field: the name in the object that was probably meant as that
+ * field, for instance `; did you mean tokens by "token"?`. Empty without a name nearby. Meant for
+ * objects that may have further names, as the results of an executor do.
  */
 export function insteadOf(value: object, field: string): string {
   const known = knownNames<Record<string, unknown>>('', { [field]: true });
@@ -78,7 +80,10 @@ export function insteadOf(value: object, field: string): string {
   return '';
 }
 
-/** Whether a name stands on `Object.prototype`. Then every object has it, and nobody means it as an option. */
+/**
+ * Whether a name stands on `Object.prototype`. Then every object has it, and nobody means it as an
+ * option.
+ */
 function isEveryObjects(name: string): boolean {
   return Object.prototype.propertyIsEnumerable.call(Object.prototype, name);
 }
@@ -91,8 +96,12 @@ function unknownName(known: KnownNames, name: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message);
 }
 
-/** The plain form of a name, without case and separators: `max_num_seqs` and `maxNumSeqs` are both `maxnumseqs`. */
+/**
+ * The plain form of a name, without case and separators: `max_num_seqs` and `maxNumSeqs` are both
+ * `maxnumseqs`.
+ */
 function plain(name: string): string {
-  // Names are cut: comparing two takes time by the product of their lengths, and a message shows no more.
+  // Names are cut, because a comparison takes time by the product of both lengths. A message shows
+  // no more anyway.
   return name.slice(0, 100).replace(/[_-]/g, '').toLowerCase();
 }

@@ -7,8 +7,9 @@ function scramble(word: number): number {
 }
 
 /**
- * Mixes two 32-bit words into one unsigned 32-bit word. For a fixed `b` the result is a bijection of `a`. The
- * function is pure: its result is the same on every machine, and does not depend on the order of calls.
+ * Mixes two 32-bit words into one unsigned 32-bit word. For a fixed `b` the result is a bijection
+ * of `a`. The function is pure: its result is the same on every machine, and does not depend on the
+ * order of calls.
  */
 export function mix(a: number, b: number): number {
   return scramble(scramble(a + 0x9e3779b9) + Math.imul(b, 0x9e3779b1)) >>> 0;

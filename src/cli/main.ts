@@ -4,16 +4,18 @@ import { runProgram } from './program.js';
 import { ExitCode } from './terminal/io.js';
 
 const interrupt = new AbortController();
-// The first interrupt ends the command in good order; a second one finds no handler and kills the process.
+// The first interrupt ends the command in good order. A second interrupt finds no handler and kills
+// the process.
 const onInterrupt = (): void => interrupt.abort();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onInterrupt);
-// A reader such as `head` may close the pipe early. Nobody is left to tell then.
+// A reader such as `head` may close the pipe early. An error message would then reach nobody.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(ExitCode.ok);
   process.stderr.write(`the output cannot be written: ${error.code ?? error.message}\n`);
   process.exit(ExitCode.failed);
 });
-// Node prints the stack behind it. A client of Redis or ZeroMQ may throw where nobody can catch it.
+// Node prints the stack after this line. A client of Redis or ZeroMQ may throw where nobody can
+// catch the error.
 process.on('uncaughtExceptionMonitor', (error: unknown, origin) => {
   process.stderr.write(`blockstep ends: an error that nobody caught (${origin}): ${describeError(error)}\n`);
 });

@@ -7,10 +7,12 @@ import { ExitCode, type Invocation, type Io, type Job } from './terminal/io.js';
 
 const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
 
-/** Defines a command: its flags, and what it does. `onReady` is given its job once all input is read. */
+/**
+ * Defines a command: its flags and its action. `onReady` receives its job once all input is read.
+ */
 type Define = (command: Command, invocation: Invocation, onReady: (job: Job) => void) => void;
 
-/** A command of the program. What it needs is imported when the command line names it. */
+/** A command of the program. Its modules are imported when the command line names it. */
 interface NamedCommand {
   readonly name: string;
   readonly summary: string;
@@ -40,7 +42,10 @@ const COMMANDS: readonly NamedCommand[] = [
   },
 ];
 
-/** Codes that mean a bad command line while the command is prepared. Once the job runs, the same codes mean that it failed. */
+/**
+ * Codes that mean a bad command line during the preparation. Once the job runs, the same codes mean
+ * that it failed.
+ */
 const USAGE_ERRORS: readonly ErrorCode[] = [
   'ERR_BLOCKSTEP_BAD_ARG',
   'ERR_BLOCKSTEP_BAD_FILE',
@@ -50,8 +55,8 @@ const USAGE_ERRORS: readonly ErrorCode[] = [
 ];
 
 /**
- * Runs the command line `blockstep ...args`, writing to `io`, and returns the exit code (`ExitCode`). Errors are
- * reported, not thrown.
+ * Runs the command line `blockstep ...args`, writing to `io`, and returns the exit code
+ * (`ExitCode`). Errors are reported, not thrown.
  */
 export async function runProgram(args: readonly string[], io: Io): Promise<number> {
   let job: Job;
@@ -71,8 +76,9 @@ export async function runProgram(args: readonly string[], io: Io): Promise<numbe
 }
 
 /**
- * Reads the command line and everything that the command needs (its whole trace, its whole log).
- * @returns the job, ready to run; where commander printed help or a complaint, a job that only returns the exit code
+ * Reads the command line and all input of the command (its whole trace, its whole log).
+ * @returns the job, ready to run. If commander printed help or a complaint, the job only returns
+ * the exit code
  */
 async function prepare(args: readonly string[], io: Io): Promise<Job> {
   let code: number = ExitCode.ok;

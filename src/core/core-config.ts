@@ -3,17 +3,25 @@ import { checkNames, knownNames } from '../base/known-names.js';
 import type { NativeConfig } from './native/native.js';
 import type { PlacementOptions } from './placement.js';
 
-/** `NativeConfig` and the placement; fields that only the border to native code needs have defaults. */
+/**
+ * `NativeConfig` and the placement. Fields that only the border to native code needs have defaults.
+ */
 export interface CoreConfig
   extends Omit<NativeConfig, 'numFrames' | 'pendingCapacity' | 'lookahead' | 'cuda' | 'authority'>,
     PlacementOptions {
-  /** Frames of plan arrays, 1 to 64: one per step in flight, and one for the step being planned. Default 1. */
+  /**
+   * Frames of plan arrays, 1 to 64: one per step in flight, and one for the step being planned.
+   * Default 1.
+   */
   numFrames?: number;
-  /** Pending operations that the exchange buffer holds before they are drained. Default 4 x maxEntries + 64. */
+  /**
+   * Pending operations that the exchange buffer holds before they are drained. Default 4 x
+   * maxEntries + 64.
+   */
   pendingCapacity?: number;
-  /** Tokens beyond the scheduled ones for which `run` reserves blocks. Default 0. */
+  /** Tokens beyond the scheduled tokens for which `run` reserves blocks. Default 0. */
   lookahead?: number;
-  /** Most tokens of one step, which decides the size of the tables of `gather`. Default 8192. */
+  /** Most tokens of one step, which determine the size of the tables of `gather`. Default 8192. */
   maxTokens?: number;
 }
 

@@ -12,7 +12,10 @@ import { usableBlocks } from './usable-blocks.js';
 export type { CoreConfig } from './core-config.js';
 export { Control, type Frame, NO_TOKEN, PendingOp } from './exchange.js';
 
-/** Slots of the request table. A handle has 53 bits: 21 bits of slot, and above them 32 bits of generation. */
+/**
+ * Slots of the request table. A handle has 53 bits: 21 bits of slot, and above them 32 bits of
+ * generation.
+ */
 export const SLOT_LIMIT = 2 ** 21;
 
 /** The slot of a handle, an index into the request table. */
@@ -28,25 +31,35 @@ export function generationOf(handle: number): number {
 const INT32_MAX = 2 ** 31 - 1;
 
 /**
- * The typed face of a native core: views of the exchange buffer, the queue of pending operations, and the counts. It
- * holds no policy. An operation that `push` queued takes effect at the next native call; readers that must see it
- * call `flush` first, as the counts below do. While a decision of the GPU is under way, queued operations take effect
- * behind that decision.
+ * The typed face of a native core: views of the exchange buffer, the queue of pending operations,
+ * and the counts. It holds no policy. An operation that `push` queued takes effect at the next
+ * native call; readers that must see it call `flush` first, as the counts below do. While a
+ * decision of the GPU is under way, queued operations take effect behind that decision.
  */
 export class Core {
-  /** The native core under this face, for what the face lacks. Its changes bypass the scheduler. */
+  /**
+   * The native core under this face, for features that the face lacks. Its changes bypass the
+   * scheduler.
+   */
   readonly native: NativeCore;
-  /** The config that native code got: checked, frozen, and with its defaults filled in. */
+  /** The configuration of native code: checked, frozen, and with its defaults filled in. */
   readonly config: Readonly<NativeConfig>;
-  /** Control words of the exchange buffer, by `Control`; counts are up to date only after `flush`. */
+  /**
+   * Control words of the exchange buffer, by `Control`. Counts are up to date only after `flush`.
+   */
   readonly control: Int32Array;
-  /** Pending operations, two words each; the first `control[Control.numPending]` of them are valid. */
+  /**
+   * Pending operations, two words each; the first `control[Control.numPending]` of them are valid.
+   */
   readonly pending: Int32Array;
-  /** Frames of plan arrays in the exchange buffer: `numFrames` frames of `maxEntries` words per array. */
+  /**
+   * Frames of plan arrays in the exchange buffer: `numFrames` frames of `maxEntries` words per
+   * array.
+   */
   readonly frames: readonly Frame[];
   /** The sampled tokens of a steady decode; see `Control.numSampled`. */
   readonly sampled: Int32Array;
-  /** Where the state is kept, and why it is kept there. */
+  /** The place of the state, and the reason for it. */
   readonly backend: Backend;
   /** KV cache groups. */
   readonly numGroups: number;
@@ -55,7 +68,10 @@ export class Core {
   readonly #gatherer: Gatherer;
   readonly #deviceGatherer: DeviceGatherer;
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_CUDA */
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE,
+   * ERR_BLOCKSTEP_CUDA
+   */
   constructor(config: CoreConfig, addon: NativeAddon = loadAddon()) {
     this.config = Object.freeze(nativeConfig(config));
     const placement = resolvePlacement(config);
@@ -79,22 +95,26 @@ export class Core {
   }
 
   /**
-   * The tables that a model runner reads of the plan in a frame, for the plan's first `numEntries` entries. To be
-   * called after the `schedule()` that made the plan, and before anything else changes the state. A gather is one
-   * native call. Its cost grows with what this gather and the frame's last gather wrote; only the padding of
-   * `queryStart` may reach to the end of its array. The tables of a frame are allocated at its first gather:
-   * `tablesBytes` bytes, 626 KB with 256 entries, 8,192 tokens and rows of 512 blocks. Memory of the block table is
-   * touched only where it is written.
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_SLOT, ERR_BLOCKSTEP_NO_ROW if an entry's request ended or lost
-   * its blocks since, ERR_BLOCKSTEP_DETACHED, ERR_BLOCKSTEP_NO_MEMORY; the tables then stay as they were
+   * Fills the tables that a model runner reads of the plan in a frame, for the plan's first
+   * `numEntries` entries. Call it after the `schedule()` that made the plan, and before anything
+   * else changes the state. A gather is one native call. Its cost grows with the number of words
+   * that this gather and the frame's last gather wrote. Only the padding of `queryStart` may reach
+   * to the end of its array. The tables of a frame are allocated at its first gather: `tablesBytes`
+   * bytes, 626 KB with 256 entries, 8,192 tokens and rows of 512 blocks. Memory of the block table
+   * is touched only where it is written.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_SLOT, ERR_BLOCKSTEP_NO_ROW if an entry's
+   * request ended or lost its blocks since, ERR_BLOCKSTEP_DETACHED, ERR_BLOCKSTEP_NO_MEMORY; the
+   * tables then stay unchanged
    */
   gather(frame: number, numEntries: number): StepTables {
     return this.#gatherer.gather(frame, numEntries);
   }
 
   /**
-   * The tables in the memory of the GPU: padding alone until the first `gatherOnDevice`. The first call of either method allocates them:
-   * on the GPU as much memory as one set on the host, and one message; pinned on the host, one message per frame. A message has 12 bytes per entry and 4 per token. `native.memory()` counts both.
+   * The tables in the memory of the GPU: padding alone until the first `gatherOnDevice`. The first
+   * call of either method allocates them. On the GPU they take as much memory as one set on the
+   * host, and one message. On the host, one message per frame is pinned. A message has 12 bytes per
+   * entry and 4 per token. `native.memory()` counts both.
    * @throws ERR_BLOCKSTEP_CUDA if the state is on the host alone, ERR_BLOCKSTEP_NO_MEMORY
    */
   deviceTables(): DeviceTableSet {
@@ -102,33 +122,38 @@ export class Core {
   }
 
   /**
-   * Like `gather`, carried out by the GPU: it fills the GPU's one set of tables from the GPU's copy of the rows. The
-   * host sends the row and two counts of each entry, and the tokens. The call also gives the GPU the log of the step,
-   * if the GPU lacks it.
+   * Like `gather`, carried out by the GPU: it fills the GPU's one set of tables from the GPU's copy
+   * of the rows. The host sends the row and two counts of each entry, and the tokens. The call also
+   * sends the log of the step, if the GPU lacks it.
    *
-   * The call returns when the gather is on its way. It waits only if more logs are on their way than there are
-   * frames: with plans that compute nothing (aborts, preemptions) while a long step runs, or with logs of more than
-   * 65,536 words. Then it waits until the oldest step on the GPU is done, for 60 seconds at most; `waits` of the
-   * tables counts that.
-   * @param stream a cudaStream_t: the gather runs behind what is queued there now, and before what will be; null: the
-   * core's own
-   * @throws what `gather` throws, and then nothing was sent; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR: the core then
-   * refuses everything
+   * The call returns when the gather is on its way. It waits only if more logs are on their way
+   * than there are frames. This happens with plans that compute nothing (aborts, preemptions) while
+   * a long step runs, or with logs of more than 65,536 words. Then it waits until the oldest step
+   * on the GPU is done, for 60 seconds at most; `waits` of the tables counts these waits.
+   * @param stream a cudaStream_t: the gather runs behind its present work, and before its later
+   * work; null: the core's own
+   * @throws the errors of `gather`, and then nothing was sent; ERR_BLOCKSTEP_CUDA,
+   * ERR_BLOCKSTEP_MIRROR: the core then refuses everything
    */
   gatherOnDevice(frame: number, numEntries: number, stream: bigint | null = null): DeviceTables {
     return this.#deviceGatherer.gather(frame, numEntries, stream);
   }
 
   /**
-   * Ends a step: gives a mirror on a GPU what has changed, without waiting. Without a mirror it costs one comparison.
-   * @param stream a cudaStream_t: the mirror changes in order with it, behind what is queued now; null: the core's own
+   * Ends a step: sends the changes to a mirror on a GPU, without waiting. Without a mirror it costs
+   * one comparison.
+   * @param stream a cudaStream_t: the mirror changes in order with it, behind its present work;
+   * null: the core's own
    * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the core then refuses everything
    */
   submit(stream: bigint | null = null): void {
     if (this.#mirrored) this.native.submit(stream);
   }
 
-  /** Queues a `PendingOp`; drains a full queue first. @throws ERR_BLOCKSTEP_DECISION_PENDING if the GPU decides */
+  /**
+   * Queues a `PendingOp`; drains a full queue first.
+   * @throws ERR_BLOCKSTEP_DECISION_PENDING if the GPU decides
+   */
   push(op: number, slot: number, arg: number): void {
     let n = this.control[Control.numPending];
     if (n === this.#pendingCapacity) {
@@ -140,12 +165,18 @@ export class Core {
     this.control[Control.numPending] = n + 1;
   }
 
-  /** Makes room for `count` <= `pendingCapacity` operations. The caller writes them behind the pending ones itself. */
+  /**
+   * Makes room for `count` <= `pendingCapacity` operations. The caller itself writes them behind
+   * the pending operations.
+   */
   reserve(count: number): void {
     if (this.control[Control.numPending] + count > this.#pendingCapacity) this.native.flush();
   }
 
-  /** Applies the queued operations now; while the GPU decides, they stay queued until its decision has come. */
+  /**
+   * Applies the queued operations now; while the GPU decides, they stay queued until its decision
+   * has come.
+   */
   flush(): void {
     const { control } = this;
     const waits = control[Control.numPending] | control[Control.numSampled];
@@ -162,7 +193,10 @@ export class Core {
     return this.#count(Control.publishedBlocks);
   }
 
-  /** Rows of the KV slot table that requests hold; each has a part for every group, and native code counts those. */
+  /**
+   * Rows of the KV slot table that requests hold. Each row has a part for every group, and native
+   * code counts the parts.
+   */
   get rowsInUse(): number {
     return this.#count(Control.rowsInUse) / this.numGroups;
   }
@@ -187,14 +221,17 @@ export class Core {
     return out;
   }
 
-  /** A copy of the block ids in a slot's row; empty without a row. @throws ERR_BLOCKSTEP_BAD_SLOT */
+  /**
+   * A copy of the block ids in a slot's row; empty without a row.
+   * @throws ERR_BLOCKSTEP_BAD_SLOT
+   */
   blocks(slot: number, group = 0): Int32Array {
     this.flush();
     const out = new Int32Array(this.config.maxBlocksPerRow);
     return out.slice(0, this.native.readBlocks(slot, 0, out, group));
   }
 
-  /** A copy of the free queue: block ids, the one that is taken next first. */
+  /** A copy of the free queue: block ids, the next block first. */
   freeQueue(): Int32Array {
     const out = new Int32Array(this.freeBlocks);
     this.native.readFreeQueue(out);
@@ -208,12 +245,15 @@ export class Core {
     return out;
   }
 
-  /** The KV cache group whose hash a block carries; 0 if it carries none. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * The KV cache group whose hash a block carries; 0 if it carries none.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
+   */
   publishedGroup(id: number): number {
     return this.native.publishedGroup(id);
   }
 
-  /** Frees the native memory now; every later call throws ERR_BLOCKSTEP_DISPOSED. To dispose again does nothing. */
+  /** Frees the native memory now; every later call throws ERR_BLOCKSTEP_DISPOSED. Idempotent. */
   dispose(): void {
     this.native.dispose();
   }
@@ -235,5 +275,5 @@ export class Core {
   }
 }
 
-/** Largest token id, and largest token count, that the core takes. */
+/** Largest token id, and largest token count, that the core accepts. */
 export const TOKEN_MAX = INT32_MAX - 1;

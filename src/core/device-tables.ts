@@ -4,7 +4,10 @@ import type { NativeCore } from './native/native.js';
 import type { GroupShape, NativeDeviceArray, TablesShape } from './native/native-tables.js';
 import { checkEntry, type StepTables, type TableViews } from './tables.js';
 
-/** An array in the memory of a GPU. It is dense, row after row, and starts at a multiple of 256 bytes. */
+/**
+ * An array in the memory of a GPU. It is dense, row after row, and starts at a multiple of 256
+ * bytes.
+ */
 export interface DeviceArray {
   /** Address of the array on the device. */
   readonly pointer: bigint;
@@ -29,42 +32,47 @@ export const TABLE_NAMES = [
 /** The name of one array in a set of tables. */
 export type TableName = (typeof TABLE_NAMES)[number];
 
-/** The tables of one KV cache group on a GPU. They hold what `GroupTables` of the same plan hold. */
+/**
+ * The tables of one KV cache group on a GPU. They hold the same content as `GroupTables` of the
+ * same plan.
+ */
 export interface DeviceGroupTables extends GroupShape {
   readonly slotMapping: DeviceArray;
   readonly blockTable: DeviceArray;
 }
 
 /**
- * The tables of a step in the memory of a GPU. A core has one set of them. The set stays at the same addresses for
- * the life of the core, so that a CUDA graph may capture them. The tables hold what `StepTables` of the same plan
- * hold, padding included: -1 in `slotMapping` and `inputIds`, the number of tokens in `queryStart`, 0 elsewhere. They
- * are to be read only.
+ * The tables of a step in the memory of a GPU. A core has one set of them. The set stays at the
+ * same addresses for the life of the core, so that a CUDA graph may capture them. The tables hold
+ * the same content as `StepTables` of the same plan. Padding is -1 in `slotMapping` and `inputIds`,
+ * the number of tokens in `queryStart`, and 0 elsewhere. The tables must only be read.
  *
- * Order: a gather runs in the core's stream (option `stream`), or in the stream that was passed with the call. It
- * runs behind everything that was queued in that stream before, and in front of everything that is queued there
- * later. So whatever reads the tables of a plan must be queued in that stream between the gather of this plan and the
- * gather of the next plan.
+ * Order: a gather runs in the core's stream (option `stream`), or in the stream that was passed
+ * with the call. It runs behind the earlier work of that stream, and in front of its later work. A
+ * reader of a plan's tables must therefore be queued there behind the gather of this plan, and
+ * before the next gather.
  */
 export interface DeviceTableSet extends TablesShape, Readonly<Record<TableName, DeviceArray>> {
   /** `slotMapping` and `blockTable` of each KV cache group, as `StepTables.groups`. */
   readonly groups: readonly DeviceGroupTables[];
   /**
-   * Address of a `struct blockstep_tables` in memory of the host, for other addons; native/include/blockstep_tables.h
-   * describes it. The struct stays there until the core is disposed.
+   * Address of a `struct blockstep_tables` in memory of the host, for other addons;
+   * native/include/blockstep_tables.h describes it. The struct stays there until the core is
+   * disposed.
    */
   readonly descriptor: bigint;
   /**
-   * Gathers that had to wait for the GPU, since the core was made. The count stays 0 while each plan is updated
-   * before more than `pipelineDepth` plans are in flight, unless plans without tokens (aborts, preemptions) or very
-   * long logs come in between.
+   * Gathers that had to wait for the GPU, since the core was made. The count stays 0 while each
+   * plan is updated before more than `pipelineDepth` plans are in flight. Exceptions are plans
+   * without tokens (aborts, preemptions) and very long logs.
    */
   readonly waits: number;
   /**
-   * A copy of one array, read back from the GPU, for debugging and tests. It waits for everything that was queued in
-   * the core's stream.
+   * A copy of one array, read back from the GPU, for debugging and tests. It waits for all queued
+   * work of the core's stream.
    * @param group of `slotMapping` and `blockTable`: index in `groups`. Default 0
-   * @throws ERR_BLOCKSTEP_BAD_ARG if `name` is not in `TABLE_NAMES`, or for a group that there is not; ERR_BLOCKSTEP_CUDA
+   * @throws ERR_BLOCKSTEP_BAD_ARG if `name` is not in `TABLE_NAMES`, or for an unknown group;
+   * ERR_BLOCKSTEP_CUDA
    */
   read(name: 'slotMapping', group?: number): BigInt64Array;
   /** As `read` of `slotMapping`, for an array of int32; `blockTable` comes row after row. */
@@ -111,7 +119,10 @@ export class DeviceGatherer {
     return plan.tables;
   }
 
-  /** Makes the tables of a frame. The arguments are checked first, so that a refused call takes no memory. */
+  /**
+   * Makes the tables of a frame. The arguments are checked first, so that a refused call takes no
+   * memory.
+   */
   #make(frame: number, numEntries: number): PlanTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
     checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);
@@ -121,7 +132,10 @@ export class DeviceGatherer {
   }
 }
 
-/** The tables of one frame: the one set that all frames share, with `readTokens` for the requests in this frame. */
+/**
+ * The tables of one frame: the one set that all frames share, with `readTokens` for the requests in
+ * this frame.
+ */
 class PlanTables {
   numEntries = 0;
   readonly tables: DeviceTables;
@@ -135,7 +149,7 @@ class PlanTables {
   }
 }
 
-/** Where native code has an array of a group. */
+/** The index of a group's array in native code. */
 function indexOf(name: TableName, group: number): number {
   if (group === 0) return TABLE_NAMES.indexOf(name);
   return TABLE_NAMES.length + 2 * (group - 1) + (name === 'blockTable' ? 1 : 0);

@@ -14,8 +14,9 @@ const PLAN_ARRAYS = 4;
 const GROUP_ARRAYS = 2;
 
 /**
- * Indexes into the control words. TypeScript writes the first two and the last four before the groups; native code sets numPending back when it has
- * drained the pending operations. Native code writes all others, whenever they change.
+ * Indexes into the control words. TypeScript writes the first two and the last four before the
+ * groups. Native code resets numPending when it has drained the pending operations. Native code
+ * writes all others, whenever they change.
  */
 export const Control = {
   /** Pending operations in the buffer. */
@@ -26,8 +27,8 @@ export const Control = {
   publishedBlocks: 3,
   rowsInUse: 4,
   /**
-   * Leading blocks of headSlot that every row in use shares. `run` and the answer to a decision of the GPU compute
-   * it.
+   * Leading blocks of headSlot that every row in use shares. `run` and the answer to a decision of
+   * the GPU compute it.
    */
   commonPrefix: 5,
   evictionsLow: 6,
@@ -36,23 +37,27 @@ export const Control = {
   hitFree: 8,
   /** 1 while a decision of the GPU is under way. Pending operations then stay pending. */
   deciding: 9,
-  /** Words that `NativeCore.takeKvEvents` would give, capped at 2^31 - 1. */
+  /** Words that `NativeCore.takeKvEvents` would return, capped at 2^31 - 1. */
   kvEventWords: 10,
   /**
-   * Tokens in the sampled area: token i is appended to the slot of entry i of frame `sampledFrame`, in front of the
-   * pending operations. `NO_TOKEN` is not. Native code sets it back.
+   * Tokens in the sampled area. Token i is appended to the slot of entry i of frame `sampledFrame`,
+   * in front of the pending operations. `NO_TOKEN` is skipped. Native code resets this count.
    */
   numSampled: 11,
   sampledFrame: 12,
   /**
-   * Leading entries of the frame of the next `run` whose request computes one token: the last known token, or the one
-   * that the last of `numAhead` steps in flight brings. `run` fills in numComputedTokens. Native code sets it back.
+   * Leading entries of the frame of the next `run` whose request computes one token. This is the
+   * last known token, or the token of the last of `numAhead` steps in flight. `run` fills in
+   * numComputedTokens. Native code resets this count.
    */
   numSteady: 13,
   numAhead: 14,
   /** From here on, for each KV cache group: places of its row after the last admission. */
   groupBlocks: 16,
-  /** From here on, for each group: how many of these the prefix cache gave, or stood there before. */
+  /**
+   * From here on, for each group: places of these that came from the prefix cache, or were there
+   * before.
+   */
   groupHits: 24,
   /** From here on, for each group: as commonPrefix. */
   groupCommonPrefix: 32,
@@ -62,37 +67,41 @@ export const Control = {
 export const NO_TOKEN = -1;
 
 /**
- * Operations that wait in the exchange buffer for the next native call. Each takes two words: `op << 24 | slot`, and
- * the argument.
+ * Operations that wait in the exchange buffer for the next native call. Each takes two words:
+ * `op << 24 | slot`, and the argument.
  */
 export const PendingOp = {
   /** Appends a token to the slot's tokens. Argument: the sampled token. */
   append: 1,
   /**
-   * Publishes the full blocks of the slot's row up to a token count, as far as they are not published yet. Argument:
-   * the token count.
+   * Publishes the full blocks of the slot's row up to a token count, as far as they are not
+   * published yet. Argument: the token count.
    */
   publish: 2,
   /**
-   * Gives the slot's row back, and its blocks in reverse order. Nothing happens if the slot has no row. No argument.
+   * Releases the slot's row, and its blocks in reverse order. Nothing happens if the slot has no
+   * row. No argument.
    */
   release: 3,
-  /** Ends the slot: releases what it still holds, forgets its tokens, and makes the slot reusable. No argument. */
+  /**
+   * Ends the slot: releases its row and blocks, forgets its tokens, and makes the slot reusable. No
+   * argument.
+   */
   close: 4,
   /**
-   * Takes the published hash from the blocks of the slot's row, from a block on; the blocks stay in the row.
-   * Argument: the index of the first such block in the row.
+   * Removes the published hash of the blocks of the slot's row, from a block on; the blocks stay in
+   * the row. Argument: the index of the first such block in the row.
    */
   evict: 5,
   /**
-   * Drops the tokens from a token count on, and the hashes of blocks that are then no longer full. Argument: the
-   * token count.
+   * Drops the tokens from a token count on, and the hashes of blocks that are then no longer full.
+   * Argument: the token count.
    */
   truncate: 6,
   /**
-   * Drops the tokens from a token count on, and keeps every hash, also that of a block that is then no longer full,
-   * as vLLM does with a session's dropped token. At least as many tokens must be appended before `verify`. Argument:
-   * the token count.
+   * Drops the tokens from a token count on, and keeps every hash, also of a block that is then no
+   * longer full. vLLM does this with a session's dropped token. At least as many tokens must be
+   * appended before `verify`. Argument: the token count.
    */
   rewind: 7,
 } as const;
@@ -110,18 +119,18 @@ export interface Frame extends FrameGroup {
   readonly numScheduledTokens: Int32Array;
   readonly numComputedTokens: Int32Array;
   /**
-   * With KV cache groups: how many of the computed tokens steps in flight compute, whose windows `NativeCore.run` keeps. 0: it lets go by
-   * the computed tokens alone.
+   * With KV cache groups: how many of the computed tokens are still computed by steps in flight.
+   * `NativeCore.run` keeps the windows of these tokens. 0: it frees by the computed tokens alone.
    */
   readonly numInFlightTokens: Int32Array;
   /** Blocks in the row of each entry after `NativeCore.run`, which writes this array. */
   readonly numBlocks: Int32Array;
   /**
-   * Blocks that `NativeCore.run` took from the free queue for each entry; it writes this array. They are the last
-   * ones of the row.
+   * Blocks that `NativeCore.run` took from the free queue for each entry; it writes this array.
+   * They are the last blocks of the row.
    */
   readonly numNewBlocks: Int32Array;
-  /** The same of every group; those of the first group are the two arrays above. */
+  /** The same arrays of every group. The two arrays above are those of the first group. */
   readonly groups: readonly FrameGroup[];
 }
 

@@ -9,15 +9,16 @@ const ABI = 11;
 const require = createRequire(import.meta.url);
 
 /**
- * The kind of machine that this process runs on, as folders in `prebuilds/` are named: `linux-x64`, `linux-x64-musl`.
+ * The kind of machine that this process runs on, as folders in `prebuilds/` are named: `linux-x64`,
+ * `linux-x64-musl`.
  */
 export function addonTarget(): string {
   return `${process.platform}-${process.arch}${isMusl() ? '-musl' : ''}`;
 }
 
 /**
- * Whether this process runs on musl. Musl and glibc need different binaries; Node's report names the glibc version,
- * if there is one.
+ * Whether this process runs on musl. Musl and glibc need different binaries; Node's report names
+ * the glibc version, if there is one.
  */
 function isMusl(): boolean {
   if (process.platform !== 'linux') return false;
@@ -26,9 +27,9 @@ function isMusl(): boolean {
 }
 
 /**
- * Paths at which the addon may lie, best first: built here by CMake, built here by node-gyp, shipped with the
- * package. If the environment variable BLOCKSTEP_ADDON is set, it is the only path (for a debug or a sanitizer
- * build).
+ * Paths of the addon, best first: built here by CMake, built here by node-gyp, shipped with the
+ * package. If the environment variable BLOCKSTEP_ADDON is set, it is the only path (for a debug or
+ * a sanitizer build).
  */
 export function addonPaths(root = packageRoot()): string[] {
   if (process.env['BLOCKSTEP_ADDON']) return [process.env['BLOCKSTEP_ADDON']];
@@ -36,7 +37,7 @@ export function addonPaths(root = packageRoot()): string[] {
 }
 
 /**
- * Paths at which an addon of the package may lie, best first.
+ * Paths of an addon of the package, best first.
  * @param name its file as CMake builds it, and as it is shipped
  * @param byGyp its file as node-gyp builds it
  */
@@ -51,8 +52,8 @@ export function binaryPaths(name: string, byGyp: string, root = packageRoot()): 
 
 /**
  * Loads one addon binary, and lets it throw errors of the class BlockstepError.
- * @throws ERR_BLOCKSTEP_NO_NATIVE if the file does not load, or was built for another version (`abi`) of the border
- * to native code
+ * @throws ERR_BLOCKSTEP_NO_NATIVE if the file does not load, or was built for another version
+ * (`abi`) of the border to native code
  */
 export function loadAddonFrom(path: string): NativeAddon {
   let addon: NativeAddon;

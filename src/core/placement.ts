@@ -3,33 +3,36 @@ import { loadAddon } from './loader.js';
 import type { BackendReport, NativeAddon, NativeConfig, NativeCore } from './native/native.js';
 
 /**
- * Where the state of a core is kept, and who decides. Every option has a default; by default the state is on the host
- * alone.
+ * The place of a core's state, and the side that decides. Every option has a default; by default
+ * the state is on the host alone.
  */
 export interface PlacementOptions {
   /**
-   * `host`: the state is on the host alone. `cuda`: it is on the host, and mirrored on a GPU. `auto` (default): like
-   * `cuda` if the executor's device is a GPU that can be used, otherwise like `host`.
+   * `host`: the state is on the host alone. `cuda`: it is on the host, and mirrored on a GPU.
+   * `auto` (default): like `cuda` if the executor's device is a GPU that can be used, otherwise
+   * like `host`.
    */
   backend?: 'auto' | 'host' | 'cuda';
   /**
-   * Who decides. `host` (default): the host's instance decides, and the GPU's instance applies the same log.
-   * `device`: the GPU's instance decides, and the host's instance follows. `device` is for proof and measurement:
-   * every step waits for the GPU (`Scheduler.scheduleAsync`). It implies `backend: 'cuda'` on the GPU that `device`
-   * names, otherwise on GPU 0. If that GPU cannot be used, an error is thrown; the host never decides in its place.
+   * Who decides. `host` (default): the host's instance decides, and the GPU's instance applies the
+   * same log. `device`: the GPU's instance decides, and the host's instance follows. `device` is
+   * for proof and measurement: every step waits for the GPU (`Scheduler.scheduleAsync`). It implies
+   * `backend: 'cuda'` on the GPU that `device` names, otherwise on GPU 0. If that GPU cannot be
+   * used, an error is thrown; the host never decides in its place.
    */
   authority?: 'host' | 'device';
   /** The executor's device: `cpu` (default), `cuda` (which is GPU 0) or `cuda:N`. */
   device?: string;
   /**
-   * The executor's stream, the address of a cudaStream_t. Every launch goes into it. Default: a stream of the core's
-   * own.
+   * The executor's stream, the address of a cudaStream_t. Every launch goes into it. Default: a
+   * stream of the core's own.
    */
   stream?: bigint | null;
   /**
-   * True: a thread of the core launches what a mirror on a GPU is to apply, so that the thread of JavaScript does not wait for
-   * the driver. While steps come it takes a processor. It does not go with `stream`, whose order would be that of two threads,
-   * nor with `authority: 'device'`. Default: false.
+   * True: a thread of the core launches the work of a mirror on a GPU, so the JavaScript thread
+   * never waits for the driver. During steps it uses a processor. It cannot be combined with
+   * `stream`, because two threads would then determine the order, or with `authority: 'device'`.
+   * Default: false.
    */
   launchThread?: boolean;
 }
@@ -50,7 +53,8 @@ export interface Backend {
 const DEVICE = /^cpu$|^cuda(?::(0|[1-9][0-9]{0,2}))?$/;
 
 /**
- * Checks placement options and fills in the defaults. Every property is read once. No GPU is tried here.
+ * Checks placement options and fills in the defaults. Every property is read once. No GPU is tried
+ * here.
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the option
  */
 export function resolvePlacement(options: PlacementOptions): Placement {
@@ -88,7 +92,10 @@ export function checkDevice(name: string, device: unknown): string {
   throw badArgument(name, show(device), 'cpu, cuda or cuda:N');
 }
 
-/** Returns `stream` if it is the address of a cudaStream_t, or null for none. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Returns `stream` if it is the address of a cudaStream_t, or null for none.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function checkStream(name: string, stream: unknown): bigint | null {
   if (stream === null) return null;
   if (typeof stream !== 'bigint') throw badArgument(name, show(stream), 'a BigInt or null');
@@ -102,8 +109,8 @@ export function isSameDevice(a: string, b: string): boolean {
 }
 
 /**
- * Which back ends this machine can use, and for the others why not. Trying a GPU makes a CUDA context there, which
- * takes some tenths of a second.
+ * The back ends that this machine can use, and for the others why not. Trying a GPU makes a CUDA
+ * context there, which takes some tenths of a second.
  * @param device the GPU to try, named as in `PlacementOptions`
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_NATIVE
  */
@@ -113,8 +120,8 @@ export function probeBackends(device = 'cuda', addon: NativeAddon = loadAddon())
 
 /**
  * Makes a native core, and says which back end it got.
- * @throws ERR_BLOCKSTEP_CUDA, or ERR_BLOCKSTEP_NO_MEMORY, if CUDA was asked for and cannot be used; whatever a core
- * on the host throws
+ * @throws ERR_BLOCKSTEP_CUDA, or ERR_BLOCKSTEP_NO_MEMORY, if CUDA was asked for and cannot be used;
+ * the errors of a core on the host
  */
 export function createNative(
   addon: NativeAddon,

@@ -2,7 +2,10 @@ import type { Core } from './core.js';
 
 const ONE = new Int32Array(1);
 
-/** A copy of the rows of a slot, one for each KV cache group. Places that hold nothing are 0. @throws ERR_BLOCKSTEP_BAD_SLOT */
+/**
+ * A copy of the rows of a slot, one for each KV cache group. Empty places are 0. @throws
+ * ERR_BLOCKSTEP_BAD_SLOT
+ */
 export function rowsOf(core: Core, slot: number): Int32Array[] {
   return Array.from({ length: core.numGroups }, (_, group) => core.blocks(slot, group));
 }

@@ -7,13 +7,14 @@ import type { GroupShape, TablesShape } from './native/native-tables.js';
 /** The tables of one KV cache group: layers of a model that share one table of blocks. */
 export interface GroupTables extends GroupShape {
   /**
-   * [maxTokens] The KV slot into which the KV of each token is written: block * blockSize + offset, with the group's `blockSize`. Padding
-   * -1. In a group of states (Mamba `align`), -1 also stands for a token whose place holds nothing.
+   * [maxTokens] The KV slot for the KV of each token: block * blockSize + offset, with the group's
+   * `blockSize`. Padding -1. In a group of states (Mamba `align`), -1 also stands for a token whose
+   * place is empty.
    */
   readonly slotMapping: BigInt64Array;
   /**
-   * [maxEntries][maxBlocksPerRow] Block ids in each entry's row. Padding 0. A place that holds nothing is 0 too: one in front of a
-   * sliding window, for instance.
+   * [maxEntries][maxBlocksPerRow] Block ids in each entry's row. Padding 0. An empty place is 0
+   * too, for instance in front of a sliding window.
    */
   readonly blockTable: Int32Array;
 }
@@ -21,25 +22,29 @@ export interface GroupTables extends GroupShape {
 /**
  * The tables that a model runner reads of one plan, in batch order, padded.
  *
- * Each frame has one set of tables. The set stays at the same addresses from the frame's first `gather` to the end of
- * the core. Its content is that of the frame's last gather. It stays until the frame is gathered again, and a
- * scheduler does not plan into a frame again before the update of the plan in it. The tables are to be read only: a
- * gather writes only the block ids that are new, and does not repair others that somebody wrote over.
+ * Each frame has one set of tables. The set stays at the same addresses from the frame's first
+ * `gather` to the end of the core. Its content is that of the frame's last gather, and stays until
+ * the next. A scheduler does not plan into a frame again before the update of the plan in it. The
+ * tables must only be read: a gather writes only the new block ids, and does not repair overwritten
+ * ones.
  */
 export interface StepTables extends TablesShape {
   /**
-   * The buffer of all arrays below, in the order slotMapping (of each group), inputIds, queryStart, seqLens,
-   * numComputedTokens, blockTable (of each group).
+   * The buffer of all arrays below, in the order slotMapping (of each group), inputIds, queryStart,
+   * seqLens, numComputedTokens, blockTable (of each group).
    */
   readonly buffer: ArrayBuffer;
   /**
-   * [maxTokens] The tokens to compute. -1 is padding, and stands for a token that the request table does not know:
-   * one that a step in flight makes, or a draft. Drafts stand in the plan (`Plan.draftTokens`).
+   * [maxTokens] The tokens to compute. -1 is padding, or a token that the request table does not
+   * know: a token of a step in flight, or a draft. The plan has the drafts (`Plan.draftTokens`).
    */
   readonly inputIds: Int32Array;
-  /** [maxTokens] The KV slot into which the KV of each token is written: block * blockSize + offset. Padding -1. */
+  /** [maxTokens] The KV slot for the KV of each token: block * blockSize + offset. Padding -1. */
   readonly slotMapping: BigInt64Array;
-  /** [maxEntries + 1] Index of the first token of each entry. From index numEntries on: the number of tokens. */
+  /**
+   * [maxEntries + 1] Index of the first token of each entry. From index numEntries on: the number
+   * of tokens.
+   */
   readonly queryStart: Int32Array;
   /** [maxEntries] Computed and scheduled tokens of each entry's request. Padding 0. */
   readonly seqLens: Int32Array;
@@ -48,21 +53,25 @@ export interface StepTables extends TablesShape {
   /** [maxEntries][maxBlocksPerRow] Block ids in each entry's row. Padding 0, the null block. */
   readonly blockTable: Int32Array;
   /**
-   * `slotMapping` and `blockTable` of each KV cache group. Those above are the first group's. Without `kvGroups` there is one group. All
-   * other arrays are the same for all groups.
+   * `slotMapping` and `blockTable` of each KV cache group. The arrays above are those of the first
+   * group. Without `kvGroups` there is one group. All other arrays are the same for all groups.
    */
   readonly groups: readonly GroupTables[];
   /**
-   * Copies known tokens of an entry's request into `out`, from position `from` on, as many as `out` has room for. A
-   * cached prefix, whose tokens the tables do not hold, can be read so. To be called before the next call of the
-   * scheduler: the request may be gone then.
+   * Copies known tokens of an entry's request into `out`, from position `from` on, as many as `out`
+   * has room for. This also reads a cached prefix, whose tokens the tables do not hold. Call it
+   * before the next call of the scheduler, after which the request may be gone.
    * @returns how many tokens were copied
-   * @throws ERR_BLOCKSTEP_BAD_ARG for an entry that was not gathered, ERR_BLOCKSTEP_BAD_SLOT if the request has ended
+   * @throws ERR_BLOCKSTEP_BAD_ARG for an entry that was not gathered, ERR_BLOCKSTEP_BAD_SLOT if the
+   * request has ended
    */
   readTokens(entry: number, from: number, out: Int32Array): number;
 }
 
-/** What the tables of each KV cache group depend on. Native code computes the same (`HostConfig::most_places`). */
+/**
+ * The shape of the tables of each KV cache group. Native code computes the same
+ * (`HostConfig::most_places`).
+ */
 export function groupShapes({
   groups,
   blockSize,
@@ -85,17 +94,23 @@ export type TableViews = Pick<
   'inputIds' | 'slotMapping' | 'queryStart' | 'seqLens' | 'numComputedTokens' | 'blockTable'
 >;
 
-/** How many blocks a row of a group's block table has at most. */
+/** Most blocks in a row of a group's block table. */
 export type Widths = Pick<GroupShape, 'maxBlocksPerRow'>;
 
-/** Bytes of one set of tables: 4 per token, and 8 for each group; 12 per entry, and 4 more; and 4 per block of each row. */
+/**
+ * Bytes of one set of tables: 4 per token, and 8 for each group; 12 per entry, and 4 more; and 4
+ * per block of each row.
+ */
 export function tablesBytes(shape: TablesShape, groups: readonly Widths[] = [shape]): number {
   const { maxTokens, maxEntries } = shape;
   const places = groups.reduce((sum, { maxBlocksPerRow }) => sum + maxBlocksPerRow, 0);
   return (8 * groups.length + 4) * maxTokens + 4 * (3 * maxEntries + 1 + maxEntries * places);
 }
 
-/** Cuts a buffer of `tablesBytes` bytes into the arrays of a set of tables; with several groups, those of the first. */
+/**
+ * Cuts a buffer of `tablesBytes` bytes into the arrays of a set of tables; with several groups, of
+ * the first group.
+ */
 export function tableViews(buffer: ArrayBuffer, shape: TablesShape, numGroups = 1): TableViews {
   const { maxTokens, maxEntries, maxBlocksPerRow } = shape;
   const slotMapping = new BigInt64Array(buffer, 0, maxTokens);
@@ -115,7 +130,7 @@ export function tableViews(buffer: ArrayBuffer, shape: TablesShape, numGroups = 
   };
 }
 
-/** The tables of each group in a buffer; those of the first are `first`'s. */
+/** The tables of each group in a buffer; `first` is the first group's. */
 function groupTables(first: TableViews, maxEntries: number, groups: readonly GroupShape[]): GroupTables[] {
   const { buffer, length: maxTokens } = first.slotMapping;
   let at = first.blockTable.byteOffset;
@@ -212,7 +227,10 @@ export class Gatherer {
     return tables;
   }
 
-  /** Makes the tables of a frame. The arguments are checked first, so that a refused call takes no memory. */
+  /**
+   * Makes the tables of a frame. The arguments are checked first, so that a refused call takes no
+   * memory.
+   */
   #make(frame: number, numEntries: number): FrameTables {
     const index = checkInteger('frame', frame, 0, this.#frames.length - 1);
     checkInteger('numEntries', numEntries, 0, this.#shape.maxEntries);
@@ -223,8 +241,8 @@ export class Gatherer {
 }
 
 /**
- * Memory for a set of tables, and its arrays. A machine that promises more memory than it has may give a buffer that is longer than
- * any array can be.
+ * Memory for a set of tables, and its arrays. A machine that promises more memory than it has may
+ * give a buffer that is longer than any array can be.
  * @throws ERR_BLOCKSTEP_NO_MEMORY
  */
 function allocate(

@@ -1,6 +1,8 @@
 import type { NativeConfig } from './native/native.js';
 
-/** Blocks of a pool that can be in use: all but the null block and those that sinks hold for good. */
+/**
+ * Blocks of a pool that can be in use: all but the null block and the permanent blocks of sinks.
+ */
 export function usableBlocks({
   numBlocks,
   keptBlocks = 0,

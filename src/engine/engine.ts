@@ -1,6 +1,7 @@
 import { takeAbortKeys } from '../scheduler/calls/validate.js';
 import type { ResetOptions, ResetResult } from '../scheduler/options/reset.js';
 import type { OutstandingKind } from '../scheduler/request/outstanding.js';
+import { DecidedSteps, partsOf } from './authority/decided-engine.js';
 import { EngineReader } from './engine-reader.js';
 import { generate } from './generate.js';
 import type {
@@ -11,15 +12,15 @@ import type {
 } from './generate-options.js';
 import { ExitWatch } from './inspect/exit-watch.js';
 import { HealthWatch } from './inspect/health.js';
-import { RunLoop } from './loop/run-loop.js';
+import type { RunLoop } from './loop/run-loop.js';
 import { Shutdown } from './loop/shutdown.js';
-import { StepLoop, type StepReport } from './loop/step-loop.js';
+import type { StepLoop, StepReport } from './loop/step-loop.js';
 import type { RequestResult } from './outputs/outputs.js';
 import { type OutputsOptions, OutputsReader, takeOutputsOptions } from './outputs/outputs-reader.js';
 import { abortByKeys, abortStream } from './requests/abort.js';
 import { Embeddings, type EmbedOptions } from './requests/embed.js';
 import { Submitter } from './requests/submit.js';
-import { EngineState } from './state/engine-state.js';
+import type { EngineState } from './state/engine-state.js';
 import {
   type EngineOptions,
   type ShutdownOptions,
@@ -54,7 +55,8 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
   constructor(options: EngineOptions) {
     const config = takeEngineOptions(options);
     const scheduler = openScheduler(options, config);
-    const e = new EngineState(scheduler, config, {
+    const { State, Steps, Loop } = partsOf(scheduler.decided !== null);
+    const e = new State(scheduler, config, {
       poke: () => loop.poke(),
       broke: () => {
         health.changed();
@@ -63,8 +65,8 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
     });
     const health = new HealthWatch(e);
     const submitter = new Submitter(e);
-    const steps = new StepLoop(e, health);
-    const loop = new RunLoop(e, steps, health, () => shutdown.advance());
+    const steps = new Steps(e, health);
+    const loop = new Loop(e, steps, health, () => shutdown.advance());
     const exitWatch = new ExitWatch(e, loop);
     const shutdown = new Shutdown(e, health, () => {
       exitWatch.end();
@@ -163,7 +165,9 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    * @throws by rejection what `step` throws; ERR_BLOCKSTEP_DISPOSED if the engine was disposed meanwhile
    */
   stepAsync(): Promise<StepReport> {
-    return this.#steps.stepAsync();
+    const steps = this.#steps;
+    if (steps instanceof DecidedSteps) return steps.stepAsync();
+    return new Promise((resolve) => resolve(steps.step()));
   }
 
   /**

@@ -5,30 +5,44 @@ import { checkNames, knownNames } from '../base/known-names.js';
 /** Options of a `KvEventPublisher`, under vLLM's names (`kv_events_config`). All have defaults. */
 export interface KvEventPublisherOptions {
   /**
-   * Where subscribers hear the events, an address of ZeroMQ: `tcp://*:5557`, `tcp://host:5557`, `ipc:///path`. It is bound if it has a
-   * `*`, `::`, or is `ipc:` or `inproc:`; else it is connected to. Default `tcp://*:5557`, which every machine can reach.
+   * The ZeroMQ address where subscribers receive events: `tcp://*:5557`, `tcp://host:5557`,
+   * `ipc:///path`. The socket binds if the address has a `*`, `::`, or is `ipc:` or `inproc:`;
+   * otherwise it connects. Default `tcp://*:5557`, which every machine can reach.
    */
   endpoint?: string;
-  /** Where subscribers ask for what they have missed; it is bound. Default: nowhere. */
+  /** The address where subscribers request missed batches; the socket binds. Default: none. */
   replayEndpoint?: string | null;
-  /** The first frame of every message, by which subscribers choose. llm-d wants `kv@<pod>@<model>`. Default empty. */
+  /**
+   * The first frame of every message, by which subscribers filter. llm-d wants `kv@<pod>@<model>`.
+   * Default empty.
+   */
   topic?: string;
   /** Batches that are kept for replay, 1 to 1,000,000. Default 10,000. */
   bufferSteps?: number;
-  /** Most batches that wait for a slow subscriber; further ones are lost for it. Default 100,000. */
+  /**
+   * Most batches that wait for a slow subscriber. Further batches are lost for this subscriber.
+   * Default 100,000.
+   */
   hwm?: number;
-  /** Most batches that wait to be encoded; further ones are dropped and counted. Default 100,000. */
+  /**
+   * Most batches that wait to be encoded. Further batches are dropped and counted. Default 100,000.
+   */
   maxQueueSize?: number;
-  /** `map` (default): events as vLLM has written them since 0.26. `array`: as before, with replies to replay of that time. */
+  /**
+   * `map` (default): events as vLLM has written them since 0.26. `array`: the older form, with the
+   * replies to replay of that time.
+   */
   eventFormat?: 'map' | 'array';
   /**
-   * `bytes` (default): a hash is 16 bytes, the most significant one first. `int`: its last 8 bytes as a number
-   * (VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES).
+   * `bytes` (default): a hash is 16 bytes, the most significant first. `int`: its last 8 bytes as a
+   * number (VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES).
    */
   hashFormat?: 'bytes' | 'int';
-  /** What is told: `new` (default), or `all`, blocks that requests found included. */
+  /**
+   * The published events: `new` (default), or `all`, which includes the blocks that requests hit.
+   */
   report?: 'new' | 'all';
-  /** Rank of this engine among engines of one model; the ports count up by it. Default 0. */
+  /** Rank of this engine among engines of one model. It is added to the ports. Default 0. */
   dataParallelRank?: number;
 }
 
@@ -78,7 +92,7 @@ export function takePublisherOptions(options: KvEventPublisherOptions): TakenPub
   };
 }
 
-/** Whether an address is bound, and not connected to, as vLLM tells it. */
+/** Whether vLLM would bind an address, and not connect to it. */
 export function isBound(endpoint: string): boolean {
   return endpoint.includes('*') || endpoint.includes('::') || /^(ipc|inproc):/.test(endpoint);
 }
@@ -92,7 +106,7 @@ function checkEndpoint(name: string, value: unknown): string {
   throw badArg(name, value, 'an address of ZeroMQ, such as tcp://*:5557 or ipc:///path');
 }
 
-/** The address of a rank: its port, or its name, counts up. */
+/** The address of a rank: the rank is added to the port, or appended to the name. */
 function offset(endpoint: string, rank: number): string {
   if (rank === 0) return endpoint;
   if (!endpoint.startsWith('tcp:')) return `${endpoint}_dp${rank}`;

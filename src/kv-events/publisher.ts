@@ -17,15 +17,21 @@ import { wireBatch } from './wire.js';
 
 const WHAT = 'a KvEventPublisher';
 
-/** What a publisher has done so far. */
+/** Counts of a publisher since it was opened. */
 export interface KvEventPublisherStats {
-  /** Batches so far; the number of the next one. */
+  /** Batches so far, which is the number of the next batch. */
   readonly batches: number;
-  /** Batches that were dropped, since too many waited, or since they could not be sent. Subscribers see a gap in the numbers. */
+  /**
+   * Batches that were dropped, because too many waited, or because they could not be sent.
+   * Subscribers see a gap in the numbers.
+   */
   readonly dropped: number;
   /** Batches that wait to be published. */
   readonly waiting: number;
-  /** Replays that were asked for, and those that ended before their end: the subscriber was too slow, or gone. */
+  /**
+   * Requests for a replay, and replays that ended early, because the subscriber was too slow or
+   * gone.
+   */
   readonly replays: number;
   readonly failedReplays: number;
 }
@@ -37,8 +43,8 @@ interface Waiting {
 }
 
 /**
- * Publishes KV cache events as vLLM does, so that routers that know vLLM (llm-d, Dynamo, the Gateway API's endpoint picker) know which
- * prefixes an engine has. To be given to an engine as `kvEvents`.
+ * Publishes KV cache events as vLLM does. They tell routers for vLLM (llm-d, Dynamo, the Gateway
+ * API's endpoint picker) which prefixes an engine has. Pass the publisher to an engine as `kvEvents`.
  *
  * ```ts fragment
  * const kvEvents = await KvEventPublisher.open({ endpoint: 'tcp://*:5557', replayEndpoint: 'tcp://*:5558' });
@@ -47,9 +53,9 @@ interface Waiting {
  * await kvEvents.close();
  * ```
  *
- * A message has three frames: topic, number of the batch (8 bytes, big endian, from 0), and the batch in MessagePack. The engine's step
- * only queues what it tells; it is encoded and sent between two turns of the event loop. Needs the packages `zeromq` and
- * `@msgpack/msgpack`.
+ * A message has three frames: topic, number of the batch (8 bytes, big endian, from 0), and the batch
+ * in MessagePack. The engine's step only queues events. They are encoded and sent between two turns
+ * of the event loop. Needs the packages `zeromq` and `@msgpack/msgpack`.
  */
 export class KvEventPublisher implements KvEventSink {
   readonly report: 'new' | 'all';
@@ -61,7 +67,7 @@ export class KvEventPublisher implements KvEventSink {
   readonly #topic: Buffer;
   readonly #replays = { asked: 0, failed: 0 };
   #waiting: Waiting[] = [];
-  /** Batches that were queued and are not sent yet. */
+  /** Batches that are queued and not sent yet. */
   #numWaiting = 0;
   #seq = 0;
   #dropped = 0;
@@ -92,8 +98,8 @@ export class KvEventPublisher implements KvEventSink {
 
   /**
    * Opens the sockets.
-   * @throws by rejection ERR_BLOCKSTEP_BAD_ARG, also for an address that cannot be bound; ERR_BLOCKSTEP_NO_PACKAGE without `zeromq` or
-   * `@msgpack/msgpack`
+   * @throws by rejection ERR_BLOCKSTEP_BAD_ARG, also for an address that cannot be bound;
+   * ERR_BLOCKSTEP_NO_PACKAGE without `zeromq` or `@msgpack/msgpack`
    */
   static async open(options: KvEventPublisherOptions = {}): Promise<KvEventPublisher> {
     const taken = takePublisherOptions(options);
@@ -105,7 +111,7 @@ export class KvEventPublisher implements KvEventSink {
     );
     const { endpoint, replayEndpoint, hwm } = taken;
     const socket = new zmq.Publisher({ sendHighWaterMark: hwm, linger: 0 });
-    // A subscriber that asks and goes away, or does not read, must not hold the others up for ever.
+    // A subscriber that leaves or does not read must not block the others forever.
     const router =
       replayEndpoint === null ? null : new zmq.Router({ mandatory: true, sendTimeout: 5000, linger: 0 });
     try {
@@ -120,7 +126,7 @@ export class KvEventPublisher implements KvEventSink {
     return new KvEventPublisher(taken, socket, router, new Encoder({ useBigInt64: true }));
   }
 
-  /** The addresses that were bound or connected to, with their real ports. */
+  /** The addresses of both sockets, with their real ports. */
   get endpoints(): { readonly events: string; readonly replay: string | null } {
     const { endpoint, replayEndpoint } = this.#options;
     return {
@@ -153,7 +159,7 @@ export class KvEventPublisher implements KvEventSink {
     };
   }
 
-  /** Publishes what waits, and closes the sockets. Events that come later are dropped. */
+  /** Publishes the waiting batches, and closes the sockets. Later events are dropped. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -181,7 +187,7 @@ export class KvEventPublisher implements KvEventSink {
     try {
       await this.#socket.send([this.#topic, seqBytes(seq), payload]);
     } catch {
-      // Replay has it all the same.
+      // The batch remains available for replay.
       this.#dropped++;
     }
     this.#numWaiting--;

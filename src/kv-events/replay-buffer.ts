@@ -1,20 +1,20 @@
-/** A batch as it was published. */
+/** A published batch. */
 export interface Published {
   readonly seq: number;
   readonly payload: Uint8Array;
 }
 
-/** The batches that were published last, for subscribers that missed some. */
+/** The latest published batches, for subscribers that missed some. */
 export class ReplayBuffer {
   readonly #batches: (Published | undefined)[];
   #next = 0;
 
-  /** @param capacity batches that are kept */
+  /** @param capacity number of kept batches */
   constructor(capacity: number) {
     this.#batches = new Array<Published | undefined>(capacity);
   }
 
-  /** The batches come in the order of their numbers. */
+  /** Adds a batch. Batches must come in the order of their numbers. */
   add(batch: Published): void {
     this.#batches[this.#next++ % this.#batches.length] = batch;
   }
@@ -24,7 +24,7 @@ export class ReplayBuffer {
     const last = this.#next;
     for (let at = Math.max(0, last - this.#batches.length); at < last; at++) {
       const batch = this.#batches[at % this.#batches.length];
-      // What was overwritten meanwhile is newer than what was asked for here.
+      // A batch that was overwritten meanwhile is newer than this replay.
       if (batch !== undefined && batch.seq >= seq) yield batch;
     }
   }

@@ -3,21 +3,22 @@ import type { ReplayBuffer } from './replay-buffer.js';
 import { seqBytes } from './seq-bytes.js';
 
 const EMPTY = Buffer.alloc(0);
-/** Stands for the number of a batch behind the last one of a replay. */
+/** The number that marks the end of a replay. */
 const END = Buffer.alloc(8, 0xff);
 
-/** What replays are made of. */
+/** The input of replays. */
 export interface ReplayParts {
   readonly buffer: ReplayBuffer;
-  /** The topic, which each reply names (vLLM #45177); null: replies as they were before. */
+  /** The topic in each reply (vLLM #45177); null: the older replies without it. */
   readonly topic: Buffer | null;
   readonly counts: { asked: number; failed: number };
 }
 
 /**
- * Answers subscribers that have missed batches, until the socket is closed. A request has the frames identity, empty, and the number of
- * the first batch that is wanted; a reply is one message for each batch, and one that ends it. Requests that make no sense are
- * skipped. A subscriber must be a DEALER: a REQ would get the first reply alone.
+ * Answers subscribers that missed batches, until the socket is closed. A request has the frames
+ * identity, empty, and the number of the first wanted batch. The reply is one message for each
+ * batch, and a final message. Malformed requests are skipped. A subscriber must be a DEALER,
+ * because a REQ would get only the first message.
  */
 export async function serveReplays(router: Router, { buffer, topic, counts }: ReplayParts): Promise<void> {
   const head = topic === null ? [EMPTY] : [EMPTY, topic];
@@ -35,7 +36,7 @@ export async function serveReplays(router: Router, { buffer, topic, counts }: Re
         }
         await router.send([identity, ...end]);
       } catch {
-        // It is gone, or does not read.
+        // The subscriber is gone, or does not read.
         counts.failed++;
       }
     }

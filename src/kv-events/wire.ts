@@ -6,13 +6,13 @@ import {
 } from '../scheduler/events/kv-event.js';
 import type { TakenPublisherOptions } from './options.js';
 
-/** A hash on the wire: bytes, the most significant one first, or the last eight of them as a number. */
+/** A hash on the wire: bytes, the most significant first, or the last eight bytes as a number. */
 type WireHash = Uint8Array | bigint;
 
-/** What is encoded, as MessagePack sees it. */
+/** The input of the MessagePack encoder. */
 export type WireBatch = readonly [ts: number, events: readonly unknown[], dataParallelRank: number];
 
-/** vLLM's names of what a KV cache group's layers need. */
+/** vLLM's names for the types of KV cache groups. */
 const KINDS: Readonly<Record<KvGroupType, string>> = {
   full: 'full_attention',
   mla: 'mla_attention',
@@ -23,8 +23,9 @@ const KINDS: Readonly<Record<KvGroupType, string>> = {
 };
 
 /**
- * A batch of events as vLLM publishes it (`KVEventBatch` in vllm/distributed/kv_events.py): an array of the time in seconds, the
- * events, and the rank. The map form has the names of fields and `type`; the array form is of before 0.26 (vLLM #42892).
+ * A batch of events as vLLM publishes it (`KVEventBatch` in vllm/distributed/kv_events.py): an
+ * array of the time in seconds, the events, and the rank. The map form names the fields and has
+ * `type`. The array form is the form before 0.26 (vLLM #42892).
  */
 export function wireBatch(
   events: readonly KvEvent[],
@@ -39,7 +40,8 @@ export function wireBatch(
 function wireEvent(event: KvEvent, asMap: boolean, asHash: (hash: Uint8Array) => WireHash): unknown {
   const [type, fields] = fieldsOf(event, asHash);
   if (!asMap) return [type, ...Object.values(fields)];
-  // vLLM has no such field. Readers of arrays know fields by their places, and have none for it.
+  // vLLM has no such field. The array form identifies fields by position, and has no position for
+  // it.
   const place = event.type === 'stored' && event.firstBlock !== null && { first_block_idx: event.firstBlock };
   return { type, ...fields, ...place };
 }
@@ -49,13 +51,13 @@ function fieldsOf(event: KvEvent, asHash: (hash: Uint8Array) => WireHash): [stri
   const block_hashes = hashesOf(event.hashes, asHash);
   const { medium } = event;
   if (event.type === 'removed') return ['BlockRemoved', { block_hashes, medium, group_idx: event.group }];
-  // In the order of the array form. Those behind `lora_name` are left out when they have no value.
+  // In the order of the array form. Fields behind `lora_name` are left out when they have no value.
   const stored = {
     block_hashes,
     parent_block_hash: event.parentHash === null ? null : asHash(event.parentHash),
-    // A typed array would be written as bytes.
+    // A typed array would be encoded as bytes.
     token_ids: Array.from(event.tokenIds),
-    // A tier knows no tokens.
+    // A tier does not know the tokens.
     block_size: event.tokenIds.length === 0 ? 0 : event.blockSize,
     lora_id: null,
     medium,
@@ -73,7 +75,10 @@ function hashesOf(bytes: Uint8Array, asHash: (hash: Uint8Array) => WireHash): Wi
   );
 }
 
-/** What the hash of each block covers besides tokens: the adapter in every block, the salt in the first one of a request. */
+/**
+ * The content of each block's hash beside tokens: the adapter in every block, the salt in a
+ * request's first block.
+ */
 function extraKeys(
   { parentHash, adapter, cacheSalt }: KvBlocksStored,
   numBlocks: number,

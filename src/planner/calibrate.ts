@@ -10,50 +10,64 @@ import { readRequestLog } from './fit/request-log.js';
 import type { Fitted } from './fit/search.js';
 import type { FitErrors, Profile } from './model/profile.js';
 
-/** What a profile is fitted to. */
+/** The input of a fit. */
 export interface CalibrateInput {
-  /** The profile of the model and the GPU by physics alone (`rooflineProfile`), or an older fit of them. */
+  /**
+   * The profile of the model and the GPU by physics alone (`rooflineProfile`), or an older fit of
+   * it.
+   */
   readonly prior: Profile;
-  /** The text of the measurement: vLLM's log with `--enable-logging-iteration-details`, or the results of a load generator. */
+  /**
+   * The text of the measurement: vLLM's log with `--enable-logging-iteration-details`, or the
+   * results of a load generator.
+   */
   readonly text: string;
-  /** Its name, for messages and for the profile. */
+  /** Name of the measurement, for messages and for the profile. */
   readonly name: string;
-  /** The requests of an iteration log, which does not have them. */
+  /** The requests of an iteration log, which does not contain them. */
   readonly requests?: Workload | null;
-  /** The options that the server was started with. */
+  /** The options of the measured server. */
   readonly scheduler: Omit<SchedulerOptions, 'now'>;
-  /** Share that is fitted, the first part; the rest judges the fit. Default 0.5. */
+  /** Fraction that is fitted, the first part. The rest judges the fit. Default 0.5. */
   readonly share?: number;
   /** Starts of the optimiser. Default 2. */
   readonly starts?: number;
   /** Most evaluations of a start. Default 70. */
   readonly evaluations?: number;
-  /** Version of vLLM that was measured, for the profile. */
+  /** Version of the measured vLLM, for the profile. */
   readonly vllm?: string | null;
-  /** When it was measured, for the profile. */
+  /** Date of the measurement, for the profile. */
   readonly date?: string | null;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((done: number, of: number, loss: number) => void) | undefined;
 }
 
-/** A fitted profile, and what the fit says of itself. */
+/** A fitted profile, and facts of the fit. */
 export interface Calibration {
   readonly profile: Profile & { kind: 'fitted' };
-  /** What was read: `iterations`, or the form of the results. */
+  /** The form of the measurement: `iterations`, or the form of the results. */
   readonly form: string;
-  /** Requests or steps that were fitted and held out are in `profile.fit.errors`; these are the errors before the fit. */
+  /**
+   * The errors of the prior, before the fit. `profile.fit.errors` has the errors of the fit. Both
+   * are those of the part that was not fitted.
+   */
   readonly priorErrors: FitErrors;
   readonly simulations: number;
-  /** Of an iteration log: how many of its steps were decided alike, from the first on, and what the first other one is. */
+  /**
+   * For an iteration log: the number of leading steps that were decided alike, and the first step
+   * that differs.
+   */
   readonly steps: Pick<StepFit, 'equalSteps' | 'steps' | 'difference'> | null;
-  /** Requests of the results that failed, or had no token, and are left out. */
+  /** Requests of the results that are left out, because they failed or had no token. */
   readonly left: number;
 }
 
 /**
- * Fits a profile to what a server measured: to the iteration log of vLLM, or to the results of a load generator.
- * @throws ERR_BLOCKSTEP_BAD_FILE for a measurement that cannot be read; ERR_BLOCKSTEP_BAD_ARG for a prior without physics, and for a log of
- * other requests, options or hardware; the signal's reason once it is aborted
+ * Fits a profile to the measurement of a server: to the iteration log of vLLM, or to the results of
+ * a load generator.
+ * @throws ERR_BLOCKSTEP_BAD_FILE for a measurement that cannot be read; ERR_BLOCKSTEP_BAD_ARG for a
+ * prior without physics, and for a log of other requests, options or hardware; the signal's reason
+ * once it is aborted
  */
 export async function calibrate(input: CalibrateInput): Promise<Calibration> {
   const { prior, text, name, scheduler, share = 0.5, starts = 2, evaluations = 70, signal } = input;

@@ -1,5 +1,6 @@
 /**
- * The entry `blockstep/sim`: what a step costs on certain hardware, fitted to what was measured; engines in virtual time; plans of capacity.
+ * The entry `blockstep/sim`: costs of steps on given hardware, fitted to measurements; engines in
+ * virtual time; plans of capacity.
  *
  * @module
  */

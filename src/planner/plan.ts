@@ -12,7 +12,7 @@ import type { Router } from './sweep/routing.js';
 import { type Condition, sloInWords } from './sweep/slo.js';
 import { shareColumns } from './sweep/task.js';
 
-/** What is planned. */
+/** The input of a plan. */
 export interface PlanInput {
   readonly workload: Workload;
   readonly profile: Profile;
@@ -23,17 +23,25 @@ export interface PlanInput {
   /** Engines that share the load while options are compared. Default 1. */
   readonly engines?: number;
   readonly router?: Router;
-  /** Of how many of the best points the load is sought at which the agreement breaks. Default 3. */
+  /**
+   * For this many of the best points, the plan finds the load at which the agreement breaks.
+   * Default 3.
+   */
   readonly finalists?: number;
-  /** Most engines for the question how many the trace needs; 0 (default): it is not asked. */
+  /**
+   * Upper limit for the number of engines that the trace needs; 0 (default): the number is not
+   * searched.
+   */
   readonly maxEngines?: number;
   /** Threads that simulate. Default 1. The plan does not depend on it. */
   readonly threads?: number;
-  /** Points that are known already, by the keys that `onPoint` was told: of a plan that was interrupted. They are not simulated again. */
+  /**
+   * Known points of an interrupted plan, by the keys of `onPoint`. They are not simulated again.
+   */
   readonly known?: ReadonlyMap<string, PointRun>;
-  /** Is told of each point that was simulated. */
+  /** Called with each simulated point. */
   readonly onPoint?: ((key: string, run: PointRun, done: number, of: number) => void) | undefined;
-  /** Is told what is sought now. */
+  /** Called with the name of each stage. */
   readonly onStage?: ((stage: string) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -44,7 +52,10 @@ export interface PlannedPoint {
   readonly run: PointRun;
   /** Whether no other point has both a shorter TTFT and a shorter TPOT (their 95th percentiles). */
   readonly isParetoOptimal: boolean;
-  /** Of optimal points, by other fits of the profile: least and most. Null: the profile has no others. */
+  /**
+   * For optimal points, the range over other fits of the profile: least and most. Null: the profile
+   * has no others.
+   */
   readonly band: {
     readonly ttftMs: readonly [number, number];
     readonly tpotMs: readonly [number, number];
@@ -54,9 +65,11 @@ export interface PlannedPoint {
 /** How much an option matters. */
 export interface Sensitivity {
   readonly knob: string;
-  /** For each value: the smallest and the middle strain of its points. */
+  /** For each value: the smallest and the median strain of its points. */
   readonly values: readonly { readonly value: number; readonly best: number; readonly median: number }[];
-  /** By how much the best strain of the worst value is above that of the best one, as a share of it. */
+  /**
+   * The best strain of the worst value minus that of the best value, as a fraction of the latter.
+   */
   readonly spread: number;
 }
 
@@ -64,32 +77,33 @@ export interface Sensitivity {
 export interface Finalist {
   readonly point: Point;
   readonly capacity: Capacity;
-  /** Requests a second by other fits of the profile: least and most; null: there are none. */
+  /** Requests a second over other fits of the profile: least and most; null: there are none. */
   readonly band: readonly [number, number] | null;
 }
 
-/** What was found. */
+/** The result of a plan. */
 export interface Plan {
   readonly requestsPerSecond: number;
   /** In the order of the sweep. */
   readonly points: readonly PlannedPoint[];
   readonly sensitivities: readonly Sensitivity[];
-  /** The most load first. */
+  /** The highest load first. */
   readonly finalists: readonly Finalist[];
   readonly fleet: FleetSize | null;
   /** Simulated steps of all points. */
   readonly steps: number;
 }
 
-/** Members of the profile's ensemble that a band is made of. */
+/** Members of the profile's ensemble in a band. */
 const MEMBERS = 4;
-/** Parts of the trace's time for which engines are counted. */
+/** Parts of the trace's time with their own number of engines. */
 const WINDOWS = 24;
 
 /**
- * Compares options under an agreement, by simulating each; seeks the load at which the best break it; and how many engines the trace
- * needs.
- * @throws ERR_BLOCKSTEP_BAD_ARG before anything runs: for a point that the scheduler refuses, named; for a trace without times
+ * Compares options under an agreement, by simulating each. Then it finds the load at which the best
+ * options break the agreement, and how many engines the trace needs.
+ * @throws ERR_BLOCKSTEP_BAD_ARG before anything runs: for a point that the scheduler refuses,
+ * named; for a trace without times
  * @throws the signal's reason once it is aborted
  */
 export async function plan(input: PlanInput): Promise<Plan> {
@@ -186,7 +200,10 @@ export async function plan(input: PlanInput): Promise<Plan> {
   }
 }
 
-/** Names the points of a plan, each with all that its run depends on. The trace is hashed once. */
+/**
+ * Makes the keys of a plan's points, from everything that a run depends on. The trace is hashed
+ * once.
+ */
 function planKeys({
   workload,
   profile,
@@ -206,7 +223,10 @@ function planKeys({
   return (point) => common.copy().update(JSON.stringify(point)).digest('hex').slice(0, 32);
 }
 
-/** Calls a function for all at once, and waits for all; the results are in their order. The pool runs as many as it has threads. */
+/**
+ * Calls a function for all items at once, and waits for all. The results keep the order of the
+ * items. The pool runs as many as it has threads.
+ */
 function inOrder<T, R>(items: readonly T[], act: (item: T, i: number) => Promise<R>): Promise<R[]> {
   return Promise.all(items.map(act));
 }
@@ -215,7 +235,9 @@ function membersOf<R>(count: number, act: (member: number) => Promise<R>): Promi
   return Promise.all(Array.from({ length: count }, (_, member) => act(member)));
 }
 
-/** The points by their strain. Of those with the same steps and latencies the first alone stands for all. */
+/**
+ * The points by their strain. Of points with the same steps and latencies, only the first is kept.
+ */
 function bestOf(runs: readonly PointRun[]): number[] {
   const seen = new Set<string>();
   const order = [...runs.keys()].sort((a, b) => runs[a].strain - runs[b].strain || a - b);
@@ -241,7 +263,7 @@ function checkPoint(workload: Workload, options: Omit<SchedulerOptions, 'now'>, 
   }
 }
 
-/** Whether each run is one that no other is better than in both TTFT and TPOT. */
+/** For each run, whether no other run is better in both TTFT and TPOT. */
 export function paretoOptimal(runs: readonly PointRun[]): boolean[] {
   const at = ({ latencies }: PointRun): readonly [number, number] => [
     latencies.ttft.p95 ?? Number.POSITIVE_INFINITY,

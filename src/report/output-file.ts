@@ -12,11 +12,12 @@ import { basename, dirname, join, resolve, sep } from 'node:path';
 import { BlockstepError } from '../base/errors.js';
 
 /**
- * A file that appears under its name when it is whole, or not at all. It is written under another name in the same folder, and
- * `commit` renames it. An older file of that name stays until then.
+ * A file that appears under its name when it is complete, or not at all. The content goes to
+ * another name in the same folder, and `commit` renames it. Until then an older file of that name
+ * stays.
  */
 export class OutputFile {
-  /** The path as it was given. */
+  /** The path as passed by the caller. */
   readonly path: string;
   readonly #target: string;
   readonly #temporary: string;
@@ -24,7 +25,8 @@ export class OutputFile {
 
   /**
    * Checks that the file can be written, and opens it.
-   * @throws ERR_BLOCKSTEP_BAD_FILE if the path names a folder, device or pipe, or if its folder is missing or not writable
+   * @throws ERR_BLOCKSTEP_BAD_FILE if the path names a folder, device or pipe, or if its folder is
+   * missing or not writable
    */
   constructor(path: string) {
     this.path = path;
@@ -59,7 +61,7 @@ export class OutputFile {
     });
   }
 
-  /** Removes what was written. Does nothing after `commit`. */
+  /** Removes the written part. Does nothing after `commit`. */
   discard(): void {
     if (this.#descriptor !== null) this.#close();
     rmSync(this.#temporary, { force: true });
@@ -79,7 +81,10 @@ export class OutputFile {
 
 let nextNumber = 0;
 
-/** The path of the file to replace. Symbolic links are followed, so that the file is replaced and not the link. */
+/**
+ * The path of the file to replace. Symbolic links are followed, so that the file is replaced and
+ * not the link.
+ */
 function targetOf(path: string): string {
   if (path === '' || path.endsWith(sep)) throw new Error('it names no file');
   const found: Stats | undefined = statSync(path, { throwIfNoEntry: false });

@@ -18,8 +18,7 @@ import { schedulerFacts } from './inspect/scheduler-facts.js';
 import { readStats, type SchedulerStats } from './inspect/stats.js';
 import { verifyScheduler } from './inspect/verify.js';
 import type { SchedulerConfig } from './options/options.js';
-import type { Request, TakenRequest } from './request/request.js';
-import type { Chunk } from './request/session.js';
+import type { Request } from './request/request.js';
 import { blocksToSpare, freeBlocksToAdmit } from './schedule/admission.js';
 import { awaitsOutputs, freeSeats } from './schedule/line.js';
 import type { Backlog } from './state/backlog.js';
@@ -64,16 +63,11 @@ export class SchedulerReader {
     this.#calls.gate.onPoison = listener;
   }
 
-  /**
-   * @internal Has `refuse` called for each new request whose fields are good, and `refuseChunk` for each chunk of a session. What they
-   * throw, `add` and `addChunk` throw, with nothing changed.
-   */
-  onAdd(
-    refuse: (request: TakenRequest) => void,
-    refuseChunk: (chunk: Chunk, request: Request) => void,
-  ): void {
-    this.#calls.admitNew = refuse;
-    this.#calls.admitChunk = refuseChunk;
+  /** @internal Runs code of others that must not call back. @throws what a call of the scheduler throws at its gate */
+  during<T>(act: () => T): T {
+    const { gate } = this.#calls;
+    gate.checkFree();
+    return gate.during(act);
   }
 
   /**

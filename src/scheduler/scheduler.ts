@@ -1,13 +1,24 @@
-import type { Authority } from './authority/authority.js';
-import { chooseAuthority } from './authority/choose-authority.js';
+import { checkInteger } from '../base/errors.js';
+import { DecidedCalls } from './authority/decided-calls.js';
 import { resetPrefixCache } from './calls/prefix-reset.js';
-import { add, addChunk, endSession, giveBack } from './calls/request-calls.js';
 import { SchedulerCalls } from './calls/scheduler-calls.js';
-import { complete, fenceTransfers, hold, updateTransfers } from './calls/transfer-calls.js';
+import {
+  type CompleteChunk,
+  completeChunk,
+  type NamelessRequest,
+  paramsOf,
+  takeChunk,
+  takeParams,
+  takeRequest,
+} from './calls/take-request.js';
 import * as take from './calls/validate.js';
 import type { ConnectorOutput } from './connector/connector.js';
 import { type TakenOutput, takeOutput } from './connector/connector-output.js';
+import { addRequest } from './life/add-request.js';
+import { addChunk, endSession } from './life/chunks.js';
 import { finishFromOutside } from './life/finish.js';
+import { fenceTransfers } from './loads/fence.js';
+import { complete, hold } from './loads/hold.js';
 import type { SchedulerOptions } from './options/options.js';
 import type { ResetOptions, ResetResult } from './options/reset.js';
 import { resolveOptions } from './options/resolve-options.js';
@@ -15,13 +26,14 @@ import type { Plan } from './plan/plan.js';
 import type { StepOutputs } from './plan/step-outputs.js';
 import type { Drafts, StepResult } from './plan/step-result.js';
 import type { OutstandingKind } from './request/outstanding.js';
-import type { RequestInput } from './request/request.js';
-import type { ChunkInput, ChunkOutcome, EndOutcome } from './request/session.js';
+import type { Request, RequestInput, TakenRequest } from './request/request.js';
+import type { Chunk, ChunkInput, ChunkOutcome, EndOutcome } from './request/session.js';
 import { FinishCode } from './request/status.js';
 import { SchedulerReader } from './scheduler-reader.js';
+import { getOpenSession } from './state/guards.js';
 import type { SchedulerState } from './state/scheduler-state.js';
 import { replaceDrafts, setDrafts } from './update/drafts.js';
-import { checkOldest, checkUpdatedLast, failStep, update } from './update/update.js';
+import { checkOldest, checkUpdatedLast, failStep, update, updateTransfers } from './update/update.js';
 
 /**
  * vLLM V1's scheduler over a paged KV cache: decides per step what is computed, and takes the sampled tokens.
@@ -35,15 +47,15 @@ import { checkOldest, checkUpdatedLast, failStep, update } from './update/update
 export class Scheduler extends SchedulerReader {
   readonly #calls: SchedulerCalls;
   readonly #s: SchedulerState;
-  readonly #authority: Authority;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: SchedulerOptions) {
-    const calls = new SchedulerCalls(resolveOptions(options));
+    const config = resolveOptions(options);
+    const Calls = config.placement.authority === 'device' ? DecidedCalls : SchedulerCalls;
+    const calls = new Calls(config);
     super(calls);
     this.#calls = calls;
     this.#s = calls.state;
-    this.#authority = chooseAuthority(calls);
   }
 
   /**
@@ -53,7 +65,28 @@ export class Scheduler extends SchedulerReader {
    * connector was given the transfer params back
    */
   add(input: RequestInput): number {
-    return add(this.#calls, input);
+    return this.#calls.enter(() => {
+      try {
+        return this.#add(takeRequest(this.#s, input)).handle;
+      } catch (error) {
+        this.#tellRefused(input);
+        throw error;
+      }
+    });
+  }
+
+  /**
+   * @internal Reads and checks a request, for an engine that checks it too before it adds it by `addTaken`. To be called in `during`.
+   * @param newId makes an id for a request that has none
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
+   */
+  parse(input: NamelessRequest, newId: () => string): TakenRequest {
+    return takeRequest(this.#s, input, newId);
+  }
+
+  /** @internal Adds what `parse` gave. @throws ERR_BLOCKSTEP_BAD_ARG for a token id; nothing was changed then */
+  addTaken(taken: TakenRequest): Request {
+    return this.#calls.enter(() => this.#add(taken));
   }
 
   /**
@@ -64,7 +97,7 @@ export class Scheduler extends SchedulerReader {
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   giveBack(transferParams: Readonly<Record<string, unknown>>): void {
-    giveBack(this.#calls, transferParams);
+    this.#calls.enter(() => this.#s.connector?.tellRefused(takeParams(transferParams)));
   }
 
   /**
@@ -74,7 +107,24 @@ export class Scheduler extends SchedulerReader {
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT if it can never fit; nothing was changed then
    */
   addChunk(key: string | number, chunk: ChunkInput): ChunkOutcome {
-    return addChunk(this.#calls, key, chunk);
+    return this.#calls.enter(() => {
+      const named = take.takeKey(key);
+      const taken = takeChunk(chunk);
+      const request = getOpenSession(this.#s, named, 'chunk');
+      return request === undefined
+        ? 'skipped'
+        : this.#addChunk(request, completeChunk(this.#s, request, taken));
+    });
+  }
+
+  /** @internal As `parse`, of a chunk for an open session; `addTakenChunk` adds it. */
+  parseChunk(request: Request, chunk: ChunkInput): CompleteChunk {
+    return completeChunk(this.#s, request, takeChunk(chunk));
+  }
+
+  /** @internal Adds what `parseChunk` gave. */
+  addTakenChunk(request: Request, chunk: CompleteChunk): ChunkOutcome {
+    return this.#calls.enter(() => this.#addChunk(request, chunk));
   }
 
   /**
@@ -82,7 +132,12 @@ export class Scheduler extends SchedulerReader {
    * with `abort` and, as in vLLM, without a row.
    */
   endSession(key: string | number): EndOutcome {
-    return endSession(this.#calls, key);
+    return this.#calls.enter(() => {
+      const request = getOpenSession(this.#s, take.takeKey(key), 'end');
+      if (request === undefined) return 'skipped';
+      this.#calls.log?.end(this.#s.now, request.handle);
+      return endSession(this.#s, request);
+    });
   }
 
   /**
@@ -120,7 +175,7 @@ export class Scheduler extends SchedulerReader {
    * decides
    */
   schedule(): Plan {
-    return this.#authority.schedule();
+    return this.#calls.schedule();
   }
 
   /**
@@ -131,12 +186,13 @@ export class Scheduler extends SchedulerReader {
    * answer within a minute, or decides something impossible; ERR_BLOCKSTEP_DISPOSED
    */
   scheduleAsync(): Promise<Plan> {
-    return this.#authority.scheduleAsync();
+    const { decided } = this;
+    return decided === null ? new Promise((resolve) => resolve(this.schedule())) : decided.scheduleAsync();
   }
 
-  /** @internal Who makes the plans, for an engine. */
-  get authority(): Authority {
-    return this.#authority;
+  /** @internal The calls of a scheduler whose plans a GPU decides; null: the host does. */
+  get decided(): DecidedCalls | null {
+    return this.#calls instanceof DecidedCalls ? this.#calls : null;
   }
 
   /**
@@ -157,7 +213,8 @@ export class Scheduler extends SchedulerReader {
       const s = this.#s;
       checkOldest(s, plan);
       const taken = take.takeStepResult(plan, result);
-      const reports = this.#takeReports(output);
+      const reports = takeOutput(this.#s.anomalies, output);
+      this.#noteReports(reports, true);
       this.#calls.log?.update(s.now, plan.numRequests, taken);
       const outputs = this.#calls.gate.change(() => update(s, plan, taken, reports));
       repeat?.begin(plan);
@@ -170,7 +227,8 @@ export class Scheduler extends SchedulerReader {
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
-      const reports = this.#takeReports(output);
+      const reports = takeOutput(this.#s.anomalies, output);
+      this.#noteReports(reports, true);
       this.#calls.log?.stepFailed(s.now, plan.numRequests);
       return this.#calls.gate.change(() => failStep(s, plan, reports));
     });
@@ -213,7 +271,11 @@ export class Scheduler extends SchedulerReader {
    * @throws ERR_BLOCKSTEP_BAD_ARG; nothing was changed
    */
   updateTransfers(output: ConnectorOutput): void {
-    updateTransfers(this.#calls, output);
+    this.#calls.enter(() => {
+      const reports = take.parseTransfers(this.#s.anomalies, output);
+      this.#noteReports(reports, false);
+      this.#calls.gate.change(() => updateTransfers(this.#s, reports));
+    });
   }
 
   /**
@@ -225,7 +287,14 @@ export class Scheduler extends SchedulerReader {
    * @returns number of requests of which a use ended
    */
   fenceTransfers(child?: number, begunStep: number = this.#s.step): number {
-    return fenceTransfers(this.#calls, child, begunStep);
+    return this.#calls.enter(() => {
+      const s = this.#s;
+      const which =
+        child === undefined ? undefined : checkInteger('child', child, 0, Number.MAX_SAFE_INTEGER);
+      const begun = checkInteger('begunStep', begunStep, -1, Number.MAX_SAFE_INTEGER);
+      this.#calls.log?.fence(s.now, which, begun);
+      return this.#calls.gate.change(() => fenceTransfers(s, which, begun));
+    });
   }
 
   /** Forgets all cached prefixes; see `ResetResult`. Requests that run never make it throw. */
@@ -256,7 +325,11 @@ export class Scheduler extends SchedulerReader {
    * @returns false, and counted, if the handle is stale or the use is registered already
    */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
-    return hold(this.#calls, handle, kind, owner);
+    return this.#calls.enter(() => {
+      const use = take.takeBlockUse(handle, kind, owner);
+      this.#calls.log?.hold(this.#s.now, use);
+      return hold(this.#s, use);
+    });
   }
 
   /**
@@ -264,7 +337,11 @@ export class Scheduler extends SchedulerReader {
    * @returns false, and counted, if there is no such use
    */
   complete(handle: number, kind: OutstandingKind, owner: string): boolean {
-    return complete(this.#calls, handle, kind, owner);
+    return this.#calls.enter(() => {
+      const use = take.takeBlockUse(handle, kind, owner);
+      this.#calls.log?.complete(this.#s.now, use);
+      return complete(this.#s, use);
+    });
   }
 
   /**
@@ -280,12 +357,32 @@ export class Scheduler extends SchedulerReader {
     this.dispose();
   }
 
-  /** Takes the reports that come with a step. Aborts that wait are carried out before the reports are logged. */
-  #takeReports(output: ConnectorOutput | null | undefined): TakenOutput | null {
-    const reports = takeOutput(this.#s.anomalies, output);
+  #add(taken: TakenRequest): Request {
+    const s = this.#s;
+    const { prompt, adapter = '', cacheSalt = '' } = taken;
+    const handle = s.core.native.add(prompt, adapter, cacheSalt);
+    this.#calls.log?.add(s.now, taken);
+    return addRequest(s, taken, handle);
+  }
+
+  #addChunk(request: Request, complete: CompleteChunk): ChunkOutcome {
+    const s = this.#s;
+    const chunk: Chunk = { ...complete, arrivalTime: complete.arrivalTime ?? s.now, addedAt: s.now };
+    this.#calls.log?.chunk(s.now, request.handle, chunk);
+    return addChunk(s, request, chunk);
+  }
+
+  /** Tells the connector that a request does not come. */
+  #tellRefused(input: RequestInput): void {
+    const { connector } = this.#s;
+    const params = connector === null || this.isBroken ? null : paramsOf(input);
+    if (params !== null) connector?.tellRefused(params);
+  }
+
+  /** Writes reports to the log, behind the aborts that wait. @param isOfStep whether they come with the result of a step */
+  #noteReports(reports: TakenOutput | null, isOfStep: boolean): void {
     this.#calls.aborts.drainInCall();
-    if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, true);
-    return reports;
+    if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, isOfStep);
   }
 
   #setPause(mode: 'none' | 'new' | 'all'): void {

@@ -5,7 +5,7 @@ import { mayFail, type Scene } from './scene.js';
 import type { Station, Surroundings } from './station.js';
 import { Trouble } from './watch/trouble.js';
 
-/** Beginnings that requests have in common. */
+/** Number of common beginnings of prompts. */
 const FAMILIES = 5;
 
 /** One request of a client. */
@@ -16,23 +16,23 @@ interface Visit extends Inquiry {
   readonly tokens: number[];
   /** Chunks that were not sent yet. */
   readonly unsent: Int32Array[];
-  /** The round in which the client goes away; Infinity: it stays. */
+  /** The round in which the client aborts; Infinity: never. */
   readonly leavesIn: number;
-  /** Its input was ended. */
+  /** The client has ended the input. */
   isDone: boolean;
   end: 'open' | 'whole' | 'aborted' | 'failed';
-  /** Why it failed. */
+  /** Why the request failed. */
   error: string;
-  /** The engine was killed, so the client knows nothing of its end. */
+  /** The engine was killed, so the client never learns of the end. */
   isLost: boolean;
 }
 
-/** The clients of a run: who comes, what they ask for, and whether they get it. */
+/** The clients of a run: their arrivals, their requests, and the results. */
 export class Clients {
   readonly #around: Surroundings;
   readonly #scene: Scene;
   readonly #visits: Visit[] = [];
-  /** Requests to be handed over to another engine: what the first one said of them. */
+  /** Requests for another engine, with the transfer params of the first engine. */
   readonly #handOvers: { readonly visit: Visit; readonly params: Record<string, unknown> }[] = [];
   #numCame = 0;
 
@@ -41,7 +41,7 @@ export class Clients {
     this.#scene = around.scene;
   }
 
-  /** Clients who have still to come. */
+  /** Clients that are still to come. */
   get numToCome(): number {
     return this.#scene.numClients - this.#numCame;
   }
@@ -51,7 +51,7 @@ export class Clients {
     return this.#visits.filter(({ end, isLost }) => end === 'open' && !isLost);
   }
 
-  /** A client comes to one of the engines. */
+  /** Submits a new client's request to one of the engines. */
   come(stations: readonly Station[]): void {
     const { random, scene, diary } = this.#around;
     this.#numCame++;
@@ -87,7 +87,7 @@ export class Clients {
     void this.#read(visit);
   }
 
-  /** What the clients do in a round: they go away, or go on with their sessions. */
+  /** The actions of clients in a round: they abort, or continue their sessions. */
   act(isCalm: boolean): void {
     const { random, diary } = this.#around;
     for (const visit of this.#visits) {
@@ -108,12 +108,12 @@ export class Clients {
     }
   }
 
-  /** Nothing more is heard of the requests of an engine. */
+  /** Marks the requests of a killed engine as lost. */
   lose(station: Station): void {
     for (const visit of this.#visits) if (visit.station === station) visit.isLost = true;
   }
 
-  /** Compares every text with what the same request gets without a connector. */
+  /** Compares every text with the text of the same request without a connector. */
   async judge(): Promise<void> {
     const texts = await expectedTexts(this.#visits);
     for (const [i, { id, tokens, end, isLost, error, station }] of this.#visits.entries()) {
@@ -146,7 +146,7 @@ export class Clients {
     return { prompt, maxTokens: 1 + random.below(9), chunks: [] };
   }
 
-  /** Words of a small language, so that a text has something to go on with. */
+  /** Words of a small language, so that a text has a continuation. */
   #words(length: number, family: number): Int32Array {
     return Int32Array.from({ length }, (_, i) => 10 + (mix(family, i - (i % 3)) % 7) * 3 + (i % 3));
   }
@@ -160,7 +160,7 @@ export class Clients {
       }
       visit.end = reason === 'abort' ? 'aborted' : 'whole';
       const { transferParams } = await visit.stream.result();
-      // Each is handed over once, or twice where a client is confused; or never.
+      // Each request is handed over once, or twice by a confused client; or never.
       if (transferParams !== null) this.#handOvers.push({ visit, params: { ...transferParams } });
     } catch (error) {
       visit.end = 'failed';

@@ -10,24 +10,24 @@ export interface ConnectorCaseOptions {
   /** Makes the connector, with its workers, for one engine of one run. */
   make: MakeConnector;
   /**
-   * Seeds of the runs of each case. A seed decides everything, also the steps in flight (1 to 3) and the ranks (1 or 2): 6
-   * seeds in a row have every combination. Default: 1 to 6.
+   * Seeds of the runs of each case. A seed decides everything, also the steps in flight (1 to 3)
+   * and the ranks (1 or 2). 6 seeds in a row have every combination. Default: 1 to 6.
    */
   seeds?: readonly number[];
-  /** Names of the cases that are wanted. Default: all. */
+  /** Names of the cases to run. Default: all. */
   only?: readonly string[];
   /**
-   * False: the connector has nothing to load in these cases, since it only stores, or needs peers that are not there.
-   * Default true: a case in which it never loads anything shows little, and fails.
+   * False: the connector has nothing to load in these cases, because it only stores, or lacks its
+   * peers. Default true: a case without a load shows little, and fails.
    */
   loads?: boolean;
 }
 
 /** One case, for any test runner. */
 export interface ConnectorCase {
-  /** What the case is about, in words. */
+  /** The subject of the case, in words. */
   readonly name: string;
-  /** How many engines it has. */
+  /** Number of engines. */
   readonly numEngines: number;
   /** Runs the case, with every seed. Rejects with a `CaseError`. */
   run(): Promise<void>;
@@ -47,9 +47,9 @@ const OPTIONS = knownNames<ConnectorCaseOptions>('the options of connectorCases'
  * for (const { name, run } of connectorCases({ make })) test(name, run);
  * ```
  *
- * Each case runs an engine, or several, over `ReferenceExecutor`s, with random clients and faults of its kind. Afterwards every
- * text must be what it is without the connector, no block of the KV memory may ever have been wrong, and every block, row
- * and pin must have come back.
+ * Each case runs one or several engines over `ReferenceExecutor`s, with random clients and its own
+ * kind of faults. Afterwards every text must equal the text without the connector. No block of the
+ * KV memory may ever have been wrong, and every block, row and pin must have come back.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function connectorCases(options: ConnectorCaseOptions): ConnectorCase[] {

@@ -2,16 +2,19 @@ import { Engine } from '../engine/engine.js';
 import { ReferenceExecutor } from '../executors/reference/reference-executor.js';
 import { BLOCK_SIZE, MAX_MODEL_LEN, TEXT_SEED } from './station.js';
 
-/** What a client asks for. */
+/** The request of a client. */
 export interface Inquiry {
   readonly prompt: Int32Array;
   /** Tokens of each answer. */
   readonly maxTokens: number;
-  /** Of a session: what follows the prompt, chunk by chunk. */
+  /** For a session: the chunks behind the prompt. */
   readonly chunks: readonly Int32Array[];
 }
 
-/** What an engine without a connector answers, with room for everybody. Texts are the same with KV cache groups and without. */
+/**
+ * The answers of an engine without a connector, with room for all requests. Texts are the same with
+ * KV cache groups and without.
+ */
 export async function expectedTexts(inquiries: readonly Inquiry[]): Promise<Int32Array[]> {
   const sizes = { numBlocks: 4096, blockSize: BLOCK_SIZE, maxNumSeqs: 128, maxModelLen: MAX_MODEL_LEN };
   using engine = new Engine({ ...sizes, executor: new ReferenceExecutor({ ...sizes, seed: TEXT_SEED }) });

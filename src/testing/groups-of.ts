@@ -2,7 +2,7 @@ import { Random } from '../base/random.js';
 import type { KvGroupOptions } from '../scheduler/options/kv-groups.js';
 import type { Scene } from './scene.js';
 
-/** What of a scene its KV cache groups decide. */
+/** The part of a scene that depends on its KV cache groups. */
 export type Groups = Pick<Scene, 'kvGroups' | 'numBlocks'>;
 
 /** Tokens of the smallest blocks, and of the longest text. */
@@ -11,18 +11,19 @@ interface Sizes {
   readonly maxModelLen: number;
 }
 
-/** Block sizes of a model, by the smallest one. */
+/** Block sizes of a model, as multiples of the smallest. */
 const MULTIPLES: readonly (readonly number[])[] = [[1], [1], [1, 2], [1, 4], [2, 4, 1]];
 const MOST_GROUPS = 3;
 
 /**
- * The groups of a run. One seed in three has groups of its own in every scene that has none: of three seeds in a row one has, and of 18 each
- * pair of depth and number of ranks. Drafts are computed with one group alone.
+ * The groups of a run. In every scene without its own groups, one seed in three draws groups. Of 18
+ * seeds in a row, these cover each pair of depth and number of ranks. Drafts are computed with one
+ * group alone.
  */
 export function groupsOf(scene: Scene, seed: number, sizes: Sizes): Groups {
   const isDrawn = (seed + Math.floor(seed / 3)) % 3 === 0;
   if (!isDrawn || scene.kvGroups !== null || scene.numSpeculativeTokens > 0) return scene;
-  // Sessions with states are refused where steps are in flight.
+  // Sessions with states are refused if several steps are in flight.
   const mayHaveStates = scene.chances.session === 0;
   const kvGroups = drawGroups(
     new Random(seed),
@@ -32,7 +33,10 @@ export function groupsOf(scene: Scene, seed: number, sizes: Sizes): Groups {
   return { kvGroups, numBlocks: blocksFor(kvGroups, scene.numBlocks, sizes) };
 }
 
-/** One to three groups, and now and then one of chunks: its blocks are as large as the largest. */
+/**
+ * Draws one to three groups, and now and then a group of chunks, whose blocks are as large as the
+ * largest.
+ */
 function drawGroups(
   random: Random,
   { hasCache, mayHaveStates }: { hasCache: boolean; mayHaveStates: boolean },
@@ -48,7 +52,8 @@ function drawGroups(
     const type = (['full', 'sliding', 'sliding', 'mamba', 'sink', 'mla'] as const)[random.below(6)];
     if (type === 'sliding') return { type, blockSize: size, window: 1 + random.below(14) };
     if (type === 'sink') return { type, blockSize: size, sinkTokens: size };
-    // States stand at the ends of the smallest blocks; without a prefix cache there is one for the whole text.
+    // States stand at the ends of the smallest blocks. Without a prefix cache there is one state
+    // for the whole text.
     if (type === 'mamba' && mayHaveStates && sizes.length === 1)
       return { type, mode, ...(hasCache && { blockSize }) };
     return { type: type === 'mamba' ? 'full' : type, blockSize: size };
@@ -61,7 +66,7 @@ function drawGroups(
   return groups;
 }
 
-/** As tight a pool as the scene has with one group, and enough for one text of the full length. */
+/** A pool as tight as the scene's with one group, with room for one text of the full length. */
 function blocksFor(groups: readonly KvGroupOptions[], numBlocks: number, sizes: Sizes): number {
   const { blockSize, maxModelLen } = sizes;
   let least = 2;
@@ -69,7 +74,7 @@ function blocksFor(groups: readonly KvGroupOptions[], numBlocks: number, sizes: 
   let sinks = 0;
   for (const { type, mode, blockSize: size = blockSize, sinkTokens = 0 } of groups) {
     least += mode === 'none' ? 1 : maxModelLen / size + 1;
-    // Of a window or a chunk a text holds a part.
+    // A text holds only a part of its tokens in a group of windows or chunks.
     const isWhole = type === 'full' || type === 'mla' || type === 'sink';
     share += (blockSize / size) * (isWhole ? 1 : 1 / 2);
     sinks += sinkTokens / size;

@@ -5,21 +5,21 @@ import { Station, type Surroundings } from './station.js';
 import { Diary, Trouble } from './watch/trouble.js';
 import type { MakeConnector } from './world.js';
 
-/** What a run has shown. */
+/** The result of a run. */
 export interface RunFacts {
-  /** Tokens that the connector was to load. */
+  /** Tokens that the connector was ordered to load. */
   readonly numLoadedTokens: number;
-  /** The connector refused the engine, as it may. */
+  /** The connector refused the engine, which is allowed. */
   readonly isRefused: boolean;
 }
 
-/** Rounds after which a run that has no more faults must be over. */
+/** A run must end within this many rounds after its last fault. */
 const MOST_CALM_ROUNDS = 2000;
 const MOST_ROUNDS = 20_000;
 
 /**
- * One run: clients come to one or several engines with the connector, with faults at random; then no fault and no client
- * comes any more, and everything has to come to its end.
+ * One run. Clients come to one or several engines with the connector, with faults at random. Then
+ * no fault and no client comes any more, and everything must end.
  */
 export class Life {
   readonly diary = new Diary();
@@ -27,10 +27,10 @@ export class Life {
   readonly #make: MakeConnector;
   readonly #clients: Clients;
   readonly #stations: Station[] = [];
-  /** Engines that were killed: they are disposed at the end, when nobody can hear of it. */
+  /** Killed engines. They are disposed at the end, when nobody can hear of it. */
   readonly #dead: Station[] = [];
   readonly #incarnations: number[] = [];
-  /** Where the run failed, in words. */
+  /** The place of the failure, in words. */
   place = '';
   #isCalm = false;
   #trouble: string | null = null;
@@ -64,13 +64,13 @@ export class Life {
     return `round ${this.diary.round}, step ${step}; pipelineDepth ${depth}, ${numRanks} ranks, ${scene.numEngines} engines`;
   }
 
-  /** Makes the run. @throws Trouble, or whatever the connector has led to */
+  /** Makes the run. @throws Trouble, or any error that the connector has caused */
   async run(): Promise<RunFacts> {
     try {
       return await this.#live();
     } catch (error) {
       this.place = this.#whereItStands();
-      // What the connector did wrong first explains what the engine made of it.
+      // The connector's first mistake explains the later error of the engine.
       throw this.#trouble === null ? error : new Trouble(this.#trouble, { cause: error });
     } finally {
       await this.#close();
@@ -105,7 +105,10 @@ export class Life {
     return facts;
   }
 
-  /** @returns false if the connector refuses an engine without a prefix cache, or with KV cache groups, as it may */
+  /**
+   * @returns false if the connector refuses an engine without a prefix cache, or with KV cache
+   * groups, which is allowed
+   */
   async #open(index: number): Promise<boolean> {
     const incarnation = this.#incarnations[index] ?? 0;
     this.#incarnations[index] = incarnation + 1;
@@ -121,7 +124,7 @@ export class Life {
     }
   }
 
-  /** What operators do, and what breaks. */
+  /** Actions of operators, and breakdowns. */
   async #hostileEvents(): Promise<void> {
     const { random, scene } = this.#around;
     const { reset, pause, fence, kill } = scene.chances;
@@ -137,7 +140,7 @@ export class Life {
         this.#pausedUntil.set(station, this.diary.round + random.below(30));
         this.diary.note('paused');
       }
-      // A fence shows most while something is loaded.
+      // A fence shows most during a load.
       if (fence > 0 && under.fence !== undefined && draws(watch.open.length > 0 ? 5 * fence : fence)) {
         this.diary.note('fenced');
         station.fence();
@@ -173,7 +176,7 @@ export class Life {
     this.#throwTrouble();
   }
 
-  /** Disposes the engines at once: then no lane may copy any more. */
+  /** Disposes the engines at once. No lane may copy afterwards. */
   #endEarly(): void {
     for (const { engine, watch } of this.#stations) {
       this.diary.note(`disposed, with ${watch.jobs.size} copies under way`);
@@ -184,7 +187,7 @@ export class Life {
     this.#throwTrouble();
   }
 
-  /** No faults any more: everything ends. */
+  /** Without further faults, everything ends. */
   async #settle(): Promise<void> {
     this.#isCalm = true;
     for (const { under } of this.#stations) under.calm?.();
@@ -193,12 +196,15 @@ export class Life {
       if (rounds === MOST_CALM_ROUNDS)
         throw new Trouble(`it does not come to an end:\n${this.#whatIsOpen()}`);
       await this.#round();
-      // For connectors with threads, files and sockets of their own.
+      // Gives connectors with their own threads, files and sockets time.
       if (rounds > 40) await new Promise((resolve) => setTimeout(resolve, rounds > 400 ? 1 : 0));
     }
   }
 
-  /** Whether everything is over. What was lost comes never: the operator ends it, once nothing is under way any more. */
+  /**
+   * Whether everything is over. Lost reports never come, so the operator ends their requests once
+   * nothing is under way.
+   */
   #isOver(rounds: number): boolean {
     const { loseReport, kill } = this.#around.scene.chances;
     const isIdle = this.#stations.every(
@@ -206,7 +212,7 @@ export class Life {
     );
     if (!isIdle) return false;
     const isDone = this.#clients.open.length === 0 && this.#stations.every(({ engine }) => !engine.hasWork());
-    // Quarantined blocks come back by late reports, which nobody waits for.
+    // Quarantined blocks come back by late reports, which the requests do not wait for.
     const isFree = this.#stations.every(({ engine }) => engine.stats().scheduler.numQuarantined === 0);
     if (loseReport + kill === 0) return isDone && isFree;
     const isTime = isDone || (rounds > 300 && rounds % 100 === 0);
@@ -226,7 +232,7 @@ export class Life {
     return [...first, ...left.map((what) => `  ${what}`)].join('\n');
   }
 
-  /** When nothing is under way, nothing is left, and the caches can be reset. */
+  /** Without work under way, nothing may be left, and the caches can be reset. */
   #checkRest(station: Station): void {
     const { engine, under } = station;
     engine.verify();
@@ -249,7 +255,7 @@ export class Life {
       try {
         engine.dispose();
       } catch {
-        // A run that has failed has said why.
+        // A failed run has already reported its cause.
       }
     }
     for (const { under } of [...this.#stations, ...this.#dead]) await under.dispose?.();

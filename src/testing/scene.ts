@@ -1,34 +1,34 @@
 import type { KvGroupOptions } from '../scheduler/options/kv-groups.js';
 import type { Deadlines } from '../scheduler/request/wait.js';
 
-/** Chances in a hundred, each drawn once a round, or where it says so. */
+/** Chances in percent, each drawn once a round unless stated otherwise. */
 export interface Chances {
   /** A client comes. */
   readonly submit: number;
-  /** Of each client: it will go away. */
+  /** For each client: it will abort. */
   readonly abort: number;
-  /** Of each client: it opens a session. */
+  /** For each client: it opens a session. */
   readonly session: number;
-  /** Of each client: it takes the id of one that has ended. */
+  /** For each client: it reuses the id of an ended request. */
   readonly sameId: number;
   /** An engine makes no step. */
   readonly idle: number;
   /** A rank computes its oldest step. */
   readonly compute: number;
-  /** A lane goes on by half a job. */
+  /** A lane copies half a job. */
   readonly copy: number;
-  /** Of each step: it fails, and of each row: it fails alone. What it computed is left as garbage. */
+  /** For each step: it fails. For each row: it fails alone. The results are left as garbage. */
   readonly stepFails: number;
   readonly rowFails: number;
-  /** Of each job: its copy fails. */
+  /** For each job: its copy fails. */
   readonly copyFails: number;
   /** A worker is not asked. */
   readonly skipWorker: number;
-  /** Of each report: it is lost. */
+  /** For each report: it is lost. */
   readonly loseReport: number;
-  /** Of each report: it comes twice. */
+  /** For each report: it comes twice. */
   readonly repeatReport: number;
-  /** Of each question what can be loaded: it is asked twice. */
+  /** For each question to the connector: it is asked twice. */
   readonly askTwice: number;
   readonly reset: number;
   readonly pause: number;
@@ -36,7 +36,7 @@ export interface Chances {
   readonly kill: number;
 }
 
-/** How the world of a case is. */
+/** The world of a case. */
 export interface Scene {
   /** Name of the case. */
   readonly name: string;
@@ -46,7 +46,7 @@ export interface Scene {
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
   readonly enablePrefixCaching: boolean;
-  /** KV cache groups; null = one of full attention, or what `groupsOf` draws. */
+  /** KV cache groups; null = one of full attention, or the groups that `groupsOf` draws. */
   readonly kvGroups: readonly KvGroupOptions[] | null;
   readonly loadFailurePolicy: 'fail' | 'recompute';
   readonly numSpeculativeTokens: number;
@@ -54,12 +54,12 @@ export interface Scene {
   readonly msPerRound: number;
   readonly deadlines: Partial<Deadlines>;
   readonly reclaim: 'on-report' | 'on-confirmation';
-  /** True: the engine is disposed while everything is under way. */
+  /** True: the engine is disposed in the middle of its work. */
   readonly endsEarly: boolean;
   readonly chances: Chances;
 }
 
-/** Changes of the ordinary scene. */
+/** Changes to the ordinary scene. */
 type Changes = Partial<Omit<Scene, 'chances'>> & { chances?: Partial<Chances> };
 
 const CHANCES: Chances = {
@@ -99,7 +99,7 @@ const SIZES: readonly KvGroupOptions[] = [
   { type: 'sliding', blockSize: 8, window: 3 },
 ];
 
-/** The cases with random clients, each in a world of its own kind. */
+/** The cases with random clients, each in its own kind of world. */
 export const SCENES: readonly Scene[] = [
   scene('an ordinary life gives the tokens that it gives without a connector'),
   scene('copies are slow', { chances: { copy: 8 } }),
@@ -187,13 +187,13 @@ export function mayFail({ loadFailurePolicy, deadlines, chances }: Scene): boole
   return hasDeadlines || (loadFailurePolicy === 'fail' && (chances.copyFails > 0 || chances.kill > 0));
 }
 
-/** Whether events come that a correct peer would not send: the scene brings them about itself. */
+/** Whether the scene itself causes events that a correct peer would not send. */
 export function isForeign({ deadlines, chances }: Scene): boolean {
   const { loseReport, repeatReport, kill } = chances;
   return Object.keys(deadlines).length > 0 || loseReport + repeatReport + kill > 0;
 }
 
-/** Whether all that comes is as expected: after a fence reports come late, which is nobody's mistake. */
+/** Whether all events are expected. After a fence reports come late, which is nobody's mistake. */
 export function isPlain(scene: Scene): boolean {
   return !isForeign(scene) && scene.chances.fence === 0;
 }

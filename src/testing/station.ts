@@ -10,7 +10,7 @@ import { watchedConnector } from './watch/watched-connector.js';
 import { WatchedWorker } from './watch/watched-worker.js';
 import type { ConnectorUnderTest, ConnectorWorld, MakeConnector } from './world.js';
 
-/** What the engines of a run have in common. */
+/** The common parts of the engines of a run. */
 export interface Surroundings {
   readonly scene: Scene;
   readonly seed: number;
@@ -20,9 +20,9 @@ export interface Surroundings {
   readonly diary: Diary;
   readonly shared: Map<string, unknown>;
   readonly now: () => number;
-  /** Whether there are still faults. */
+  /** Whether the faults have ended. */
   isCalm(): boolean;
-  /** Told of every mistake of the connector. */
+  /** Called with every mistake of the connector. */
   broke(what: string): void;
 }
 
@@ -31,7 +31,7 @@ export const TEXT_SEED = 3;
 export const BLOCK_SIZE = 4;
 export const MAX_MODEL_LEN = 64;
 
-/** One engine of a run, with its connector and everything that the connector touches. */
+/** One engine of a run, with its connector and all objects that the connector touches. */
 export class Station {
   readonly engine: Engine;
   readonly under: ConnectorUnderTest;
@@ -90,7 +90,8 @@ export class Station {
       under = await make(world);
       return new Station(around, { executors, lanes, watch, under, sizes, groups, chance });
     } catch (error) {
-      // An engine that could not be made has ended nothing: its sides are still the caller's.
+      // An engine that could not be made has shut nothing down, so the caller still owns both sides
+      // of the connector.
       under?.connector.shutdown?.();
       for (const worker of under?.workers ?? []) worker.shutdown?.();
       await under?.dispose?.();
@@ -140,7 +141,7 @@ export class Station {
     });
   }
 
-  /** Lets time pass for what the engine works with. */
+  /** Lets time pass for the lanes, ranks and links of the engine. */
   advance(): void {
     const { random, scene, isCalm } = this.#around;
     const { compute, copy } = scene.chances;
@@ -152,7 +153,7 @@ export class Station {
     this.under.tick?.();
   }
 
-  /** Faults of the KV memory, and of the ranks. */
+  /** Checks for faults of the KV memory, and of the ranks. */
   check(): void {
     const { trouble, ranks } = this.executors;
     if (trouble !== null) this.#around.broke(trouble);
@@ -165,7 +166,7 @@ export class Station {
     }
   }
 
-  /** Ends what is under way in the connector and in its lanes. */
+  /** Ends the work under way in the connector and in its lanes. */
   fence(): void {
     this.under.fence?.();
     const left = this.lanes.reduce((sum, lane) => sum + lane.counts().pending, 0);
@@ -177,7 +178,7 @@ export class Station {
     this.watch.fenced();
   }
 
-  /** What must not be there when everything is over. */
+  /** Leftovers that must not exist at the end. */
   leftovers(): string[] {
     const { scheduler, workerFailures } = this.engine.stats();
     const { numDraining, numQuarantined, rowsInUse, freeBlocks, outstanding, anomalies } = scheduler;

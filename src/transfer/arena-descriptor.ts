@@ -3,8 +3,8 @@ import { badArgument, checkInteger, show } from '../base/errors.js';
 import type { Place } from '../core/native/native-transfer.js';
 
 /**
- * Says where an arena is, as plain data that can be sent to another thread or process (`BlockArena.attach`). It grants
- * whoever has it nothing that the operating system would not grant them.
+ * Says where an arena is, as plain data for another thread or process (`BlockArena.attach`). It
+ * grants its holder nothing that the operating system would not grant.
  */
 export interface ArenaDescriptor {
   /** Names the arena alone: 32 hexadecimal digits. */
@@ -25,7 +25,7 @@ export interface ArenaDescriptor {
 const PLACES: readonly unknown[] = ['host', 'pinned', 'device'] satisfies Place[];
 
 /**
- * Takes the description of an arena from somebody else.
+ * Checks the descriptor of an arena from another party.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeDescriptor(value: unknown): ArenaDescriptor {

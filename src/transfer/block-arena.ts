@@ -12,8 +12,8 @@ import { type ArenaDescriptor, takeDescriptor } from './arena-descriptor.js';
 /** Shape and place of a `BlockArena`. */
 export interface ArenaConfig extends NativeArenaConfig {
   /**
-   * True: other processes of this machine can map the memory, by its descriptor. Linux only, and place `host` only. All
-   * memory is taken at once. Default false.
+   * True: other processes of this machine can map the memory, by its descriptor. Linux only, and
+   * place `host` only. All memory is taken at once. Default false.
    */
   shared?: boolean;
 }
@@ -27,12 +27,12 @@ const CONFIG = knownNames<ArenaConfig>('the config of a BlockArena', {
 });
 
 /**
- * Blocks of bytes in native memory: one tier of KV blocks, in the host's memory or on a GPU. The bytes are 0 at first.
- * A lane keeps the memory alive for as long as it uses it.
+ * Blocks of bytes in native memory: one tier of KV blocks, in the host's memory or on a GPU. The
+ * bytes are 0 at first. A lane keeps the memory alive for as long as it uses it.
  *
- * `place` decides who can read and write the blocks. `host`: JavaScript and host lanes; a page of memory is taken when
- * it is first written. `pinned`: the same, and CUDA lanes and kernels; all memory is taken at once. `device`: CUDA
- * lanes and kernels only.
+ * `place` decides who can read and write the blocks. `host`: JavaScript and host lanes; a page of
+ * memory is taken when it is first written. `pinned`: the same, and CUDA lanes and kernels; all
+ * memory is taken at once. `device`: CUDA lanes and kernels only.
  */
 export class BlockArena {
   /** The native memory, as lanes take it. */
@@ -49,7 +49,9 @@ export class BlockArena {
   #id: string | undefined;
   #descriptor: ArenaDescriptor | undefined;
 
-  /** Wraps native memory of this shape and place that exists already; `allocate` makes new memory. */
+  /**
+   * Wraps native memory of this shape and place that exists already; `allocate` makes new memory.
+   */
   constructor(native: NativeArena, config: Readonly<NativeArenaConfig>, shareId?: string) {
     this.native = native;
     this.#id = shareId;
@@ -61,10 +63,11 @@ export class BlockArena {
 
   /**
    * Allocates an arena.
-   * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1, place default 'host', device default 0. Only a
-   * place other than 'host' creates a CUDA context. `shared`: default false
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE; ERR_BLOCKSTEP_CUDA if a place
-   * other than 'host' cannot be had; ERR_BLOCKSTEP_LIMIT if this system shares no memory
+   * @param config numBlocks 1 to 2^24, bytesPerBlock 1 to 2^31 - 1, place default 'host', device
+   * default 0. Only a place other than 'host' creates a CUDA context. `shared`: default false
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE;
+   * ERR_BLOCKSTEP_CUDA if a place other than 'host' is unavailable; ERR_BLOCKSTEP_LIMIT if this
+   * system shares no memory
    */
   static allocate(config: Readonly<ArenaConfig>, addon: NativeAddon = loadAddon()): BlockArena {
     if (typeof config !== 'object' || config === null) throw badArgument('config', show(config), 'an object');
@@ -79,18 +82,19 @@ export class BlockArena {
   }
 
   /**
-   * Takes an arena that was made elsewhere: in another thread of this process, at any place; or in another process of
-   * this machine and user, if it is `shared`. The memory is the same, and nothing is copied. It stays for as long as
-   * anybody has it, also if the process that made it ends. Whoever attached it may write it, and must not while others
-   * use it. The arena's own thread must keep the arena until it is attached.
+   * Attaches an arena that was made elsewhere: in another thread of this process, at any place; or
+   * in another process of this machine and user, if it is `shared`. The memory is the same, and
+   * nothing is copied. It stays for as long as anybody has it, even after the end of the process
+   * that made it. Every holder may write it, but not while others use it. The arena's own thread
+   * must keep the arena until it is attached.
    * @param descriptor the arena's `descriptor`, perhaps sent as JSON
-   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_LIMIT if there is no such arena any more, it is not shared, or this
-   * process may not map it; ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
+   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_LIMIT if the arena is gone, is not shared, or may
+   * not be mapped by this process; ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
    */
   static attach(descriptor: ArenaDescriptor, addon: NativeAddon = loadAddon()): BlockArena {
     const { id, pid, file, ...config } = takeDescriptor(descriptor);
     const { numBlocks, bytesPerBlock } = config;
-    // Without a file only this process can have it: no process has a file of this number.
+    // Without a file only this process can attach the arena. No process has a file of this number.
     const native = addon.attachArena({ id, pid, file: file ?? 2 ** 31 - 1, numBlocks, bytesPerBlock });
     return new BlockArena(native, config, id);
   }
@@ -101,10 +105,10 @@ export class BlockArena {
   }
 
   /**
-   * All blocks, one after the other: the memory itself and not a copy. Bytes that a lane writes show here at once,
-   * piece by piece.
-   * @throws ERR_BLOCKSTEP_LIMIT for 4 GiB or more, for memory of a GPU, and if the runtime allows no ArrayBuffer over
-   * native memory; ERR_BLOCKSTEP_DISPOSED
+   * All blocks, one after the other: the memory itself and not a copy. Bytes that a lane writes
+   * show here at once, piece by piece.
+   * @throws ERR_BLOCKSTEP_LIMIT for 4 GiB or more, for memory of a GPU, and if the runtime allows
+   * no ArrayBuffer over native memory; ERR_BLOCKSTEP_DISPOSED
    */
   get buffer(): ArrayBuffer {
     this.#buffer ??= this.native.buffer();
@@ -121,8 +125,9 @@ export class BlockArena {
   }
 
   /**
-   * Address of the first block, for other addons; the other blocks follow without a gap. For `device` it is a GPU
-   * address, for `pinned` an address valid on both sides. It is valid until the arena is disposed.
+   * Address of the first block, for other addons; the other blocks follow without a gap. For
+   * `device` it is a GPU address, for `pinned` an address valid on both sides. It is valid until
+   * the arena is disposed.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   get pointer(): bigint {
@@ -143,8 +148,8 @@ export class BlockArena {
   }
 
   /**
-   * A copy of one block's bytes, wherever the block is. The GPU copies a block of `device`, and the thread waits for
-   * it: meant for tests and debugging.
+   * A copy of one block's bytes, wherever the block is. The GPU copies a block of `device`, and the
+   * thread waits for it: meant for tests and debugging.
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED
    */
   readBlock(id: number): Uint8Array {
@@ -156,7 +161,8 @@ export class BlockArena {
   /**
    * Overwrites one block; for a block of `device` the thread waits for the GPU, as in `readBlock`.
    * @param bytes as many as a block has
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_DETACHED
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED,
+   * ERR_BLOCKSTEP_DETACHED
    */
   writeBlock(id: number, bytes: Uint8Array): void {
     this.native.writeBlock(id, bytes);
@@ -171,8 +177,9 @@ export class BlockArena {
   }
 
   /**
-   * Gives the memory back as soon as no lane and no ArrayBuffer uses it. Nothing is waited for, and pinned memory and memory of a GPU is used again at
-   * once: what streams of your own do with it must be over. Idempotent.
+   * Frees the memory as soon as no lane and no ArrayBuffer uses it. The call waits for nothing.
+   * Pinned memory and memory of a GPU is reused at once, so end the work of your own streams on it
+   * first. Idempotent.
    */
   dispose(): void {
     this.#buffer = undefined;
@@ -185,7 +192,7 @@ export class BlockArena {
     const where = place === 'host' ? { place } : { place, device };
     const fixed = { numBlocks, bytesPerBlock, size: bytes(numBytes), ...where };
     return showFacts('BlockArena', depth, options, fixed, () => {
-      this.native.arrivals(0); // that it was disposed shows where it is read
+      this.native.arrivals(0); // throws if the arena was disposed, so that `showFacts` shows that
       return {};
     });
   }
@@ -196,7 +203,7 @@ export class BlockArena {
   }
 }
 
-/** An id that names one arena and no other, whoever makes it. */
+/** A unique id for an arena. */
 export function newArenaId(): string {
   return randomBytes(16).toString('hex');
 }

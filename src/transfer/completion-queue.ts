@@ -12,7 +12,8 @@ export interface CompletionQueueOptions {
   /** Most jobs in flight at once, 1 to 2^20. Default 4,096; 8 bytes of native memory each. */
   capacity?: number;
   /**
-   * Counts completions that a correct completer would not post. Default: counts of the queue's own, which never throw.
+   * Counts completions that a correct completer would not post. Default: counts of the queue's own,
+   * which never throw.
    */
   anomalies?: Anomalies;
 }
@@ -33,12 +34,14 @@ export interface CompletionCounts {
 }
 
 /**
- * The queue where transfers complete. When a transfer is submitted it gets a job, a number from 1, and a slot. Its
- * completer (a lane, or `post`) stores one 64-bit word there, made of job and verdict. So the queue cannot overflow, no
- * thread calls into JavaScript, and a late or duplicate word names a job that is over and changes nothing.
+ * The queue where transfers complete. A submitted transfer gets a job, a number from 1, and a slot.
+ * Its completer (a lane, or `post`) stores one 64-bit word there, made of job and verdict. So the
+ * queue cannot overflow, no thread calls into JavaScript, and a late or duplicate word names a job
+ * that is over and changes nothing.
  *
- * Jobs are numbered in the order in which they begin until slots are reused, and uniquely for 2^31 jobs. `drain` hands
- * completed jobs out in the order in which they began. A slow job holds its own slot and delays no other.
+ * Jobs are numbered in the order in which they begin until slots are reused, and uniquely for 2^31
+ * jobs. `drain` hands completed jobs out in the order in which they began. A slow job holds its own
+ * slot and delays no other.
  */
 export class CompletionQueue {
   /** The native queue, for the lanes whose jobs complete here. */
@@ -48,7 +51,10 @@ export class CompletionQueue {
   /** Counts completions that a correct completer would not post. */
   readonly anomalies: Anomalies;
   readonly #batch: Int32Array;
-  /** Completions of the last native drain that were not handed out yet: words [at, end) of the batch. */
+  /**
+   * Completions of the last native drain that were not handed out yet: words [at, end) of the
+   * batch.
+   */
   #at = 0;
   #end = 0;
 
@@ -76,8 +82,8 @@ export class CompletionQueue {
 
   /**
    * Completes a job that was begun by `begin`.
-   * @returns false if the job cannot be completed, which is counted: `duplicate-completion` if the job is over,
-   * `unknown-completion` if it was never begun, `wrong-owner` if a lane completes it
+   * @returns false if the job cannot be completed. This is counted: `duplicate-completion` if the
+   * job is over, `unknown-completion` if it was never begun, `wrong-owner` if a lane completes it
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
    */
   post(job: number, verdict: Verdict): boolean {
@@ -98,8 +104,9 @@ export class CompletionQueue {
   }
 
   /**
-   * Hands out the jobs that have completed since the last call: one native call, and no allocation per job. An error
-   * thrown by `visit` goes to the caller; the jobs after that one come with the next call.
+   * Hands out the jobs that have completed since the last call: one native call, and no allocation
+   * per job. An error thrown by `visit` goes to the caller; the jobs after that one come with the
+   * next call.
    * @returns number of jobs that were handed out
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
    */
@@ -129,8 +136,9 @@ export class CompletionQueue {
   }
 
   /**
-   * Begins an epoch: jobs of before are never handed out any more. Their completions are counted as `after-reset` when
-   * they come, and only then are their slots free. The transfers themselves go on; `Lane.fence` ends them.
+   * Begins an epoch: earlier jobs are never handed out any more. Their completions are counted as
+   * `after-reset` when they come, and only then are their slots free. The transfers themselves go
+   * on; `Lane.fence` ends them.
    * @returns number of jobs that were in flight
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
@@ -143,8 +151,8 @@ export class CompletionQueue {
   }
 
   /**
-   * Ends the queue: every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its lanes. The lanes still
-   * finish the jobs that they have. Idempotent.
+   * Ends the queue: every later call throws ERR_BLOCKSTEP_DISPOSED, and so does `submit` of its
+   * lanes. The lanes still finish the jobs that they have. Idempotent.
    */
   dispose(): void {
     this.#at = this.#end;

@@ -9,24 +9,26 @@ import { checkLane, LaneOverNative } from './lane-over-native.js';
 /** Options of a `CudaLane`. */
 export interface CudaLaneOptions {
   /**
-   * How runs of consecutive blocks are copied. `auto`, the default: by a kernel of a few thread blocks; blocks that are
-   * no multiples of 16 bytes by the copy engine. `kernel`: by the kernel. `batch`: in batches by the copy engine.
-   * `copies`: one call of the copy engine for each run. On the copy engine the copies of one stream may wait for as
-   * long as another stream copies in the same direction.
+   * How runs of consecutive blocks are copied. `auto`, the default: by a kernel of a few thread
+   * blocks; blocks that are no multiples of 16 bytes by the copy engine. `kernel`: by the kernel.
+   * `batch`: in batches by the copy engine. `copies`: one call of the copy engine for each run. On
+   * the copy engine the copies of one stream may wait for as long as another stream copies in the
+   * same direction.
    */
   mode?: CopyMode;
   /**
-   * How the GPU reports its progress. `auto`, the default: it writes a word in pinned memory, or records events where
-   * it cannot.
+   * How the GPU reports its progress. `auto`, the default: it writes a word in pinned memory, or
+   * records events where it cannot.
    */
   completion?: CompletionMode;
   /**
-   * Most bytes that are queued on the GPU ahead, one piece at least. `fence` may have to wait for these. Default 256 MiB.
+   * Most bytes that are queued on the GPU ahead, one piece at least. `fence` may have to wait for
+   * them. Default 256 MiB.
    */
   windowBytes?: number;
   /**
-   * How long `flush`, `fence` and `dispose` wait without any progress before the GPU counts as lost, in milliseconds.
-   * Default 10,000.
+   * How long `flush`, `fence` and `dispose` wait without any progress before the GPU counts as
+   * lost, in milliseconds. Default 10,000.
    */
   patienceMs?: number;
 }
@@ -44,33 +46,37 @@ export interface CudaLaneInfo {
   readonly device: number;
   /** How runs are copied. */
   readonly mode: 'batch' | 'kernel' | 'copies';
-  /** How the GPU reports progress: it writes a word in pinned memory (`write-value`), or records CUDA events. */
+  /**
+   * How the GPU reports progress: it writes a word in pinned memory (`write-value`), or records
+   * CUDA events.
+   */
   readonly completion: 'write-value' | 'event';
 }
 
 /**
- * A lane whose copies a GPU makes, in a CUDA stream of the lane's own. It copies between an arena on that GPU and one
- * in pinned memory, in either direction, or between two arenas on that GPU. It has no thread: the lane notes the
- * progress of the GPU when its queue is drained or one of its methods is called, and until then arrivals and counts
- * stay as they were.
+ * A lane whose copies a GPU makes, in a CUDA stream of the lane's own. It copies between an arena
+ * on that GPU and one in pinned memory, in either direction, or between two arenas on that GPU. The
+ * lane has no thread. It notes the progress of the GPU when its queue is drained or one of its
+ * methods is called. Until then arrivals and counts stay as they were.
  *
- * Pieces that were queued on the GPU are copied. `cancel` and `fence` stop only the pieces that the window has not let
- * through, and a job whose pieces were all queued ends as `ok`. A job fails if a CUDA call for one of its pieces fails.
- * If the GPU is lost or makes no progress, every job fails, `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA, and
- * memory that the GPU may still touch is never freed.
+ * Pieces that were queued on the GPU are copied. `cancel` and `fence` stop only the pieces that the
+ * window has not let through, and a job whose pieces were all queued ends as `ok`. A job fails if a
+ * CUDA call for one of its pieces fails. If the GPU is lost or makes no progress, every job fails,
+ * and `submit` and `recordStep` throw ERR_BLOCKSTEP_CUDA. Memory that the GPU may still touch is
+ * then never freed.
  */
 export class CudaLane extends LaneOverNative {
-  /** How the lane does its work, as it was settled when the lane was made. */
+  /** How the lane does its work, as determined when the lane was made. */
   readonly info: CudaLaneInfo;
   readonly #native: NativeCudaLane;
 
   /**
    * @param queue where the lane's jobs complete
    * @param source on a GPU or in pinned memory
-   * @param target another arena, with blocks of the same size; at least one of the two is on a GPU, and they are on no
-   * two GPUs
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_NO_MEMORY,
-   * ERR_BLOCKSTEP_NO_NATIVE
+   * @param target another arena, with blocks of the same size; at least one of the two is on a GPU,
+   * and they are on no two GPUs
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED,
+   * ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
    */
   constructor(
     queue: CompletionQueue,
@@ -89,12 +95,14 @@ export class CudaLane extends LaneOverNative {
   }
 
   /**
-   * Tells the lane that all work of the steps up to this one is queued in a stream of its GPU. Jobs that wait for such
-   * a step need no `settle` any more: they begin in their turn, and wait on the GPU for the work that is queued in the
-   * stream now. Jobs submitted behind them wait with them. Steps come in ascending order; a step that was recorded or
-   * settled already changes nothing.
-   * @param stream a cudaStream_t that is not being captured; work queued in it must end without this thread
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED; nothing is changed then
+   * Tells the lane that all work of the steps up to this one is queued in a stream of its GPU. Jobs
+   * that wait for such a step need no `settle` any more. They begin in their turn, and wait on the
+   * GPU for the work that is queued in the stream now. Jobs submitted behind them wait with them.
+   * Steps come in ascending order; a step that was recorded or settled already changes nothing.
+   * @param stream a cudaStream_t that is not being captured; work queued in it must end without
+   * this thread
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED; nothing is changed
+   * then
    */
   recordStep(step: number, stream: bigint): void {
     this.#native.recordStep(step, stream);

@@ -16,8 +16,8 @@ interface Lease<Key> {
 }
 
 /**
- * Leases by deadline. A lease can be removed from anywhere in the heap, so a lease that was renewed never hides one
- * that has ended.
+ * Leases by deadline. A lease can be removed from anywhere in the heap, so a lease that was renewed
+ * never hides one that has ended.
  */
 class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
   get first(): Lease<Key> | undefined {
@@ -46,15 +46,16 @@ class LeaseHeap<Key> extends IndexedHeap<Lease<Key>> {
 }
 
 /**
- * Leases: promises that blocks stay where they are for a while, so that a peer may read them. A lease is over when its
- * deadline passes, whether or not anyone asks. From then on it can be neither read nor renewed, so a caller that gets
- * its key from `expire` may reuse its blocks.
+ * Leases: promises that blocks stay where they are for a while, so that a peer may read them. A
+ * lease is over when its deadline passes, even if nobody asks. From then on it can be neither read
+ * nor renewed, so a caller that gets its key from `expire` may reuse its blocks.
  *
- * A lease lasts for a duration in milliseconds, and `now` is an instant on the granter's own clock: give the same
- * monotonic clock to every call. A peer is told a duration (`remaining`), never an instant. The peer, perhaps another
- * process, would compare an instant with its own clock, and the lease would seem shorter or longer by the difference of
- * the two clocks (vLLM #50326). A message takes time, so a peer that counts from its arrival may come too late;
- * `mayRead` of the granter decides.
+ * A lease lasts for a duration in milliseconds, and `now` is an instant on the granter's own clock.
+ * Give the same monotonic clock to every call. A peer is told a duration (`remaining`), never an
+ * instant. The peer, perhaps another process, would compare an instant with its own clock. The
+ * lease would seem shorter or longer by the difference of the two clocks (vLLM #50326). A message
+ * takes time, so a peer that counts from its arrival may come too late; `mayRead` of the granter
+ * decides.
  */
 export class Leases<Key extends LeaseKey = number> {
   readonly #anomalies: Anomalies;
@@ -79,8 +80,9 @@ export class Leases<Key extends LeaseKey = number> {
   /**
    * Begins a lease.
    * @param ms how long it lasts from `now` on, in milliseconds: more than 0
-   * @returns true if it replaces a lease of this key that is over and was not handed out by `expire`. The old lease is
-   * never handed out then, and data that the caller keeps for it now belongs to the new lease
+   * @returns true if it replaces a lease of this key that is over and was not handed out by
+   * `expire`. The old lease is never handed out then, and data that the caller keeps for it now
+   * belongs to the new lease
    * @throws ERR_BLOCKSTEP_BAD_ARG, also if the key has a lease that is not over
    */
   grant(key: Key, now: number, ms: number): boolean {
@@ -129,7 +131,8 @@ export class Leases<Key extends LeaseKey = number> {
   }
 
   /**
-   * Whether the leased blocks may be read now. False, and counted, if the lease is over or there is none.
+   * Whether the leased blocks may be read now. False, and counted, if the lease is over or there is
+   * none.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   mayRead(key: Key, now: number): boolean {
@@ -139,7 +142,8 @@ export class Leases<Key extends LeaseKey = number> {
   }
 
   /**
-   * Milliseconds that a lease still lasts, to be told to a peer; 0 if it is over or there is none. Never counted.
+   * Milliseconds that a lease still lasts, to be told to a peer; 0 if it is over or there is none.
+   * Never counted.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   remaining(key: Key, now: number): number {

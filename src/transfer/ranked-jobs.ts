@@ -18,19 +18,22 @@ export interface RankedJob<Payload> {
 
 interface Entry<Payload> extends RankedJob<Payload> {
   verdict: Verdict;
-  /** Each rank once: first the `numSilent` ranks that have not reported, then the ranks that have. */
+  /**
+   * Each rank once: first the `numSilent` ranks that have not reported, then the ranks that have.
+   */
   readonly ranks: number[];
   numSilent: number;
 }
 
 /**
- * Jobs of which every rank carries out a part. The scheduler side of a connector begins a job, sends its number to the
- * workers, and each rank reports when it is done. The job is over when every rank has reported once. Each rank reports
- * a verdict; `failed` and `cancelled` are as final as `ok`. A failed rank does not end the job, since the other ranks
- * may still read and write.
+ * Jobs of which every rank carries out a part. The scheduler side of a connector begins a job,
+ * sends its number to the workers, and each rank reports when it is done. The job is over when
+ * every rank has reported once. Each rank reports a verdict; `failed` and `cancelled` are as final
+ * as `ok`. A failed rank does not end the job, since the other ranks may still read and write.
  *
- * Jobs are numbered from 1 in the order of `begin`, and no number comes twice. So a report that is late, duplicate, or
- * from a rank that takes no part names its job, changes nothing, and is counted.
+ * Jobs are numbered from 1 in the order of `begin`, and no number comes twice. So a report that is
+ * late, duplicate, or from a rank that takes no part names its job, changes nothing, and is
+ * counted.
  */
 export class RankedJobs<Payload = undefined> {
   readonly #anomalies: Anomalies;
@@ -66,10 +69,10 @@ export class RankedJobs<Payload = undefined> {
 
   /**
    * Takes the report that a rank is done with its part of a job.
-   * @returns the job with its worst verdict if this was its last rank, exactly once; otherwise null. A report that
-   * changes nothing is counted: `duplicate-completion` if the rank has reported or the job is over; `wrong-owner` if
-   * the job has no such rank; `after-reset` if the job was begun before the last reset; `unknown-completion` if it was
-   * never begun
+   * @returns the job with its worst verdict if this was its last rank, exactly once; otherwise
+   * null. A report that changes nothing is counted: `duplicate-completion` if the rank has reported
+   * or the job is over; `wrong-owner` if the job has no such rank; `after-reset` if the job was
+   * begun before the last reset; `unknown-completion` if it was never begun
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   report(job: number, rank: number, verdict: Verdict): RankedJob<Payload> | null {
@@ -103,8 +106,9 @@ export class RankedJobs<Payload = undefined> {
   }
 
   /**
-   * Begins an epoch: every job is forgotten, and later reports of it are counted as `after-reset`. The transfers
-   * themselves go on: the ranks must end them (`Lane.fence`) before the blocks are used again.
+   * Begins an epoch: every job is forgotten, and later reports of it are counted as `after-reset`.
+   * The transfers themselves go on: the ranks must end them (`Lane.fence`) before the blocks are
+   * used again.
    * @returns the jobs that were not over
    */
   reset(): RankedJob<Payload>[] {

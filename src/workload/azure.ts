@@ -4,9 +4,10 @@ import { badTrace, integerText, MAX_TOKENS, type Place, shown } from './place.js
 const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))?$/;
 
 /**
- * The format of the Azure LLM inference traces: `TIMESTAMP` (UTC, up to 9 decimals), `ContextTokens`, `GeneratedTokens`.
- * One format object reads one file: it counts milliseconds from the file's first row, because the seventh decimal of a time
- * counted from 1970 would not fit a double.
+ * The format of the Azure LLM inference traces: `TIMESTAMP` (UTC, up to 9 decimals),
+ * `ContextTokens`, `GeneratedTokens`. One format object reads one file. It counts milliseconds from
+ * the file's first row, because the seventh decimal of a time counted from 1970 would not fit a
+ * double.
  */
 export function azureFormat(): CsvFormat {
   let base: number | null = null;
@@ -33,7 +34,8 @@ function readTimestamp(text: string, place: Place): { seconds: number; fraction:
   if (match !== null) {
     const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number);
     const date = new Date(Date.UTC(year, month - 1, day, hour, minute, second));
-    // Date.UTC takes month 13 for next January. Such a date prints otherwise than it was read, and is refused.
+    // Date.UTC takes month 13 for next January. Such a date prints differently from its text, and
+    // is refused.
     if (date.toISOString().slice(0, 19) === `${text.slice(0, 10)}T${text.slice(11, 19)}`) {
       const offset = (Number(match[9] ?? 0) * 60 + Number(match[10] ?? 0)) * (match[8] === '-' ? -60 : 60);
       return { seconds: date.getTime() / 1000 - offset, fraction: Number(`0.${match[7] ?? 0}`) };

@@ -2,8 +2,9 @@ import type { CsvFormat } from './csv.js';
 import { badTrace, integerText, MAX_TOKENS, type Place, shown } from './place.js';
 
 /**
- * The format of the BurstGPT traces: `Timestamp` (seconds), `Request tokens`, `Response tokens`. Columns are found by their names,
- * because older files lack `Session ID` and `Elapsed time`. A call that failed has 0 response tokens.
+ * The format of the BurstGPT traces: `Timestamp` (seconds), `Request tokens`, `Response tokens`.
+ * Columns are found by their names, because older files lack `Session ID` and `Elapsed time`. A
+ * failed call has 0 response tokens.
  */
 export function burstGptFormat(): CsvFormat {
   return {

@@ -2,17 +2,17 @@ import { parse } from 'csv-parse/sync';
 import { badTrace, type Place, shown } from './place.js';
 import type { TraceRow } from './workload-builder.js';
 
-/** One CSV trace format: its columns, and how a row is made of them. */
+/** One CSV trace format: its columns, and the conversion of a row. */
 export interface CsvFormat {
-  /** Names of the columns that are read. They may stand in any order, with others between them. */
+  /** Names of the columns that are read, in any order and with others between them. */
   readonly columns: readonly string[];
-  /** Makes a row of the fields of these columns, given in the order of `columns`. */
+  /** Converts the fields of these columns, in the order of `columns`, to a row. */
   readRow(fields: readonly string[], place: Place): TraceRow;
 }
 
 /**
- * Splits a CSV trace. No format has line breaks inside a record, so each line is parsed by itself. A stray quote then spoils one
- * line, and not the rest of the file.
+ * Splits a CSV trace. No format has line breaks inside a record, so each line is parsed by itself.
+ * A stray quote then spoils one line, and not the rest of the file.
  */
 export class CsvReader {
   readonly #format: CsvFormat;
@@ -36,7 +36,10 @@ export class CsvReader {
     this.#numColumns = names.length;
   }
 
-  /** Reads a line after the header. @throws ERR_BLOCKSTEP_BAD_TRACE naming the column that is wrong. */
+  /**
+   * Reads a line after the header.
+   * @throws ERR_BLOCKSTEP_BAD_TRACE naming the column that is wrong.
+   */
   readRow(line: string, place: Place): TraceRow {
     const fields = this.#split(line, place);
     if (fields.length !== this.#numColumns) {

@@ -19,19 +19,26 @@ const OPTIONS = knownNames<GeneratorOptions>('the options of generateWorkload', 
   seed: true,
 });
 
-/** Prefixes that requests share, such as system prompts and documents: how many, and the longest of them in hash blocks. */
+/**
+ * Prefixes that requests share, such as system prompts and documents: how many, and the longest of
+ * them in hash blocks.
+ */
 const NUM_PREFIXES = 24;
 const MAX_PREFIX_BLOCKS = 8;
 /** Share of the requests that begin with one of these prefixes. */
 const PREFIX_SHARE = 0.75;
-/** Tokens of a request's own part of the prompt, and of its output: the least, the mean above the least, the most. */
+/**
+ * Tokens of a request's own part of the prompt, and of its output: the minimum, the mean above it,
+ * the maximum.
+ */
 const OWN_TOKENS = { min: 16, mean: 480, max: 8192 };
 const OUTPUT_TOKENS = { min: 1, mean: 160, max: 1024 };
 
 /**
- * Generates a workload in the shape of production traces: Poisson arrivals, exponential lengths, and a few shared prefixes of 512
- * to 4096 tokens, of which the first ones are used far more often than the last ones.
- * @throws ERR_BLOCKSTEP_BAD_ARG for an option that it does not know
+ * Generates a workload in the shape of production traces. It has Poisson arrivals, exponential
+ * lengths, and a few shared prefixes of 512 to 4096 tokens. The first prefixes are used far more
+ * often than the last ones.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an unknown option
  */
 export function generateWorkload(options: GeneratorOptions): Workload {
   checkNames(options, OPTIONS);
@@ -46,7 +53,8 @@ export function generateWorkload(options: GeneratorOptions): Workload {
   for (let i = 0; i < options.requests; i++) {
     arrivalMs += random.exponential(1000 / options.requestRate);
     const shares = random.next() < PREFIX_SHARE;
-    // Squaring a uniform number favours the first prefixes: the most used one gets a fifth of the requests.
+    // Squaring a uniform number favours the first prefixes: the most used prefix gets a fifth of
+    // the requests.
     const prefix = shares ? prefixes[Math.floor(random.next() ** 2 * NUM_PREFIXES)] : [];
     const ownTokens = drawLength(random, OWN_TOKENS);
     builder.add({

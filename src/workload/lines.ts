@@ -2,14 +2,19 @@ import { createReadStream } from 'node:fs';
 import { BlockstepError } from '../base/errors.js';
 import { badTrace, type Place } from './place.js';
 
-/** Longest line that is read, in characters. It bounds memory, and is far above any request of a trace. */
+/**
+ * Longest line that is read, in characters. It bounds memory, and is far above any request of a
+ * trace.
+ */
 const MAX_LINE_LENGTH = 2 ** 24;
 
 /**
- * The lines of a UTF-8 file, one at a time, without line ends (LF or CRLF) and without a byte order mark.
- * `place.line` is set to the number of the line that was yielded last. At most one line is in memory, besides the chunk that was read.
+ * The lines of a UTF-8 file, one at a time, without line ends (LF or CRLF) and without a byte order
+ * mark. `place.line` is set to the number of the line that was yielded last. At most one line is in
+ * memory, besides the chunk that was read.
  *
- * node:readline is not used because it also breaks lines at U+2028 and U+2029, which are legal inside JSON strings.
+ * node:readline is not used because it also breaks lines at U+2028 and U+2029, which are legal
+ * inside JSON strings.
  * @throws ERR_BLOCKSTEP_BAD_FILE when the file cannot be read
  * @throws ERR_BLOCKSTEP_BAD_TRACE when a line is longer than 16,777,216 characters
  */

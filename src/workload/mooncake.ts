@@ -5,8 +5,9 @@ import type { TraceRow } from './workload-builder.js';
 const MAX_HASH_ID = 2 ** 31 - 1;
 
 /**
- * Reads one line of a Mooncake trace: a JSON object with `timestamp` (ms), `input_length`, `output_length` (tokens)
- * and `hash_ids` (one per 512 input tokens, the last one possibly partial). Other members are ignored.
+ * Reads one line of a Mooncake trace: a JSON object with `timestamp` (ms), `input_length`,
+ * `output_length` (tokens) and `hash_ids`. There is one id per 512 input tokens, and the last may
+ * be partial. Other members are ignored.
  * @throws ERR_BLOCKSTEP_BAD_TRACE naming the member that is wrong.
  */
 export function readMooncakeLine(line: string, place: Place): TraceRow {

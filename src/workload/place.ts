@@ -1,8 +1,8 @@
 import { BlockstepError } from '../base/errors.js';
 
 /**
- * Longest prompt or output that a trace may ask for, in tokens: more than any model takes, and such a prompt still fits into
- * memory.
+ * Longest prompt or output of a trace, in tokens. No model takes as many, and such a prompt still
+ * fits into memory.
  */
 export const MAX_TOKENS = 2 ** 24;
 
@@ -15,7 +15,10 @@ export interface Place {
   line: number;
 }
 
-/** The error for a trace that cannot be used: `file:line:column: problem`. `column` is null if no single column is wrong. */
+/**
+ * The error for a trace that cannot be used: `file:line:column: problem`. `column` is null if no
+ * single column is wrong.
+ */
 export function badTrace(place: Place, column: string | null, problem: string): BlockstepError {
   const where = column === null ? `${place.file}:${place.line}` : `${place.file}:${place.line}:${column}`;
   return new BlockstepError('ERR_BLOCKSTEP_BAD_TRACE', `${where}: ${problem}`);
@@ -26,7 +29,10 @@ export function isBadTrace(error: unknown): error is BlockstepError {
   return error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_BAD_TRACE';
 }
 
-/** A value of a trace as messages print it: JSON, shortened. NaN and infinities, which JSON does not have, print as they are. */
+/**
+ * A value of a trace as messages print it: JSON, shortened. NaN and infinities, which JSON does not
+ * have, print as they are.
+ */
 export function shown(value: unknown): string {
   if (value === undefined) return 'nothing';
   const text = typeof value === 'number' ? String(value) : JSON.stringify(value);
@@ -35,7 +41,7 @@ export function shown(value: unknown): string {
 
 /**
  * Checks a number of a trace.
- * @param original what the message shows as the bad value, if that differs from `value`
+ * @param original the bad value in the message, if it differs from `value`
  * @returns `value`, an integer in [min, max]
  * @throws ERR_BLOCKSTEP_BAD_TRACE if `value` is no such integer
  */

@@ -16,7 +16,9 @@ export type TraceFormat = (typeof TRACE_FORMATS)[number];
 export interface TraceOptions {
   /** Format of the trace. Default: found by the first line. */
   format?: TraceFormat | undefined;
-  /** Reading stops after this many requests; lines behind them are not checked. Default: no limit. */
+  /**
+   * Reading stops after this many requests; lines behind them are not checked. Default: no limit.
+   */
   limit?: number | undefined;
   /** Skip and count malformed lines instead of refusing the trace. Default false. */
   skipBad?: boolean | undefined;
@@ -38,10 +40,16 @@ const OPTIONS = knownNames<TraceOptions>('the options of readTrace', {
 export interface Trace {
   workload: Workload;
   format: TraceFormat;
-  /** Malformed lines that were skipped. `firstSkipped` says what was wrong with the first one; null if none was skipped. */
+  /**
+   * Malformed lines that were skipped. `firstSkipped` describes the first one; null if none was
+   * skipped.
+   */
   skippedLines: number;
   firstSkipped: string | null;
-  /** Requests whose output length is 0. They are replayed with 1, since a prefill always samples a token. */
+  /**
+   * Requests whose output length is 0. They are replayed with 1, since a prefill always samples a
+   * token.
+   */
   zeroOutputs: number;
 }
 
@@ -56,10 +64,11 @@ const LINES_PER_CHECK = 1024;
 
 /**
  * Reads and checks a whole trace in one streaming pass. Blank lines are ignored.
- * @throws ERR_BLOCKSTEP_BAD_TRACE as `file:line:column: problem` for the first malformed line (unless `skipBad`), for a
- * header that lacks a column, for a format that cannot be told, and for a file without requests
+ * @throws ERR_BLOCKSTEP_BAD_TRACE as `file:line:column: problem` for the first malformed line
+ * (unless `skipBad`), for a header that lacks a column, for a format that cannot be detected, or
+ * for a file without requests
  * @throws ERR_BLOCKSTEP_BAD_FILE when the file cannot be read
- * @throws ERR_BLOCKSTEP_BAD_ARG for an option that it does not know
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an unknown option
  * @throws the signal's reason once it is aborted
  */
 export async function readTrace(file: string, options: TraceOptions = {}): Promise<Trace> {
@@ -100,7 +109,10 @@ function emptyProblem(skippedLines: number): string {
     : 'expected at least one request, got none';
 }
 
-/** Tells the format by the first line that is not blank: a JSON object, or the header of one of the CSV formats. */
+/**
+ * Detects the format by the first line that is not blank: a JSON object, or the header of one of
+ * the CSV formats.
+ */
 function detectFormat(line: string, place: Place): TraceFormat {
   if (line.trimStart().startsWith('{')) return 'mooncake';
   if (line.includes('ContextTokens')) return 'azure';

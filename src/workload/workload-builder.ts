@@ -8,13 +8,19 @@ export interface TraceRow {
   inputTokens: number;
   /** Tokens to generate, >= 1. */
   outputTokens: number;
-  /** One id per 512 prompt tokens; null in formats without hash ids. A workload has ids in all rows or in none. */
+  /**
+   * One id per 512 prompt tokens; null in formats without hash ids. A workload has ids in all rows
+   * or in none.
+   */
   hashIds: ArrayLike<number> | null;
 }
 
 const INITIAL_CAPACITY = 1024;
 
-/** Collects rows into a `Workload`. Rows are kept in typed arrays only, so memory grows with their number alone. */
+/**
+ * Collects rows into a `Workload`. Rows are kept in typed arrays only, so memory grows with their
+ * number alone.
+ */
 export class WorkloadBuilder {
   #length = 0;
   #arrivalMs = new Float64Array(INITIAL_CAPACITY);
@@ -40,8 +46,8 @@ export class WorkloadBuilder {
   }
 
   /**
-   * Makes the workload of all rows: stably sorted by arrival, times counted from the first arrival. The builder must not be used
-   * afterwards.
+   * Makes the workload of all rows: stably sorted by arrival, times counted from the first arrival.
+   * The builder must not be used afterwards.
    * @param seed of the contents of prompts without hash ids
    */
   build(seed: number): Workload {

@@ -3,7 +3,10 @@ import { mix } from '../base/random.js';
 /** Number of prompt tokens that one hash id of a trace stands for. */
 export const HASH_BLOCK_TOKENS = 512;
 
-/** Token ids of generated prompts lie in [0, VOCABULARY); a power of two, about the size of Llama 3's vocabulary. */
+/**
+ * Token ids of generated prompts lie in [0, VOCABULARY); a power of two, about the size of Llama
+ * 3's vocabulary.
+ */
 export const VOCABULARY = 2 ** 17;
 
 /** The columns of a workload; `WorkloadBuilder` makes them. */
@@ -20,12 +23,13 @@ export interface WorkloadColumns {
 }
 
 /**
- * The requests of a trace, in order of arrival. A request takes some 20 bytes, and 4 bytes per hash id. Its prompt is made only on
- * request, by `prompt`.
+ * The requests of a trace, in order of arrival. A request takes some 20 bytes, and 4 bytes per hash
+ * id. Its prompt is made only on request, by `prompt`.
  *
- * Prompts are made up, since a prefix cache sees only which tokens are equal. With hash ids, the tokens [512 i, 512 i + 512) of a
- * prompt follow from its i-th id alone, so equal ids give equal tokens; a last block that is not full has the first part of its
- * id's tokens. Without hash ids, a prompt follows from the request's index and the seed, and no two prompts share anything.
+ * Prompts are synthetic, because a prefix cache only compares tokens. With hash ids, the tokens
+ * [512 i, 512 i + 512) of a prompt follow from its i-th id alone, so equal ids give equal tokens. A
+ * partial last block has the first part of its id's tokens. Without hash ids, a prompt follows from
+ * the request's index and the seed, and no two prompts share a prefix.
  */
 export class Workload {
   readonly length: number;
@@ -51,7 +55,10 @@ export class Workload {
     this.maxTotalTokens = most;
   }
 
-  /** Whether the trace says which prompts share content. If not, no prompt can have a prefix in common with another. */
+  /**
+   * Whether the trace says which prompts share content. If not, no prompt can have a prefix in
+   * common with another.
+   */
   get hasContents(): boolean {
     return this.#hashStarts !== null;
   }
@@ -63,10 +70,11 @@ export class Workload {
   }
 
   /**
-   * A prompt whose prefixes are equal to those of other outlines exactly where those of `prompt` are, without tokens made up: the
-   * first token of each hash id's block is that id, or, without hash ids, the first token of the prompt says whose it is. All others
-   * are 0.
-   * @param into what the prompt is written to: at least `inputTokens[index]` zeros, which `eraseOutline` makes zeros again
+   * An outline is a cheap stand-in for a prompt. The prefixes of two outlines are equal exactly
+   * where those of their `prompt`s are. The first token of each hash id's block is that id. Without
+   * hash ids, the first token of the prompt identifies the request. All other tokens are 0.
+   * @param into the memory for the outline: at least `inputTokens[index]` zeros, which
+   * `eraseOutline` restores
    * @returns a view of `into`
    */
   outline(index: number, into: Int32Array): Int32Array {
@@ -80,19 +88,24 @@ export class Workload {
     return prompt;
   }
 
-  /** Makes an outline zeros again. */
+  /** Resets an outline to zeros. */
   eraseOutline(prompt: Int32Array): void {
     for (let at = 0; at < prompt.length; at += HASH_BLOCK_TOKENS) prompt[at] = 0;
   }
 
-  /** The hash ids of request `index`, one for each 512 tokens of its prompt; empty without hash ids. */
+  /**
+   * The hash ids of request `index`, one for each 512 tokens of its prompt; empty without hash ids.
+   */
   hashIds(index: number): Int32Array {
     if (this.#hashStarts === null) return this.#hashIds.subarray(0, 0);
     const start = this.#hashStarts[index];
     return this.#hashIds.subarray(start, start + Math.ceil(this.inputTokens[index] / HASH_BLOCK_TOKENS));
   }
 
-  /** The prompt of request `index`: `inputTokens[index]` token ids in [0, VOCABULARY), newly allocated. */
+  /**
+   * The prompt of request `index`: `inputTokens[index]` token ids in [0, VOCABULARY), newly
+   * allocated.
+   */
   prompt(index: number): Int32Array {
     const prompt = new Int32Array(this.inputTokens[index]);
     if (this.#hashStarts === null) {
@@ -107,7 +120,7 @@ export class Workload {
   }
 }
 
-/** Fills `tokens` with what follows from `key`. */
+/** Fills `tokens` with values that follow from `key`. */
 function fill(tokens: Int32Array, key: number): void {
   for (let j = 0; j < tokens.length; j++) tokens[j] = mix(key, j) & (VOCABULARY - 1);
 }

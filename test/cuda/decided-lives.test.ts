@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import '../support/gpu.js';
 import type { SchedulerOptions } from '../../src/index.js';
 import { readLog, replayCommands, replayInputs } from '../../src/replay.js';
+import type { WithRules } from '../../src/scheduler/options/single-rules.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
 import { Life } from '../scheduler/random-life.js';
 import { ConnectedLife } from '../support/connector/connected-life.js';
@@ -12,7 +13,7 @@ import { MemorySink } from '../support/recorded-log.js';
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? 3);
 
 /** Rules of admissions, by seed: the defaults, those of August, and more blocks that stay free. */
-const RULES: readonly Partial<SchedulerOptions>[] = [
+const RULES: readonly Partial<WithRules<SchedulerOptions>>[] = [
   {},
   { like: '017e9f444', draftSlots: 1 },
   { watermark: 0.15, padDecode: true },

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import '../support/gpu.js';
 import { BlockstepError } from '../../src/base/errors.js';
-import type { DeviceAuthority } from '../../src/scheduler/authority/device-authority.js';
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
 import type { Plan } from '../../src/scheduler/plan/plan.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';
+import { decidedCalls } from '../support/authority/decided-scheduler.js';
 import { ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { ViewingConnector } from '../support/connector/viewing-connector.js';
 import { codeOf, Driver, describePlan, leftovers, NO_RESULT, prompt } from '../support/driver.js';
@@ -107,7 +107,7 @@ describe('while the GPU decides', () => {
       ['endSession', () => scheduler.endSession('a')],
       ['abortAll', () => scheduler.abortAll()],
       ['schedule', () => scheduler.schedule()],
-      ['scheduleInPlace', () => scheduler.authority.scheduleInPlace()],
+      ['scheduleInPlace', () => decidedCalls(scheduler).scheduleInPlace()],
       ['update', () => scheduler.update(plan, sample(plan))],
       ['updateTransfers', () => scheduler.updateTransfers({})],
       ['fenceTransfers', () => scheduler.fenceTransfers()],
@@ -167,7 +167,7 @@ describe('while the GPU decides', () => {
       validateTokens: () => 0,
     };
     scheduler.add({ id: 'a', prompt: prompt(9), maxTokens: 4, grammar });
-    const pending = (scheduler.authority as DeviceAuthority).begin();
+    const pending = decidedCalls(scheduler).begin();
     const plan = pending.finish();
     expect(codes).toEqual(['ERR_BLOCKSTEP_REENTRANT', 'ERR_BLOCKSTEP_REENTRANT']);
     expect(plan.totalTokens).toBe(9);
@@ -178,7 +178,7 @@ describe('while the GPU decides', () => {
   it('it can be waited for in place as well, and both get the same', async () => {
     const { scheduler } = decided();
     scheduler.add({ id: 'a', prompt: prompt(9), maxTokens: 4 });
-    const pending = (scheduler.authority as DeviceAuthority).begin();
+    const pending = decidedCalls(scheduler).begin();
     const settled = pending.settle();
     const plan = pending.finish();
     expect(scheduler.isDeciding).toBe(false);
@@ -346,7 +346,7 @@ describe('a step costs', () => {
     (on) => {
       const [host, device] = (['host', 'device'] as const).map((authority) => {
         const options = { policy: 'priority', pipelineDepth: 2, numBlocks: 4 } as const;
-        const driver = new Driver({ authority, ...options, deviations: { priorityCursor: on } });
+        const driver = new Driver({ authority, ...options, deviations: on || ['priorityCursor'] });
         const { scheduler } = driver;
         open.push(scheduler);
         driver.add({ id: 'ends', prompt: prompt(3), maxTokens: 2, priority: 5 });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../src/index.js';
+import type { WithRules } from '../../src/scheduler/options/single-rules.js';
 import type { Script } from '../support/connector/scripted-connector.js';
 import { allBlocks, codeOf, leftovers, prompt } from '../support/driver.js';
 import { seizeQueues } from '../support/hostile-queues.js';
@@ -10,7 +11,7 @@ const DEPTHS = [1, 2] as const;
 describe('F33 loads hold all blocks, and none of them can compute its next token', () => {
   // Pinned by: reclaimStuckLoad (reclaim.ts), deviation admitStuckLoads.
   /** Ten blocks; each of five requests loads two, and needs one more. */
-  function stuck(options: Partial<SchedulerOptions> = {}, script: Script = {}) {
+  function stuck(options: Partial<WithRules<SchedulerOptions>> = {}, script: Script = {}) {
     const ids = ['a', 'b', 'c', 'd', 'e'];
     const scripts = Object.fromEntries(ids.map((id) => [id, { ext: 8, async: true, ...script }]));
     const driver = new RemoteDriver(scripts, {

@@ -160,7 +160,7 @@ describe('F28 a worker whose answer is none', () => {
 });
 
 describe('F29 the last request has finished, and its blocks are still sent', () => {
-  // Pinned by: hasWork counts what drains (hasWork, inspection.ts), and each round asks the workers (#takeTransfers, step-loop.ts).
+  // Pinned by: hasWork counts what drains (hasWork, inspection.ts), and each round asks the workers (#handOverReports, step-loop.ts).
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: the engine stays at work until they were, and asks in every round`, async () => {
       const bench = new RemoteEngine({ r: { delayFree: true } }, { pipelineDepth, ranks: 2 });

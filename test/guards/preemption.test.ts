@@ -65,7 +65,7 @@ describe('F36 a request that must deliver is preempted in its final step, and st
     const driver = new RemoteDriver(scripts, {
       pipelineDepth: 2,
       numBlocks: 6,
-      deviations: { finalTokenDelivery },
+      deviations: finalTokenDelivery || ['finalTokenDelivery'],
     });
     const o = driver.add({ id: 'o', prompt: prompt(7), maxTokens: 4 });
     const r = driver.add({ id: 'r', prompt: prompt(9, 1), maxTokens: 2 });

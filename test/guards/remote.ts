@@ -7,6 +7,7 @@ import type {
   TransferReport,
 } from '../../src/connector.js';
 import type { Plan, Request, RequestInput, SchedulerOptions } from '../../src/index.js';
+import type { WithRules } from '../../src/scheduler/options/single-rules.js';
 import type { FinishReason } from '../../src/scheduler/request/status.js';
 import { type Script, ScriptedConnector } from '../support/connector/scripted-connector.js';
 import { Driver, type DriverOptions } from '../support/driver.js';
@@ -101,7 +102,7 @@ export class RemoteDriver extends Driver {
 
   constructor(
     scripts: Record<string, Script>,
-    options: Partial<SchedulerOptions> & RemoteOptions = {},
+    options: Partial<WithRules<SchedulerOptions>> & RemoteOptions = {},
     driver: DriverOptions = {},
   ) {
     const { reporters, protection, ...rest } = options;

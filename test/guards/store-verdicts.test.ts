@@ -41,7 +41,11 @@ describe('F25 a synchronous load that failed: what was computed behind it is not
       it.each([true, false])(
         `${loadFailurePolicy}, depth ${pipelineDepth}: aborted before the verdict, evictFailedLoads %s`,
         async (evictFailedLoads) => {
-          const options = { pipelineDepth, loadFailurePolicy, deviations: { evictFailedLoads } };
+          const options = {
+            pipelineDepth,
+            loadFailurePolicy,
+            deviations: evictFailedLoads || ['evictFailedLoads'],
+          };
           const bench = new RemoteEngine({ r: { ext: 8 } }, options);
           const told = unstored(bench);
           bench.workers[0].spoiled.add('r');

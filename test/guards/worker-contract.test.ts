@@ -443,7 +443,7 @@ describe('F36 a request that is handed over', () => {
         ...speculation,
         executor,
         connector,
-        deviations: { clipHandOver },
+        deviations: clipHandOver || ['clipHandOver'],
       });
       engine.submit({ id: 'r', prompt: prompt(9), maxTokens: 2 });
       for (let i = 0; i < 4; i++) engine.step();

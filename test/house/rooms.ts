@@ -44,6 +44,7 @@ export const ROOMS: readonly string[] = [
   'engine/requests',
   'engine/inspect',
   'engine/loop',
+  'engine/authority',
   'engine',
   'executors/cost-model',
   'planner/model',
@@ -215,7 +216,6 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
   workload: ['generate.ts', 'trace.ts', 'workload.ts'],
   scheduler: [
     'scheduler.ts',
-    'authority/authority.ts',
     'calls/request-names.ts',
     'calls/take-request.ts',
     'calls/token-ids.ts',

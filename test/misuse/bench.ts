@@ -180,14 +180,17 @@ export function codeOfError(error: unknown): ErrorCode {
   throw error;
 }
 
-/** A refusal names what it found and what it expected, and stays short whatever it found. */
-export function expectReadable(error: unknown): void {
+/**
+ * A refusal names what it found and what it expected, and stays short whatever it found.
+ * @param most characters, less one: more where a refusal lists all names that are known
+ */
+export function expectReadable(error: unknown, most = 400): void {
   const { message } = error as BlockstepError;
   expect(message).toMatch(
     /(must|expected|needs?|belongs|fits?|room|flight|inside|disposed|broke|handle|request)/,
   );
   if ((error as BlockstepError).code === 'ERR_BLOCKSTEP_BAD_ARG') expect(message).toMatch(/, got ./s);
-  expect(message.length).toBeLessThan(400);
+  expect(message.length).toBeLessThan(most);
 }
 
 /**

@@ -11,7 +11,6 @@ import {
   type RequestInput,
   Scheduler,
 } from '../../src/index.js';
-import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import { BlockArena, CompletionQueue, HostLane } from '../../src/transfer.js';
 import { generateWorkload } from '../../src/workload/generate.js';
 import { readTrace } from '../../src/workload/trace.js';
@@ -75,12 +74,6 @@ const BAGS: Record<string, [take: (bag: never) => unknown, good: object, wrong: 
   'Engine.shutdown': [(o) => engine.shutdown(o), {}, 'drain', 'did you mean drainMs?'],
   'Engine.resetPrefixCache': [(o) => engine.resetPrefixCache(o), {}, 'connector', 'got "connector"'],
   deadlines: [(o) => new Scheduler({ ...OPTIONS, deadlines: o }), { load: 5 }, 'loads', 'did you mean load?'],
-  deviations: [
-    (o) => new Scheduler({ ...OPTIONS, deviations: o }),
-    { endOutgrown: false },
-    'endOutgrow',
-    'did you mean endOutgrown?',
-  ],
   'executor.limits': [
     (limits) => new Engine({ ...OPTIONS, executor: { ...executor, limits } }),
     { canRollBack: true },
@@ -211,14 +204,6 @@ it('one object of options does for an engine and for its reference executor', ()
   const scheduler = new Scheduler(OPTIONS);
   new ReferenceExecutor({ ...scheduler.config, seed: 3 }).dispose();
   scheduler.dispose();
-});
-
-it('takes every deviation by name, inherited ones too', () => {
-  const off = Object.fromEntries(DEVIATIONS.map((name) => [name, false]));
-  for (const deviations of [off, Object.create(off) as typeof off]) {
-    const { config } = new Scheduler({ ...OPTIONS, deviations });
-    expect(Object.values(config.deviations)).toEqual(DEVIATIONS.map(() => false));
-  }
 });
 
 it('an option that only the prototype has is read', () => {

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Scheduler, type SchedulerOptions } from '../../src/index.js';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
+import { SINGLE_RULES, type SingleRules } from '../../src/scheduler/options/rules.js';
+import { carryRules } from '../../src/scheduler/options/single-rules.js';
 import {
   booby,
   detach,
@@ -18,7 +20,6 @@ import { describeValue } from './misuse.js';
 
 const GOOD: SchedulerOptions = { numBlocks: 33, maxModelLen: 64, maxNumBatchedTokens: 64, maxNumSeqs: 4 };
 const make = (options: unknown) => new Scheduler(options as SchedulerOptions);
-const deviations = (value: unknown) => ({ [DEVIATIONS[0]]: value });
 
 const NO_TIMEOUTS = [
   ...NO_COUNTS.filter((value) => typeof value !== 'number'),
@@ -82,24 +83,11 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
     new Uint8Array(new SharedArrayBuffer(16)),
   ],
   like: [...NO_STRINGS.filter((value) => value !== null), '', '28BE48FA', 'v0.27', ['28be48fa']],
-  freeOrder: [...NO_STRINGS, '', 'head', ['tail']],
-  admissionLookahead: NO_BOOLEANS,
   watermark: [...NO_COUNTS.filter((value) => typeof value !== 'number'), Number.NaN, Infinity, -0.1, 1, 2],
-  loadReservation: NO_BOOLEANS,
   draftSlots: [...NO_COUNTS, 65, 2 ** 31 - 1],
-  padDecode: NO_BOOLEANS,
-  fenceFrees: NO_BOOLEANS,
-  sessionSeats: [...NO_STRINGS, '', 'idle', ['running']],
-  preemptedOutputs: [...NO_STRINGS, '', 'drop', ['deliver']],
-  preemptedIds: [...NO_STRINGS, '', 'all', ['step']],
-  stateLoads: NO_BOOLEANS,
-  promptTails: NO_BOOLEANS,
-  windowBasis: [...NO_STRINGS, '', 'computed', ['processed']],
-  retention: [null, true, {}, '', 'none', -1, 0.5, 2 ** 31, ['all']],
-  grammarFailures: [...NO_STRINGS, '', 'never', ['schedule']],
   deviations: [
-    ...[null, true, 0, 1, '', 'x', 1n, Symbol('s'), () => ({}), [], [true], { unknown: true }],
-    ...[{ toString: true }, { constructor: false }, ...NO_BOOLEANS.map(deviations)],
+    ...[null, 0, 1, '', 'x', DEVIATIONS[0], 1n, Symbol('s'), () => [], {}, { [DEVIATIONS[0]]: false }],
+    ...[[true], ['unknown'], ['toString'], [DEVIATIONS[0], ''], new Array(1), [[DEVIATIONS[0]]]],
   ],
   deadlines: [
     ...[null, true, 0, 1, '', 'x', 1n, Symbol('s'), () => ({}), [], [1], { unknown: 1 }, { toString: 1 }],
@@ -151,6 +139,23 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   log: [0, 1, true, false, '', 'x', 1n, Symbol('s'), {}, [], () => 1, { write: 1 }, { write: undefined }],
 };
 
+/** Bad values of the rules that are no options, but stand in the headers of logs. */
+const NO_RULES: Record<keyof SingleRules, unknown[]> = {
+  freeOrder: [...NO_STRINGS, '', 'head', ['tail']],
+  admissionLookahead: NO_BOOLEANS,
+  loadReservation: NO_BOOLEANS,
+  padDecode: NO_BOOLEANS,
+  fenceFrees: NO_BOOLEANS,
+  sessionSeats: [...NO_STRINGS, '', 'idle', ['running']],
+  preemptedOutputs: [...NO_STRINGS, '', 'drop', ['deliver']],
+  preemptedIds: [...NO_STRINGS, '', 'all', ['step']],
+  stateLoads: NO_BOOLEANS,
+  promptTails: NO_BOOLEANS,
+  windowBasis: [...NO_STRINGS, '', 'computed', ['processed']],
+  retention: [null, true, {}, '', 'none', -1, 0.5, 2 ** 31, ['all']],
+  grammarFailures: [...NO_STRINGS, '', 'never', ['schedule']],
+};
+
 describe('the constructor', () => {
   it.each(Object.keys(NO_OPTIONS) as (keyof SchedulerOptions)[])('refuses every bad %s', (name) => {
     const failures: string[] = [];
@@ -158,7 +163,7 @@ describe('the constructor', () => {
       try {
         const error = errorOf(() => make({ ...GOOD, [name]: value }).dispose());
         expect(codeOf(() => raise(error))).toBe('ERR_BLOCKSTEP_BAD_ARG');
-        expectReadable(error);
+        expectReadable(error, name === 'deviations' ? 700 : 400);
         expect((error as Error).message).toContain(name);
       } catch (error) {
         failures.push(`${describeValue(value)}: ${(error as Error).message.split('\n')[0]}`);
@@ -166,6 +171,24 @@ describe('the constructor', () => {
     }
     expect(failures).toEqual([]);
   });
+
+  it.each(SINGLE_RULES)(
+    'refuses the rule %s as an option, and every bad value where a log names it',
+    (name) => {
+      expect(() => make({ ...GOOD, [name]: true })).toThrow(
+        `known names only, got "${name}": it is a rule of vLLM that no option sets alone; like chooses the rules of a version`,
+      );
+      for (const value of NO_RULES[name]) {
+        const error = errorOf(() => make(carryRules({ ...GOOD, [name]: value as never })).dispose());
+        expect(
+          codeOf(() => raise(error)),
+          describeValue(value),
+        ).toBe('ERR_BLOCKSTEP_BAD_ARG');
+        expectReadable(error);
+        expect((error as Error).message).toContain(name);
+      }
+    },
+  );
 
   it('refuses what is no options object', () => {
     for (const value of [undefined, null, 0, 1, 'x', true, 1n, Symbol('s'), () => GOOD, [], [GOOD], {}]) {
@@ -186,19 +209,15 @@ describe('the constructor', () => {
       ).toBe(MINE);
     }
     expect(errorOf(() => make(throwingProxy(GOOD)))).toBe(MINE);
-    expect(errorOf(() => make({ ...GOOD, deviations: throwingProxy({}) }))).toBe(MINE);
+    expect(errorOf(() => make({ ...GOOD, deviations: throwingProxy([]) }))).toBe(MINE);
     expect(errorOf(() => make({ ...GOOD, deadlines: throwingProxy({}) }))).toBe(MINE);
   });
 
   it('keeps the deviations that it checked', () => {
     let reads = 0;
-    const name = DEVIATIONS[0];
-    const given = Object.defineProperty({}, name, {
-      get: () => (reads++ === 0 ? false : 'x'),
-      enumerable: true,
-    });
+    const given = Object.defineProperty([''], 0, { get: () => (reads++ === 0 ? DEVIATIONS[0] : 'x') });
     const { config } = make({ ...GOOD, deviations: given });
-    expect(config.deviations[name]).toBe(false);
+    expect(config.deviations[DEVIATIONS[0]]).toBe(false);
   });
 
   it('refuses what only the combination makes bad, naming an option', () => {

@@ -94,7 +94,7 @@ describe('addChunk', () => {
   });
 
   it('does not refuse it where refuseUnfit is off', () => {
-    const bench = benchIn('running', { deviations: { refuseUnfit: false } });
+    const bench = benchIn('running', { deviations: ['refuseUnfit'] });
     expect(chunk(bench, { prompt: prompt(55) })).toBe('queued');
     bench.step();
     bench.scheduler.verify();
@@ -183,7 +183,7 @@ describe('addChunk', () => {
   });
 
   it('takes a hundred thousand chunks without a limit of its own, and forgets them with the session', () => {
-    const bench = benchIn('running', { deviations: { refuseUnfit: false } });
+    const bench = benchIn('running', { deviations: ['refuseUnfit'] });
     for (let i = 0; i < 100_000; i++) chunk(bench, { prompt: prompt(1) });
     expect(bench.scheduler.get('b')?.session?.queue).toHaveLength(100_000);
     bench.scheduler.abort('b');

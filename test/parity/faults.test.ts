@@ -13,7 +13,7 @@ const makeWith =
   (options) =>
     makeScheduler({
       ...options,
-      deviations: Object.fromEntries(DEVIATIONS.map((each) => [each, each === name])),
+      deviations: DEVIATIONS.filter((each) => each !== name),
     });
 
 /** What a scheduler without deviations has of vLLM's faults. */

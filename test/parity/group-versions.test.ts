@@ -1,29 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import { Scheduler, type SchedulerOptions } from '../../src/index.js';
-import { DEVIATIONS, type Deviations } from '../../src/scheduler/options/deviations.js';
-import { MENDED } from '../../src/scheduler/options/rules.js';
+import type { SchedulerOptions } from '../../src/index.js';
+import type { WithRules } from '../../src/scheduler/options/single-rules.js';
 import { thinned } from '../support/share.js';
 import { replay } from './driver.js';
 import { augustGroupFixtureNames, readFixture } from './fixtures.js';
+import { mendedBut } from './options.js';
 import { ReferenceScheduler } from './reference/scheduler.js';
 import { report } from './report.js';
 import { makeScheduler } from './scheduler-under-test.js';
-import type { MakeSubject, Subject } from './subject.js';
+import type { MakeSubject } from './subject.js';
 
 /** Far below what the shortest trace has, far above what a replay that compares nothing would count. */
 const COMPARISONS_PER_STEP = 7;
 
-/** What August has mended, but for one. */
-function mendedBut(name: keyof Deviations): Partial<SchedulerOptions> {
-  const mended = MENDED['017e9f444'];
-  const deviations = Object.fromEntries(
-    DEVIATIONS.map((each) => [each, each !== name && mended.includes(each)]),
-  );
-  return { deviations };
-}
-
 /** What turns the rule of a trace back into that of May. */
-const BACK: Readonly<Record<string, Partial<SchedulerOptions>>> = {
+const BACK: Readonly<Record<string, Partial<WithRules<SchedulerOptions>>>> = {
   alignExternal: { stateLoads: false },
   alignExternal_2: { stateLoads: false },
   capInFlight: { windowBasis: 'scheduled' },
@@ -66,8 +57,7 @@ describe("with KV cache groups, and `like: '017e9f444'`, the scheduler decides w
   }
 
   it.each(Object.entries(BACK))('not without the rule %s', (rule, back) => {
-    const make = (options: object): Subject =>
-      new Scheduler({ ...options, ...back } as unknown as SchedulerOptions) as unknown as Subject;
+    const make: MakeSubject = (options) => makeScheduler({ ...options, ...back });
     expect(replay(readFixture(`g_rule_${rule}`), make).differences.length).toBeGreaterThan(0);
   });
 });

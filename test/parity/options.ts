@@ -1,3 +1,6 @@
+import type { SchedulerOptions } from '../../src/index.js';
+import { DEVIATIONS, type Deviations } from '../../src/scheduler/options/deviations.js';
+import { MENDED } from '../../src/scheduler/options/rules.js';
 import type { TraceKvEvents } from './kv-events.js';
 import { depthOf } from './pipeline.js';
 import type { SubjectConnector, SubjectKvGroup, SubjectOptions, SubjectRules } from './subject.js';
@@ -30,6 +33,12 @@ export function versionOf({ vllm_commit }: Trace): '28be48fa' | '017e9f444' {
 
 function isFailure(event: TraceEvent): boolean {
   return event.t === 'grammar' && event.fail === 1;
+}
+
+/** All deviations off but those that August has mended, and one of these. */
+export function mendedBut(name: keyof Deviations): Pick<SchedulerOptions, 'deviations'> {
+  const mended = MENDED['017e9f444'];
+  return { deviations: DEVIATIONS.filter((each) => each === name || !mended.includes(each)) };
 }
 
 /** The rules that a trace was recorded with, where the version alone does not say them. */

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { type Plan, Scheduler, type SchedulerOptions } from '../../src/index.js';
-import type { Deviations } from '../../src/scheduler/options/deviations.js';
-import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
-import { MENDED } from '../../src/scheduler/options/rules.js';
+import { carryRules, type WithRules } from '../../src/scheduler/options/single-rules.js';
 import { replay } from './driver.js';
 import { augustFixtureNames, readFixture } from './fixtures.js';
+import { mendedBut } from './options.js';
 import { ReferenceScheduler } from './reference/scheduler.js';
 import { report } from './report.js';
 import { makeScheduler } from './scheduler-under-test.js';
@@ -13,24 +12,20 @@ import type { MakeSubject, Subject, SubjectOptions } from './subject.js';
 /** Far below what the shortest trace has, far above what a replay that compares nothing would count. */
 const COMPARISONS_PER_STEP = 13;
 
-const OF_AUGUST = Object.fromEntries(
-  DEVIATIONS.map((name) => [name, MENDED['017e9f444'].includes(name)]),
-) as unknown as Deviations;
-
 /** What turns the rule of a trace back into that of May; null: blockstep has it whatever the rules are. */
-const BACK: Readonly<Record<string, Partial<SchedulerOptions> | null>> = {
+const BACK: Readonly<Record<string, Partial<WithRules<SchedulerOptions>> | null>> = {
   draftBudget: { draftSlots: 0 },
   dropStale: { preemptedOutputs: 'await' },
   freeFence: { fenceFrees: false },
   freeOrder: { freeOrder: 'tail' },
   freeOrderUncached: { freeOrder: 'tail' },
   grammarFailure: { grammarFailures: 'schedule' },
-  handOver: { deviations: { ...OF_AUGUST, clipHandOver: false } },
+  handOver: mendedBut('clipHandOver'),
   loadReservation: { loadReservation: false },
   lookahead: { admissionLookahead: false },
   padDecode: { padDecode: false },
   preemptedIds: { preemptedIds: 'step' },
-  priorityCursor: { deviations: { ...OF_AUGUST, priorityCursor: false } },
+  priorityCursor: mendedBut('priorityCursor'),
   resetDiscard: null,
   sessionGate: { sessionSeats: 'running' },
   staleOutput: { preemptedOutputs: 'deliver' },
@@ -39,7 +34,7 @@ const BACK: Readonly<Record<string, Partial<SchedulerOptions> | null>> = {
 
 /** A scheduler in which a forced reset drops nothing that is in flight. */
 function makeForgetful(options: SubjectOptions): Subject {
-  const scheduler = new Scheduler(options as unknown as SchedulerOptions);
+  const scheduler = new Scheduler(carryRules(options as WithRules<SchedulerOptions>));
   const plans = new Set<Plan>();
   const { schedule, resetPrefixCache } = scheduler;
   scheduler.schedule = () => {
@@ -74,8 +69,7 @@ describe("the scheduler decides what vLLM of August decides, with `like: '017e9f
   it.each(Object.entries(BACK).filter(([, back]) => back !== null))(
     'not without the rule %s',
     (rule, back) => {
-      const make = (options: SubjectOptions): Subject =>
-        new Scheduler({ ...options, ...back } as unknown as SchedulerOptions) as unknown as Subject;
+      const make: MakeSubject = (options) => makeScheduler({ ...options, ...back });
       expect(replay(readFixture(`a_rule_${rule}`), make).differences.length).toBeGreaterThan(0);
     },
   );

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from 'vitest';
+import { AsideLimitError } from '../../src/base/scripts/aside.js';
 import type { Executor } from '../../src/index.js';
+import { o200k } from '../../src/serve/index.js';
 import { answerOf, eventsOf, isEmpty, MODEL, serve } from './support/served.js';
 
 const PROMPT = 'one two one';
@@ -196,6 +198,30 @@ async function busy(maxQueuedRequests = 2) {
   await running.body?.getReader().read();
   return { post, engine, request, abort };
 }
+
+describe('a text that was not tokenized in time', () => {
+  const slow = (limit: 'time' | 'memory') => ({
+    ...o200k,
+    encodeAsync: () => Promise.reject(new AsideLimitError(limit, 'it took more than 20000 ms')),
+  });
+
+  it('is the machine’s matter: 503, and when to come back', async () => {
+    const prompt = 'word '.repeat(1000);
+    const { post } = await serve({ serve: { model: { id: MODEL, vocabulary: slow('time') } } });
+    for (const [path, body] of [
+      ['/v1/completions', { prompt }],
+      ['/v1/chat/completions', { messages: [{ role: 'user', content: prompt }] }],
+      ['/tokenize', { prompt }],
+    ] as const) {
+      const response = await post(path, body);
+      expect([path, response.status, response.headers.get('retry-after')]).toEqual([path, 503, '10']);
+      expect((await answerOf(response)).error).toMatchObject({ code: 'overloaded', param: null });
+    }
+    const { post: ask } = await serve({ serve: { model: { id: MODEL, vocabulary: slow('memory') } } });
+    const refused = await ask('/v1/completions', { prompt });
+    expect([refused.status, (await answerOf(refused)).error.param]).toEqual([400, 'prompt']);
+  });
+});
 
 describe('a full queue', () => {
   it('answers 429, and says when to come back; nothing of the request stays', async () => {

@@ -123,6 +123,23 @@ describe('the log', () => {
     expect((await slow.line(1)).status).toBeUndefined();
   });
 
+  it('has no error where a request comes while the server ends', async () => {
+    const { post, url, line, app, engine } = await logged({ latencyMs: 5, serve: { drainMs: 60_000 } });
+    const body = { prompt: PROMPT, max_tokens: 200, ignore_eos: true };
+    const whole = post('/v1/completions', body);
+    await until(() => engine.numRunning === 1, 'a running request');
+    const closing = app.close();
+    await until(() => engine.health().state === 'draining', 'the begin of the end');
+    expect((await fetch(`${url}/health`)).status).toBe(503);
+    expect((await post('/v1/completions', body)).status).toBe(503);
+    expect(await line()).toMatchObject({ level: 40, path: '/health', status: 503 });
+    const late = await line(1);
+    expect(late).toMatchObject({ level: 30, status: 503, error: { code: 'shutdown' } });
+    expect([late.err, (await line()).err]).toEqual([undefined, undefined]);
+    expect((await whole).status).toBe(200);
+    await closing;
+  });
+
   it('says of a stream that failed on its way what failed', async () => {
     let steps = 0;
     const broken: Executor = {

@@ -39,6 +39,27 @@ describe('what no route is asked for', () => {
     });
   });
 
+  it.each([[], ['one']])(
+    'is refused without a host, as HTTP/1.1 wants one, with the keys %j',
+    async (...apiKeys) => {
+      const { url } = await serve({ app: { ...appOptions }, serve: { apiKeys } });
+      const end = 'Connection: close\r\n\r\n';
+      for (const path of ['/health', '/v1/models', '/nothing', '/v1/%zz'])
+        for (const method of ['GET', 'POST'])
+          expect(await raw(url, `${method} ${path} HTTP/1.1\r\n${end}`)).toMatchObject({
+            status: 400,
+            error: { type: 'invalid_request_error' },
+          });
+      expect(await raw(url, `GET /v1/models HTTP/1.1\r\n${end}`)).toMatchObject({
+        error: { code: 'missing_host', message: 'the request has no Host header, as HTTP/1.1 wants' },
+      });
+      // HTTP/1.0 has no such header.
+      expect(await raw(url, 'GET /v1/models HTTP/1.0\r\n\r\n')).toMatchObject(
+        apiKeys.length === 0 ? { status: 200 } : { status: 401 },
+      );
+    },
+  );
+
   it.each<[string, string, RequestInit, number, string | null, RegExp]>([
     [
       'another method',
@@ -108,6 +129,52 @@ describe('what no route is asked for', () => {
     expect([response.status, error.code]).toEqual([status, code]);
     expect(error.message).toMatch(message);
     expect(response.headers.get('allow')).toBe(status === 405 ? 'POST' : null);
+  });
+});
+
+describe('a body that is too large', () => {
+  it('is taken before it is refused, so that its client reads why', async () => {
+    const { url } = await serve();
+    const large = Buffer.alloc(2 ** 25, 'a');
+    const headers = { 'content-type': 'application/json' };
+    const chunked = () =>
+      new ReadableStream({
+        start(stream) {
+          for (let i = 0; i < large.length; i += 2 ** 20) stream.enqueue(large.subarray(i, i + 2 ** 20));
+          stream.close();
+        },
+      });
+    for (const body of [large, chunked()]) {
+      const response = await fetch(`${url}/v1/completions`, {
+        method: 'POST',
+        headers,
+        body,
+        duplex: 'half',
+      } as RequestInit);
+      expect([response.status, (await answerOf(response)).error.code]).toEqual([413, 'body_too_large']);
+    }
+  });
+
+  it('is taken as far as it is of use', async () => {
+    const { url } = await serve();
+    const { port, hostname } = new URL(url);
+    const socket = connect(Number(port), hostname).on('error', () => {});
+    let text = '';
+    socket.setEncoding('utf8').on('data', (piece: string) => {
+      text += piece;
+    });
+    socket.write(
+      `POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${2 ** 40}\r\n\r\n`,
+    );
+    const piece = Buffer.alloc(2 ** 20, 'a');
+    const send = (): void => {
+      while (!socket.destroyed && socket.write(piece));
+      socket.once('drain', send);
+    };
+    send();
+    await new Promise((resolve) => socket.once('close', resolve));
+    expect(text.split(' ')[1] ?? '413').toBe('413');
+    expect(socket.bytesWritten).toBeLessThan(2 ** 28);
   });
 });
 

@@ -1,6 +1,7 @@
 import { BlockstepError } from '../../src/base/errors.js';
 import type { ConnectorOutput } from '../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
+import { carryRules, type WithRules } from '../../src/scheduler/options/single-rules.js';
 import { EntryKind, type Plan } from '../../src/scheduler/plan/plan.js';
 import type { StepOutputs } from '../../src/scheduler/plan/step-outputs.js';
 import type { Request, RequestInput } from '../../src/scheduler/request/request.js';
@@ -12,7 +13,7 @@ import { type Executed, FakeModel, type TokenAt } from './fake-model.js';
 export const NO_RESULT = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
 /** A small scheduler: blocks of 4 tokens, 32 usable blocks, a clock that ticks once a call. */
-export function makeScheduler(options: Partial<SchedulerOptions> = {}): Scheduler {
+export function makeScheduler(options: Partial<WithRules<SchedulerOptions>> = {}): Scheduler {
   let tick = 0;
   return steppable({
     numBlocks: 33,
@@ -22,7 +23,7 @@ export function makeScheduler(options: Partial<SchedulerOptions> = {}): Schedule
     maxModelLen: 128,
     hashSeed: 7,
     now: () => tick++,
-    ...options,
+    ...carryRules(options),
   });
 }
 
@@ -96,7 +97,7 @@ export class Driver {
   report: ConnectorOutput | null = null;
   readonly #draft: number;
 
-  constructor(options: Partial<SchedulerOptions> | Scheduler = {}, driver: DriverOptions = {}) {
+  constructor(options: Partial<WithRules<SchedulerOptions>> | Scheduler = {}, driver: DriverOptions = {}) {
     this.scheduler = options instanceof Scheduler ? options : makeScheduler(options);
     this.model = new FakeModel(this.scheduler, driver.tokenAt);
     this.#draft = driver.draft ?? this.scheduler.config.numSpeculativeTokens;

@@ -1,15 +1,18 @@
-/** A set of bounded size: what was added last stays, and what was added first is forgotten first. */
+/** A set of bounded size. The items that were added first are forgotten first. */
 export class BoundedSet<T> {
   #most: number;
-  /** In the order in which they were added last. */
+  /** In the order of their latest addition. */
   readonly #items = new Set<T>();
 
-  /** @param most items that are remembered */
+  /** @param most largest number of items */
   constructor(most: number) {
     this.#most = most;
   }
 
-  /** Lowers the bound; a higher one changes nothing. @param most items that are remembered from now on */
+  /**
+   * Lowers the bound; a higher bound changes nothing.
+   * @param most largest number of items from now on
+   */
   bound(most: number): void {
     this.#most = Math.min(this.#most, most);
     this.#forget();
@@ -23,7 +26,7 @@ export class BoundedSet<T> {
     return this.#items.has(item);
   }
 
-  /** Adds an item; one that is there already counts as added now. */
+  /** Adds an item. An item that is there already counts as added now. */
   add(item: T): void {
     this.#items.delete(item);
     this.#items.add(item);

@@ -1,6 +1,6 @@
 /**
- * A binary heap whose items know their own index in it. So the first item is found without a search, and any item can
- * be removed without a search. The order of two items is `comesBefore` of the subclass.
+ * A binary heap whose items know their own index in it. The first item, and any item to remove, is
+ * therefore found without a search. The order of two items is `comesBefore` of the subclass.
  */
 export abstract class IndexedHeap<Item> {
   protected readonly heap: Item[] = [];
@@ -19,7 +19,8 @@ export abstract class IndexedHeap<Item> {
   }
 
   /**
-   * Removes an item of this heap. The fields that `comesBefore` reads must not have changed since the item was added.
+   * Removes an item of this heap. The fields that `comesBefore` reads must not have changed since
+   * the item was added.
    */
   protected removeFromHeap(item: Item): void {
     const index = this.indexOf(item);

@@ -1,22 +1,23 @@
-/** Something with a listener, such as the stream of a request. */
+/** An object with a listener, such as the stream of a request. */
 export interface Heard {
-  /** Called behind the present work; null: nobody listens. */
+  /** Called in a later microtask; null: nobody listens. */
   readonly listener: (() => void) | null;
   /** Whether the listener is about to be called. */
   isNews: boolean;
 }
 
 /**
- * Those whose listeners are to be called, once each, in a microtask.
+ * The objects whose listeners are to be called, once each, in a microtask.
  *
- * So a step that the engine makes by itself first hands the executor its next step, and the clients' work on the tokens costs the executor
- * no time. A listener is never called from inside a call of its own, or of the engine's.
+ * A step that the engine makes by itself therefore first hands the executor its next step. The
+ * clients' work on the tokens costs the executor no time. A listener is never called from inside a
+ * call of its own, or of the engine's.
  *
- * Invariant: each is in `#told` once at most, and then its `isNews` is true.
+ * Invariant: an object is in `#told` once at most, and then its `isNews` is true.
  */
 export class News {
   #told: Heard[] = [];
-  /** The list of the round before, emptied, to be filled again. */
+  /** The list of the previous round, emptied for reuse. */
   #spare: Heard[] = [];
 
   add(heard: Heard): void {
@@ -41,7 +42,7 @@ export class News {
   };
 }
 
-/** Throws the mistake of one listener where it costs nobody else anything: in a microtask of its own. */
+/** Throws the error of one listener in a microtask of its own, where it harms nobody else. */
 export function throwApart(error: unknown): void {
   queueMicrotask(() => {
     throw error;

@@ -1,15 +1,16 @@
 import { BlockstepError } from '../errors.js';
 
 /**
- * The name of the innermost function of a caller's object that blockstep is calling now; empty if there is none. If
- * that function calls back into blockstep, the call is refused and the message has this name. All engines and
- * schedulers share the one name, since a scheduler may be driven from inside a function that another scheduler calls.
+ * The name of the innermost function of a caller's object that blockstep is calling now; empty if
+ * there is none. If that function calls back into blockstep, the call is refused and the message
+ * has this name. All engines and schedulers share the one name, since a scheduler may be driven
+ * from inside a function that another scheduler calls.
  */
 let callee = '';
 
 /**
- * Notes the name of a foreign function that is about to be called. `leaveCallee` must follow, also when the function
- * throws.
+ * Notes the name of a foreign function that is about to be called. `leaveCallee` must follow, also
+ * when the function throws.
  * @param name the function's name, for instance `executor.execute`
  * @returns the name before, for `leaveCallee`
  */
@@ -19,14 +20,17 @@ export function enterCallee(name: string): string {
   return before;
 }
 
-/** Notes that the foreign function has returned or thrown. @param before what `enterCallee` returned */
+/**
+ * Notes that the foreign function has returned or thrown.
+ * @param before what `enterCallee` returned
+ */
 export function leaveCallee(before: string): void {
   callee = before;
 }
 
 /**
- * In words, whose code blockstep is calling now. Code that has no name is a getter of an argument, or a subscriber of
- * a diagnostics channel.
+ * In words, whose code blockstep is calling now. Code without a name is a getter of an argument, or
+ * a subscriber of a diagnostics channel.
  */
 export function describeCallee(): string {
   return callee === ''
@@ -34,7 +38,9 @@ export function describeCallee(): string {
     : `${callee}(), which it is just calling`;
 }
 
-/** The error ERR_BLOCKSTEP_REENTRANT, which refuses a call of a scheduler from inside a callback. */
+/**
+ * The error ERR_BLOCKSTEP_REENTRANT, which refuses a call of a scheduler from inside a callback.
+ */
 export function reentrant(): BlockstepError {
   return new BlockstepError(
     'ERR_BLOCKSTEP_REENTRANT',

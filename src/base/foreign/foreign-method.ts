@@ -5,9 +5,9 @@ import { enterCallee, leaveCallee } from './callee.js';
 export type Bound = (...args: unknown[]) => unknown;
 
 /**
- * Binds a method of a caller's object. Its answer is wanted at once, so a method that answers with a promise counts
- * as a method that threw. If that promise rejects later, the rejection is heard and dropped: an unheard rejection
- * would end the process.
+ * Binds a method of a caller's object. Its answer is wanted at once, so a method that answers with
+ * a promise counts as a method that threw. If that promise rejects later, the rejection is caught
+ * and dropped. An unhandled rejection would end the process.
  */
 function bindForeign(name: string, method: (...args: unknown[]) => unknown, owner: object): Bound {
   return (...args) => {
@@ -25,8 +25,8 @@ function bindForeign(name: string, method: (...args: unknown[]) => unknown, owne
 }
 
 /**
- * Looks up the named methods of a caller's object, each once, and binds them to the object. A bound method throws a
- * TypeError if the method answers with a promise.
+ * Looks up the named methods of a caller's object, each once, and binds them to the object. A bound
+ * method throws a TypeError if the method answers with a promise.
  * @param what the object in words, for messages: `connector`
  * @param required names of methods that the object must have
  * @param optional names of methods that may be undefined; such a method is left out

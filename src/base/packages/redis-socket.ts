@@ -5,8 +5,8 @@ interface Connector {
 }
 
 /**
- * Lets no error of a connection's socket go unheard. iovalkey listens for the first one only; a second one, as when a handshake with TLS
- * is given up in the middle, would be an uncaught exception and end the process.
+ * Handles all errors of a connection's socket. iovalkey listens for the first error only. A second
+ * one, as when a TLS handshake is aborted, would be an uncaught exception and end the process.
  * @param redis a client of iovalkey that has not begun to connect
  */
 export function hearSocketErrors(redis: object): void {
@@ -14,7 +14,7 @@ export function hearSocketErrors(redis: object): void {
   const connect = connector.connect.bind(connector);
   connector.connect = async (...told) => {
     const socket = await connect(...told);
-    // The client tells of the first, and has no use for more.
+    // The client reports the first error, and has no use for more.
     return socket.on('error', () => {});
   };
 }

@@ -1,4 +1,4 @@
-/** What `Aside` orders. */
+/** A task for the process of an `Aside`. */
 export interface Order {
   /** URL of the module. */
   readonly module: string;
@@ -7,10 +7,10 @@ export interface Order {
   readonly maxOutput: number;
 }
 
-/** What came of it. */
+/** The result of a task. */
 export type Answer =
   | { readonly output: unknown }
   | { readonly name: string; readonly message: string; readonly code?: string; readonly isTooLong?: true };
 
-/** What the process says when it has loaded the module of a task. */
+/** The message of the process once it has loaded the module of a task. */
 export const LOADED = 'loaded';

@@ -3,7 +3,10 @@ import { type Answer, LOADED, type Order } from './aside-order.js';
 
 const LONGEST_MESSAGE = 2000;
 
-/** Behind the process that it works for: what strangers make long takes no processor from others' answers. */
+/**
+ * The process runs at a lower priority than its parent, so that long tasks of strangers slow no
+ * other answer.
+ */
 const NICENESS = 5;
 setPriority(NICENESS);
 
@@ -12,7 +15,7 @@ const say = (what: Answer | typeof LOADED): void => {
   process.send?.(what);
 };
 
-// An interrupt at a terminal reaches this process too, and the one that it works for may go on for a while.
+// An interrupt at a terminal also reaches this process, while its parent may continue for a while.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
 process.on('disconnect', () => process.exit());
 

@@ -4,27 +4,33 @@ import { BlockstepError, ERROR_CODES, type ErrorCode } from '../errors.js';
 import { type Answer, LOADED, type Order } from './aside-order.js';
 import { scriptArguments, scriptUrl } from './script-file.js';
 
-/** A function of a module that is run aside. Its input and its answer are copied, as `structuredClone` does. */
+/**
+ * A function of a module that runs in another process. Its input and its answer are copied, as by
+ * `structuredClone`.
+ */
 export interface AsideTask {
   /** `import.meta.url` of a file beside the module. */
   readonly from: string;
-  /** The module, without an extension. What it keeps in variables is kept from task to task. */
+  /** The module, without an extension. Its variables keep their values from task to task. */
   readonly module: string;
-  /** The exported function, which takes the input. What it throws, the caller gets: the message, and the code of blockstep's own errors. */
+  /**
+   * The exported function, which receives the input. The caller gets the message of its errors, and
+   * the code of blockstep's own errors.
+   */
   readonly name: string;
 }
 
-/** How much a task may take. */
+/** The limits of a task. */
 export interface AsideLimits {
   /** Milliseconds of running. */
   readonly timeMs: number;
-  /** Most characters of a text that it answers with; more are refused. Default: any number. */
+  /** Most characters of a text answer; longer answers are refused. Default: any number. */
   readonly maxOutput?: number;
 }
 
-/** What is thrown for a task that was broken off. The message says what the task did, as "it took more than 50 ms". */
+/** Thrown for an aborted task. The message describes the task, as "it took more than 50 ms". */
 export class AsideLimitError extends Error {
-  /** What there was too much of. A process that ends by itself has run out of memory. */
+  /** The exceeded limit. A process that ends by itself has run out of memory. */
   readonly limit: 'time' | 'memory' | 'output';
 
   constructor(limit: AsideLimitError['limit'], message: string) {
@@ -40,22 +46,26 @@ interface Waiting {
   readonly answer: Deferred<unknown>;
 }
 
-/** MiB of JavaScript's objects in such a process. A task that wants more is broken off. */
+/** Heap of such a process, in MiB. A task that needs more is aborted. */
 const HEAP_MB = 512;
-/** Most tasks that wait. */
+/** Most waiting tasks. */
 const MOST_WAITING = 4096;
-/** Milliseconds in which a process is started and a module loaded, which is none of a task's own time. */
+/**
+ * Milliseconds for starting a process and loading a module. They do not count as a task's own time.
+ */
 const LOAD_MS = 60_000;
 
-/** By the file beside it and the name: the URL of a module. */
+/** URLs of modules, by the neighbouring file and the name. */
 const urls = new Map<string, string>();
 
 /**
- * A process aside of the event loop, for work whose length somebody else decides: templates, schemas and texts of strangers. It is started by
- * the first task, and keeps no process alive but while it works. Tasks run one at a time, in their order. One that takes too long, or too
- * much memory, ends with its process, and the next one has a new one. A thread would not do: one that runs out of memory ends all others.
+ * A process beside the event loop, for work whose length strangers decide: their templates, schemas
+ * and texts. The first task starts it, and it keeps its parent alive only while it works. Tasks run
+ * one at a time, in their order. A task that takes too long, or too much memory, ends with its
+ * process, and the next task gets a new process. A thread would not do, because a thread that runs
+ * out of memory ends all others.
  *
- * Whoever's tasks must not wait for each other's have an Aside each.
+ * Tasks that must not wait for each other need an Aside each.
  */
 export class Aside {
   #child: ChildProcess | null = null;
@@ -67,8 +77,9 @@ export class Aside {
 
   /**
    * Runs a task.
-   * @param signal takes it out of the line, while it waits
-   * @throws by rejection AsideLimitError; what the task threw; the reason of the signal; ERR_BLOCKSTEP_OVERLOADED while too many wait
+   * @param signal removes the task from the queue, while it waits
+   * @throws by rejection AsideLimitError; the task's own error; the reason of the signal;
+   * ERR_BLOCKSTEP_OVERLOADED while too many tasks wait
    */
   async run<Input, Output>(
     task: AsideTask,
@@ -89,7 +100,7 @@ export class Aside {
     return (await waiting.answer.promise) as Output;
   }
 
-  /** Ends the process. Tasks that have not ended are rejected; a later task has a new process. */
+  /** Ends the process. Unfinished tasks are rejected. A later task gets a new process. */
   close(): void {
     const error = new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the process that was to do this was ended');
     for (const { answer } of this.#waiting.splice(0)) answer.reject(error);
@@ -119,7 +130,7 @@ export class Aside {
       });
       this.#watch(this.#loaded.has(next.order.module) ? next.timeMs : LOAD_MS);
     } catch (error) {
-      // What cannot be copied.
+      // The input cannot be copied.
       this.#fail(next, error);
     }
   }
@@ -171,7 +182,7 @@ export class Aside {
     this.#next();
   }
 
-  /** Takes the task that runs out, to be settled. */
+  /** Removes the running task, so that the caller can settle it. */
   #settle(): Deferred<unknown> {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
@@ -189,7 +200,10 @@ export class Aside {
   }
 }
 
-/** The one that all share whose tasks take milliseconds, unless a stranger makes them long: they wait for each other. */
+/**
+ * Shared by all tasks that take milliseconds, unless a stranger prolongs them. They wait for each
+ * other.
+ */
 export const sharedAside = new Aside();
 
 function urlOf({ from, module }: AsideTask): string {

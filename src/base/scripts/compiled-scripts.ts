@@ -5,19 +5,20 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 /** Name of the list in a folder of compiled scripts. */
 export const LIST = 'sources.json';
 
-/** What a folder of compiled scripts was made of. */
+/** The sources of a folder of compiled scripts. */
 export interface CompiledScripts {
   /** Folder of the sources. */
   readonly root: string;
-  /** Of each source, by its path: when it was changed last, in milliseconds, and its bytes. */
+  /** For each source, by its path: the time of its last change, in milliseconds, and its bytes. */
   readonly files: Readonly<Record<string, readonly [number, number]>>;
 }
 
 const lists = new Map<string, CompiledScripts>();
 
 /**
- * The compiled form of a script of the source. The package's own tests make it (`test/support/compiled/compile-scripts.ts`), since they
- * start hundreds of threads; everybody else has either `dist` alone, or the source alone.
+ * The compiled form of a script of the source. The package's own tests make it
+ * (`test/support/compiled/compile-scripts.ts`), because they start hundreds of threads. All other
+ * users have either `dist` alone, or the source alone.
  * @returns null if there is none, or if any source has changed since
  */
 export function compiledScript(script: URL): URL | null {
@@ -33,7 +34,7 @@ export function compiledScript(script: URL): URL | null {
   return pathToFileURL(join(folder, path.replace(/\.ts$/, '.js')));
 }
 
-/** Whether every source is as it was. */
+/** Whether every source is unchanged. */
 export function isFresh({ root, files }: CompiledScripts): boolean {
   return Object.entries(files).every(([path, [mtimeMs, size]]) => {
     const now = statSync(join(root, path), { throwIfNoEntry: false });

@@ -4,8 +4,9 @@ import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { compiledScript } from './compiled-scripts.js';
 
 /**
- * Starts a thread with a script beside a file of this package: the compiled one in `dist`, or the source, which `tsx` makes
- * runnable, unless the tests have compiled it. The thread keeps no process alive.
+ * Starts a thread with a script beside a file of this package. The script is the compiled file in
+ * `dist`, or the source. `tsx` makes the source runnable, unless the tests have compiled it. The
+ * thread keeps no process alive.
  * @param from `import.meta.url` of the file
  * @param name of the script, without an extension
  */
@@ -33,7 +34,8 @@ export function scriptArguments(from: string, name: string): string[] {
 }
 
 /**
- * The URL of a script beside a file of this package: that of the source where it runs from its sources.
+ * The URL of a script beside a file of this package. If the package runs from its sources, it is
+ * the URL of the source.
  * @param from `import.meta.url` of the file
  * @param name of the script, without an extension
  */
@@ -49,7 +51,10 @@ function isSource({ pathname }: URL): boolean {
   return pathname.endsWith('.ts');
 }
 
-/** A module of tsx. It is looked up beside its package.json, since a package resolves to other files for `require`. */
+/**
+ * A module of tsx. It is looked up beside its package.json, because `require` resolves the package
+ * to other files.
+ */
 function tsx(from: string, file: string): URL {
   return new URL(`./dist/${file}`, pathToFileURL(createRequire(from).resolve('tsx/package.json')));
 }

@@ -21,7 +21,9 @@ export interface CheckedLog {
   bytes: Uint8Array;
   header: LogHeader;
   requests: number;
-  /** Per step that computed something: the number of requests in its results; -1 if the step failed. */
+  /**
+   * Per step that computed something: the number of requests in its results; -1 if the step failed.
+   */
   results: number[];
   expected: ReplayResult;
 }
@@ -36,8 +38,9 @@ export interface LogOutcome {
 }
 
 /**
- * Reads a log and checks all of it: every record is read, and its commands are applied to a fresh native state.
- * @throws ERR_BLOCKSTEP_BAD_LOG naming the byte from which on it is not what it should be
+ * Reads a log and checks all of it: every record is read, and its commands are applied to a fresh
+ * native state.
+ * @throws ERR_BLOCKSTEP_BAD_LOG naming the first wrong byte
  */
 export function checkLog(bytes: Uint8Array): CheckedLog {
   let header: LogHeader | null = null;
@@ -62,11 +65,13 @@ export function checkLog(bytes: Uint8Array): CheckedLog {
 }
 
 /**
- * Feeds the inputs of a log to a new scheduler and compares what the scheduler does with the log: the number of requests in
- * each step, and the native state at the end. The native state tells much of what led to it: every block says how often it was
- * reused, and the order of the free blocks says who gave them back when.
+ * Feeds the inputs of a log to a new scheduler and compares its decisions with the log. Compared
+ * are the number of requests in each step, and the native state at the end. The native state
+ * reflects much of its history. Every block records how often it was reused, and the order of the
+ * free blocks records who returned them when.
  *
- * If something differs, the first call at which it does is found by bisection, which runs the log again some twenty times.
+ * If a decision differs, bisection finds the first call that differs. Bisection runs the log again
+ * some twenty times.
  */
 export function runLogAgain({ bytes, results, expected }: CheckedLog): LogOutcome {
   const whole = compare(bytes, results, expected);
@@ -78,7 +83,10 @@ export function runLogAgain({ bytes, results, expected }: CheckedLog): LogOutcom
   return { ...whole, difference };
 }
 
-/** The index of the first end for which `isBad` holds. It must hold for the last end, and for every end behind the first one. */
+/**
+ * The index of the first end for which `isBad` holds. It must hold for the last end, and for every
+ * end behind the first one.
+ */
 function firstBad(ends: readonly number[], isBad: (end: number) => boolean): number {
   let low = 0;
   let high = ends.length - 1;
@@ -90,7 +98,7 @@ function firstBad(ends: readonly number[], isBad: (end: number) => boolean): num
   return low;
 }
 
-/** Runs a log again. `results` may be longer than the log, which may be the beginning of another one. */
+/** Runs a log again. `results` may be longer than the log, which may be a prefix of another log. */
 function compare(bytes: Uint8Array, results: readonly number[], known: ReplayResult | null): LogOutcome {
   let steps = 0;
   let step = -1;
@@ -144,7 +152,7 @@ function badLog(at: number, problem: string): BlockstepError {
   );
 }
 
-/** A digest as it is printed. */
+/** A digest in its printed form. */
 export function hex(digest: bigint): string {
   return digest.toString(16).padStart(16, '0');
 }

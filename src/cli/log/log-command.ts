@@ -21,8 +21,8 @@ export interface LogReport {
   identical: boolean;
   difference: Difference | null;
   /**
-   * Digest of the native state at the end, 16 hex digits: `recordedDigest` after the log's commands, `digest` after the repeated
-   * run.
+   * Digest of the native state at the end, 16 hex digits: `recordedDigest` after the log's
+   * commands, `digest` after the repeated run.
    */
   recordedDigest: string;
   digest: string;
@@ -33,7 +33,7 @@ export interface LogReport {
  * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_LOG
  */
 export function prepareLog(path: string, json: boolean, io: Io): Job {
-  // Nothing that follows yields to the event loop, so an interrupt would not be seen.
+  // The following work never yields to the event loop, so an interrupt would go unnoticed.
   io.passInterrupts?.();
   const log = checkLog(readWhole(path));
   return () => {

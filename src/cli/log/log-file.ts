@@ -5,7 +5,10 @@ import type { LogSink } from '../../scheduler/options/options.js';
 
 const BUFFER_BYTES = 2 ** 20;
 
-/** Collects the records of a scheduler in a buffer, and writes the buffer into a file whenever it is full. */
+/**
+ * Collects the records of a scheduler in a buffer, and writes the buffer into a file whenever it is
+ * full.
+ */
 export class LogRecorder implements LogSink {
   readonly #file: OutputFile;
   readonly #buffer = new Uint8Array(BUFFER_BYTES);
@@ -15,7 +18,10 @@ export class LogRecorder implements LogSink {
     this.#file = file;
   }
 
-  /** @throws ERR_BLOCKSTEP_BAD_FILE if the system cannot write them; the scheduler is unusable then */
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_FILE if the system cannot write the records; the scheduler is
+   * unusable then
+   */
   write(bytes: Uint8Array): void {
     if (bytes.length > BUFFER_BYTES - this.#used) this.#flush();
     if (bytes.length > BUFFER_BYTES) {
@@ -27,8 +33,8 @@ export class LogRecorder implements LogSink {
   }
 
   /**
-   * Writes what is left and gives the file its name. To be called after the scheduler was disposed, which writes its last
-   * commands.
+   * Writes the rest of the buffer and gives the file its name. Call it after the disposal of the
+   * scheduler, which writes the last commands.
    */
   commit(): void {
     this.#flush();

@@ -5,8 +5,9 @@ import { LOG_MAGIC, padding, RecordKind } from '../../scheduler/log/log.js';
 const PREAMBLE = LOG_MAGIC.length + 4;
 
 /**
- * Where the calls of a log end, in bytes. A call first writes its inputs and then the commands that they led to, so a call ends
- * behind each record of commands. The log up to such an end is a log of its own. The last end is the end of the log.
+ * The ends of all calls of a log, in bytes. A call first writes its inputs and then the commands
+ * that they led to, so a call ends behind each record of commands. The log up to such an end is a
+ * valid log. The last end is the end of the log.
  * @throws ERR_BLOCKSTEP_BAD_LOG naming the byte where the log was cut off
  */
 export function callEnds(bytes: Uint8Array): number[] {
@@ -20,7 +21,10 @@ export function callEnds(bytes: Uint8Array): number[] {
   return ends;
 }
 
-/** Checks that a log ends with a whole record. @throws ERR_BLOCKSTEP_BAD_LOG naming the byte where it was cut off */
+/**
+ * Checks that a log ends with a whole record.
+ * @throws ERR_BLOCKSTEP_BAD_LOG naming the byte where it was cut off
+ */
 export function checkWhole(bytes: Uint8Array): void {
   const all = frames(bytes);
   while (!all.next().done);

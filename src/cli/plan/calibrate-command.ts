@@ -56,7 +56,7 @@ Examples:
   npx blockstep calibrate bench.json --model config.json --gpu h100 \\
     --max-num-seqs 256 --num-blocks 27000 --pipeline-depth 2 -o profile.json`;
 
-/** Defines the `calibrate` command. `onReady` is given it once all input is read. */
+/** Defines the `calibrate` command. `onReady` receives its job once all input is read. */
 export function defineCalibrateCommand(
   command: Command,
   { io }: Invocation,
@@ -167,7 +167,7 @@ function write(output: OutputFile, profile: Profile, { stderr }: Io): number {
   return ExitCode.ok;
 }
 
-/** What a fit found, for people. */
+/** The result of a fit, for people. */
 function words({ profile, priorErrors, form, simulations, steps, left }: Calibration): string {
   const { errors, undetermined, ensemble } = profile.fit;
   const lines = [`${profile.name}, fitted to ${form} by ${counted(simulations, 'trial')}`];

@@ -60,7 +60,7 @@ Example:
   npx blockstep plan trace.csv --profile p.json --slo 'ttft:p95<1s,tpot:p95<50ms' \\
     --sweep max-num-seqs=64..512,max-num-batched-tokens=1k..16k --report plan.html`;
 
-/** Defines the `plan` command. `onReady` is given it once all input is read. */
+/** Defines the `plan` command. `onReady` receives its job once all input is read. */
 export function definePlanCommand(
   command: Command,
   { io, args }: Invocation,
@@ -113,7 +113,7 @@ export function definePlanCommand(
   command.action(async (trace: string) => onReady(await prepare(trace, command, { io, args })));
 }
 
-/** A plan with all that it needs. */
+/** A plan with all its input. */
 interface Run extends Invocation {
   readonly input: PlanInput;
   readonly trace: string;
@@ -125,7 +125,7 @@ interface Run extends Invocation {
 async function prepare(trace: string, command: Command, { io, args }: Invocation): Promise<Job> {
   const values = command.opts<PlanFlags>();
   const { slo, sweep, engines, router, maxEngines, finalists, threads } = values;
-  // What is cheap to read is refused first.
+  // Cheap input is checked first.
   const given = { slo: parseSlo(slo), sweep: parseSweep(sweep) };
   for (const name of given.sweep.keys()) refuseTwice(name, command);
   const profile = readProfile(values.profile);

@@ -6,7 +6,10 @@ import type { PointRun } from '../../planner/sweep/evaluation.js';
 /** The first line of a file of states. */
 const HEADER = '{"blockstep":"plan-state/1"}';
 
-/** What a plan has simulated, in a file to which each point is appended as soon as it is known: one line of JSON. */
+/**
+ * The simulated points of a plan, in a file. Each point is appended as soon as it is known: one
+ * line of JSON.
+ */
 export class PlanState {
   readonly path: string;
   readonly known = new Map<string, PointRun>();
@@ -18,8 +21,8 @@ export class PlanState {
   }
 
   /**
-   * Opens a file, or makes it. A last line that was cut by a crash is passed over.
-   * @throws ERR_BLOCKSTEP_BAD_FILE for a file that is none of states, which stays as it is
+   * Opens or creates a file. A last line that was truncated by a crash is skipped.
+   * @throws ERR_BLOCKSTEP_BAD_FILE for a file of another kind, which stays unchanged
    */
   static open(path: string): PlanState {
     const bad = (problem: string, cause?: unknown): BlockstepError =>
@@ -30,7 +33,7 @@ export class PlanState {
       if (header !== HEADER) throw bad('is no state of a plan; name a file that does not exist');
       const state = new PlanState(path, openSync(path, 'a'));
       if (isNew) writeSync(state.#descriptor, `${HEADER}\n`);
-      // Behind a line that was cut, the next one begins anew.
+      // The next line must not continue a truncated line.
       else if (lines.at(-1) !== '') writeSync(state.#descriptor, '\n');
       for (const line of lines) state.#take(line);
       return state;
@@ -53,10 +56,10 @@ export class PlanState {
       const entry: unknown = JSON.parse(line);
       if (!isObject(entry) || typeof entry['key'] !== 'string' || !isObject(entry['run'])) return;
       const run = entry['run'] as unknown as PointRun;
-      // JSON has no infinity: an agreement that is not kept at all.
+      // JSON has no infinity, which stands for a bound that cannot be kept.
       this.known.set(entry['key'], { ...run, strain: run.strain ?? Number.POSITIVE_INFINITY });
     } catch {
-      // A line that was cut.
+      // A truncated line.
     }
   }
 }

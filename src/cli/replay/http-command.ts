@@ -20,10 +20,10 @@ import type { Source } from './report/report.js';
 import { withoutSecrets } from './server-flags.js';
 import { loadWorkload } from './workload-source.js';
 
-/** Milliseconds between two looks of the progress bar. */
+/** Milliseconds between two updates of the progress bar. */
 const PROGRESS_MS = 250;
 
-/** A replay over HTTP with all that it needs. */
+/** A replay over HTTP with all its input. */
 interface Prepared extends Invocation {
   readonly replay: HttpReplay;
   readonly series: HttpSeries;
@@ -35,8 +35,9 @@ interface Prepared extends Invocation {
 }
 
 /**
- * Prepares a replay over HTTP: reads the workload, and asks the server who it is.
- * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_SERVER, and what reading a trace and opening a page throw
+ * Prepares a replay over HTTP: reads the workload, and asks the server for its models.
+ * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_SERVER, and the errors of reading a trace and
+ * opening a page
  */
 export async function prepareHttpReplay(
   file: string | undefined,
@@ -44,7 +45,7 @@ export async function prepareHttpReplay(
   { io, args }: Invocation,
 ): Promise<Job> {
   const interrupted: Job = () => Promise.resolve(ExitCode.interrupted);
-  // A variable of the environment that is empty is none.
+  // An empty environment variable counts as absent.
   const client = new HttpClient(readServerUrl(flags.url, flags.apiKey || undefined));
   const outputs = new ReplayOutputs(flags, file);
   try {
@@ -69,7 +70,7 @@ export async function prepareHttpReplay(
   }
 }
 
-/** The model to ask for; null if the user has interrupted, which is said. */
+/** The model to request; null if the user has interrupted, which is printed. */
 async function askModel(client: HttpClient, wanted: string | undefined, io: Io): Promise<string | null> {
   try {
     return await servedModel(client, wanted, io.signal);
@@ -123,7 +124,7 @@ async function run(prepared: Prepared): Promise<number> {
     bar?.stop();
     delay.stop();
     const delays = delay.read();
-    // A server that is gone is not asked.
+    // A failed server is not asked.
     const after = before === null || replay.failure !== null ? null : await readServerCounts(client);
     const growth = growthOf(before, after);
     prepared.series.end(replay.nowMs);
@@ -138,7 +139,11 @@ async function run(prepared: Prepared): Promise<number> {
   }
 }
 
-/** Prints the report and writes the page. @returns the exit code @throws ERR_BLOCKSTEP_SERVER if there is nothing to report */
+/**
+ * Prints the report and writes the page.
+ * @returns the exit code
+ * @throws ERR_BLOCKSTEP_SERVER if there is nothing to report
+ */
 function conclude({ replay, series, outputs, json, io, args }: Prepared, report: HttpReport): number {
   const { failure, measurements } = replay;
   const problem = failure === null ? null : `the replay ended early: ${failure}`;

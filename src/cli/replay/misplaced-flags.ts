@@ -3,10 +3,10 @@ import { BlockstepError } from '../../base/errors.js';
 import { FIGURE_FLAGS, FILE_FLAGS, GENERATOR_FLAGS, LOG_FLAGS, WORKLOAD_FLAGS } from './replay-flags.js';
 import { SERVER_FLAGS } from './server-flags.js';
 
-/** Flags that would have no effect, and why. */
+/** Flags without effect, and the reason. */
 type Misplaced = readonly [names: readonly string[], why: string];
 
-/** Refuses flags that would have no effect, because they belong to another kind of replay or of workload. */
+/** Refuses flags without effect, which belong to another kind of replay or of workload. */
 export function checkFlags(file: string | undefined, command: Command): void {
   for (const [names, why] of misplacedFlags(file, command)) {
     for (const name of names) {

@@ -2,12 +2,15 @@ import type { Writable } from 'node:stream';
 import CliProgress from 'cli-progress';
 import { counted, grouped } from '../../report/markup/figures.js';
 
-/** A progress bar of the requests that have ended, for terminals only. `stop` must be called: it ends the bar's timer. */
+/**
+ * A progress bar of the requests that have ended, for terminals only. `stop` must be called: it
+ * ends the bar's timer.
+ */
 export class Progress {
   readonly #bar: CliProgress.SingleBar;
 
   constructor(stream: Writable, total: number) {
-    // The bar's own {value} and {total} would be written without thousands separators.
+    // The bar's own {value} and {total} would lack thousands separators.
     const format = `{bar} {percentage} % | {ended} of ${counted(total, 'request')} | {how}`;
     const options = {
       stream: stream as NodeJS.WritableStream,
@@ -20,7 +23,7 @@ export class Progress {
     this.#bar.start(total, 0, { ended: '0', how: '' });
   }
 
-  /** So many requests have ended. @param how how far it is besides, in words */
+  /** Shows the number of ended requests. @param how further progress, in words */
   update(numEnded: number, how: string): void {
     this.#bar.update(numEnded, { ended: grouped(numEnded), how });
   }

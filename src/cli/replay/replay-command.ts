@@ -47,7 +47,10 @@ Examples (in a checkout, node dist/cli/main.js in place of npx blockstep):
   npx blockstep replay trace.csv --speed-up 4  another, at four times its load
   npx blockstep replay --url http://127.0.0.1:8000 --requests 200`;
 
-/** Defines the `replay` command. `onReady` is given the replay once the workload is read and the scheduler made. */
+/**
+ * Defines the `replay` command. `onReady` receives the replay once the workload is read and the
+ * scheduler made.
+ */
 export function defineReplayCommand(
   command: Command,
   invocation: Invocation,
@@ -67,7 +70,7 @@ export function defineReplayCommand(
   command.action(async (file: string | undefined) => {
     checkFlags(file, command);
     const { log, json, url } = command.opts<ReplayFlags>();
-    // Each of the three needs what the others do not.
+    // Each kind of replay imports only its own modules.
     if (log !== undefined) {
       const { prepareLog } = await import('../log/log-command.js');
       onReady(prepareLog(log, json, invocation.io));
@@ -132,11 +135,11 @@ async function runReplay({
     );
     const wallMs = performance.now() - start;
     bar?.stop();
-    // No figures are printed of a scheduler whose state is broken.
+    // A scheduler with a broken state must print no figures.
     replay.scheduler.verify();
     series.end(replay.nowMs);
     const report = makeReport(replay, series, source, options, !complete, wallMs);
-    // Disposing the scheduler writes its last commands into the log.
+    // The disposal of the scheduler writes its last commands into the log.
     replay.dispose();
     printer.report(report);
     const { measurements } = replay;
@@ -151,7 +154,7 @@ async function runReplay({
   }
 }
 
-/** How far a replay is, for the progress bar. */
+/** The progress of a replay, for the progress bar. */
 function inWords({ measurements, nowMs }: Replay): string {
   return `${grouped(measurements.steps)} steps | ${duration(nowMs)} virtual`;
 }
@@ -163,7 +166,7 @@ function replayOptions(
   log: LogSink | null,
 ): ReplayOptions {
   const { acceptanceRate, speedUp, abortRate, seed } = flags;
-  // The default of the model length is what the longest request needs.
+  // The default model length is the length of the longest request.
   const { now, ...scheduler } = resolveOptions({
     maxModelLen: workload.maxTotalTokens,
     ...schedulerOptions(values),
@@ -172,7 +175,7 @@ function replayOptions(
   return { scheduler, ...costOfFlags(flags), acceptanceRate, speedUp, abortRate, seed };
 }
 
-/** What a step costs by the flags: by a profile, or by the figures of the cost model. */
+/** The cost of a step by the flags: a profile, or the figures of the cost model. */
 function costOfFlags(flags: ReplayFlags): Pick<ReplayOptions, 'cost' | 'model'> {
   if (flags.profile !== undefined) {
     const { name, cost } = namedCost(flags.profile);

@@ -24,17 +24,20 @@ export interface ReplayFlags extends CostModel, ServerFlags {
   log?: string;
 }
 
-/** Flags that say something about a trace file, and those that say something about a generated workload. */
+/** Flags of a trace file, and flags of a generated workload. */
 export const FILE_FLAGS = ['format', 'limit', 'skipBad'] as const;
 export const GENERATOR_FLAGS = ['generate', 'requests', 'requestRate'] as const;
-/** Flags that say which requests arrive when, and which are aborted: they go with a server too. */
+/**
+ * Flags that determine which requests arrive when, and which are aborted. They are also valid with
+ * a server.
+ */
 export const WORKLOAD_FLAGS = [...FILE_FLAGS, ...GENERATOR_FLAGS, 'speedUp', 'abortRate', 'seed'] as const;
-/** The figures of the cost model: a profile has its own. */
+/** The figures of the cost model, which a profile replaces. */
 export const FIGURE_FLAGS = Object.keys(DEFAULT_COST_MODEL);
-/** A log has its own options in it, so only these flags go with `--log`. */
+/** A log contains its own options, so only these flags go with `--log`. */
 export const LOG_FLAGS = ['log', 'json'] as const;
 
-/** Adds the flags that say what is replayed and what is written. */
+/** Adds the flags for input and output. */
 export function addReplayFlags(command: Command): void {
   const add = flagAdder(command);
   command.optionsGroup('Workload:');
@@ -63,7 +66,7 @@ export function addReplayFlags(command: Command): void {
   add('--log <log>', 'run a recorded log again instead of a workload, and print where decisions differ');
 }
 
-/** Adds the flags of the cost model, which says how long a step takes in virtual time. */
+/** Adds the flags of the cost model, which determines the virtual time of a step. */
 export function addCostModelFlags(command: Command): void {
   const add = flagAdder(command);
   const model = DEFAULT_COST_MODEL;

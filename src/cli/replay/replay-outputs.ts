@@ -5,7 +5,7 @@ import { OutputFile } from '../../report/output-file.js';
 import { loadPlotLibrary, type PlotLibrary } from '../../report/page/library.js';
 import { LogRecorder } from '../log/log-file.js';
 
-/** What a page says of how it was made. */
+/** Facts of a page about its making. */
 export interface Made {
   /** Whether the scheduler wrote a log meanwhile. */
   readonly recorded: boolean;
@@ -13,7 +13,10 @@ export interface Made {
   readonly date: Date;
 }
 
-/** The files that a replay writes. They appear when the replay has ended or was interrupted; after an error none of them does. */
+/**
+ * The files that a replay writes. They appear when the replay has ended or was interrupted, and
+ * never after an error.
+ */
 export class ReplayOutputs {
   readonly recorder: LogRecorder | null;
   readonly #files: OutputFile[] = [];
@@ -41,7 +44,7 @@ export class ReplayOutputs {
   }
 
   /**
-   * Writes the page that `make` makes, if one is wanted.
+   * Writes the page of `make`, if the flags ask for a page.
    * @throws ERR_BLOCKSTEP_BAD_FILE
    */
   writePage(make: (made: Made, plots: PlotLibrary) => string): void {
@@ -51,7 +54,7 @@ export class ReplayOutputs {
   }
 
   /**
-   * Gives the files their names. To be called after the replay was disposed.
+   * Gives the files their names. Call it after the disposal of the replay.
    * @returns their paths
    * @throws ERR_BLOCKSTEP_BAD_FILE
    */

@@ -7,7 +7,7 @@ import { renderTable } from './report/report-table.js';
 
 /** Prints for a replay: its results on stdout; on stderr the workload, and commands to try next. */
 export interface ReplayPrinter {
-  /** Before it runs. */
+  /** Called before the replay runs. */
   begin(source: Source): void;
   /** The results. */
   report(report: Report): void;
@@ -44,7 +44,7 @@ function announcement({ file, requests }: Source): string {
 /** Requests per second: more than the GPU of the default cost model can serve. */
 const TOO_MANY = 60;
 
-/** Commands to try next, without what this command did already. */
+/** Commands to try next, without features that this command used already. */
 function nextSteps(again: string, { report, requestRate }: ReplayFlags): string {
   const steps: [args: string, what: string][] = [
     ['--help', 'all options; traces of yours can be replayed too'],

@@ -15,7 +15,7 @@ export interface ServerFlags {
   vocabularySize: number;
 }
 
-/** Flags that go with `--url` alone. */
+/** Flags that are only valid with `--url`. */
 export const SERVER_FLAGS = [
   'model',
   'apiKey',
@@ -25,7 +25,7 @@ export const SERVER_FLAGS = [
   'vocabularySize',
 ] as const;
 
-/** Adds the flags that say to which server requests are sent, and how. */
+/** Adds the flags for the server and the sending of requests. */
 export function addServerFlags(command: Command): void {
   const add = flagAdder(command);
   command.optionsGroup('Server:');
@@ -60,10 +60,13 @@ function vocabularySize(text: string): number {
   );
 }
 
-/** What stands in place of a secret. */
+/** The printed form of a secret. */
 const HIDDEN = '***';
 
-/** The words of a command line as they may be shown to others: without the key, and without the user and password of the address. */
+/**
+ * The words of a command line without secrets: without the key, and without the user and password
+ * of the address.
+ */
 export function withoutSecrets(args: readonly string[]): string[] {
   return args.map((word, i) => {
     if (args[i - 1] === '--api-key') return HIDDEN;

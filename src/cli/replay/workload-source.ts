@@ -6,16 +6,16 @@ import type { Io } from '../terminal/io.js';
 import type { ReplayFlags } from './replay-flags.js';
 import type { Source } from './report/report.js';
 
-/** The flags that say which requests there are. */
+/** The flags that determine the requests. */
 export type SourceFlags = Pick<
   ReplayFlags,
   'requests' | 'requestRate' | 'seed' | 'format' | 'limit' | 'skipBad'
 >;
 
 /**
- * Reads or generates the requests, and tells the user of lines that were skipped.
- * @returns null if it was interrupted, which the user was told
- * @throws what `readTrace` throws
+ * Reads or generates the requests, and reports skipped lines to the user.
+ * @returns null after an interrupt, which is printed
+ * @throws the errors of `readTrace`
  */
 export async function loadWorkload(
   file: string | undefined,
@@ -50,7 +50,7 @@ async function load(
   return { workload, source: { file, ...told(workload), ...found } };
 }
 
-/** The facts about a workload, for the report. */
+/** Facts of a workload, for the report. */
 function told({ length, hasContents }: Workload): Pick<Source, 'requests' | 'promptContents'> {
   return { requests: length, promptContents: hasContents };
 }

@@ -3,20 +3,21 @@ import { appOptions } from '../../serve/entry/app-options.js';
 import type { Io } from '../terminal/io.js';
 
 /**
- * An app of Fastify, with its log: a JSON object a line, by pino. The server's plugin has a line for each request, in place of Fastify's two.
+ * A Fastify app with its log: a JSON object a line, by pino. The server's plugin logs one line for
+ * each request, in place of Fastify's two.
  *
- * In the package this module has Fastify in it (`src/serve/pack-packages.mjs`).
+ * The published package bundles Fastify into this module (`src/serve/pack-packages.mjs`).
  * @param level of pino, or `silent`
  */
 export function makeApp(stream: Io['stderr'], level: string): FastifyInstance {
   return fastify({
     ...appOptions,
-    // Streams are waited for by the server itself; connections without a request are closed at once.
+    // The server itself waits for streams. Connections without a request are closed at once.
     forceCloseConnections: true,
     logger: {
       level,
       stream,
-      // Who collects logs knows process and machine.
+      // Log collectors already know process and machine.
       base: null,
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },

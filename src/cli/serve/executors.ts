@@ -14,20 +14,23 @@ import { namedCost } from '../terminal/named-cost.js';
 import type { ServedExecutor } from './executor/served-executor.js';
 import type { ServeFlags } from './serve-flags.js';
 
-/** What an executor's module is called with: the options of the scheduler, checked, and the vocabulary that the server has. */
+/**
+ * The argument of an executor's module: the checked options of the scheduler, and the server's
+ * vocabulary.
+ */
 export interface ModuleInput {
   readonly options: SchedulerOptions & { readonly maxModelLen: number };
   readonly vocabulary: Vocabulary;
 }
 
-/** What an executor's module gives: the engine's parts, and what clients see of the model. */
+/** The result of an executor's module: parts of the engine, and the client's view of the model. */
 export interface ModuleOutput extends Pick<EngineOptions, 'executor' | 'connector' | 'workers'> {
   model?: Partial<ModelOptions>;
 }
 
 /**
- * Makes the executor that the command line asks for.
- * @throws by rejection ERR_BLOCKSTEP_BAD_FILE for a module that cannot be used; what a model is refused with
+ * Makes the executor of the command line.
+ * @throws by rejection ERR_BLOCKSTEP_BAD_FILE for an unusable module; the errors of loading a model
  */
 export async function makeExecutor(
   flags: ServeFlags,
@@ -35,7 +38,7 @@ export async function makeExecutor(
   io: Io,
 ): Promise<ServedExecutor> {
   if (flags.model !== undefined) {
-    // Only who serves a model needs llama.cpp.
+    // Only a served model needs llama.cpp.
     const { modelFile } = await import('./executor/model-file.js');
     const { modelExecutor } = await import('./executor/model-executor.js');
     return modelExecutor(await modelFile(flags.model, io), flags, flags.givenOptions, io);
@@ -45,10 +48,10 @@ export async function makeExecutor(
   return ownModule(flags.executor, options);
 }
 
-/** Who serves a model has its vocabulary, and does without this one. */
+/** A model has its own vocabulary, and does not need this one. */
 const vocabularies = () => import('../../serve/text/vocabulary.js');
 
-/** What the server says once of parameters that it takes, since most clients send some, and that change nothing. */
+/** Printed once. Most clients send parameters that this executor accepts and ignores. */
 const IGNORES =
   'Temperature and other parameters of sampling change nothing; x-blockstep-ignored in an answer names them.';
 
@@ -94,7 +97,7 @@ async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<
   };
 }
 
-/** The figures of a model that the command line says. */
+/** The figures of the cost model from the command line. */
 function given(flags: ServeFlags, model: CostModel): Partial<CostModel> {
   const names = Object.keys(model) as (keyof CostModel)[];
   return Object.fromEntries(
@@ -102,7 +105,7 @@ function given(flags: ServeFlags, model: CostModel): Partial<CostModel> {
   );
 }
 
-/** Tokens that are plain words with a space before them. */
+/** Tokens that are plain words after a space. */
 function plainWords({ size, textOf }: Vocabulary): Int32Array {
   const words: number[] = [];
   for (let token = 0; token < size && words.length < 4096; token++) {

@@ -10,15 +10,17 @@ const NAMES: Readonly<Record<string, keyof KvEventPublisherOptions>> = {
   hwm: 'hwm',
   max_queue_size: 'maxQueueSize',
   topic: 'topic',
-  // Not of vLLM, which has no choice, an environment variable, and a parameter of requests in their place.
+  // vLLM lacks these keys. It has no choice, an environment variable, and a parameter of requests
+  // instead.
   event_format: 'eventFormat',
   hash_format: 'hashFormat',
   report: 'report',
 };
 
 /**
- * Reads the value of `--kv-events-config`, JSON as vLLM has it. @returns null if it turns events off
- * @throws InvalidArgumentError for what is no JSON, or has unknown keys; values are checked by the publisher
+ * Reads the value of `--kv-events-config`, JSON as in vLLM.
+ * @returns null if it turns events off
+ * @throws InvalidArgumentError for invalid JSON or unknown keys; the publisher checks the values
  */
 export function parseKvEventsConfig(text: string): KvEventPublisherOptions | null {
   let config: unknown;

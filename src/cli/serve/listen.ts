@@ -2,13 +2,13 @@ import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { BlockstepError } from '../../base/errors.js';
 
-/** Ports that are tried, one behind the other. */
+/** Consecutive ports that are tried. */
 const TRIES = 100;
 
 /**
- * Has a server listen on a port, or on the next one that is free.
- * @returns its address, as a client of this machine writes it
- * @throws ERR_BLOCKSTEP_BAD_ARG if nothing can listen there
+ * Makes a server listen on a port, or on the next free port.
+ * @returns its address for clients on this machine
+ * @throws ERR_BLOCKSTEP_BAD_ARG if no port can be used
  */
 export async function listen(app: FastifyInstance, host: string, port: number): Promise<string> {
   for (let tried = port; ; tried++) {
@@ -30,7 +30,7 @@ export async function listen(app: FastifyInstance, host: string, port: number): 
   return `http://${name.includes(':') ? `[${name}]` : name}:${address.port}`;
 }
 
-/** Whether nobody but this machine reaches a server that listens. */
+/** Whether only this machine can reach a listening server. */
 export function isLoopback(app: FastifyInstance): boolean {
   const { address } = app.server.address() as AddressInfo;
   return address === '::1' || address.startsWith('127.') || address.startsWith('::ffff:127.');

@@ -33,7 +33,7 @@ Examples (in a checkout, npm start -- in place of npx blockstep serve):
   npx blockstep serve --executor simulated --profile llama-3.1-70b-4xh100
   npx blockstep serve --executor ./my-executor.mjs`;
 
-/** Defines the `serve` command. `onReady` is given the server once it can be started. */
+/** Defines the `serve` command. `onReady` receives the server once it can be started. */
 export function defineServeCommand(command: Command, { io }: Invocation, onReady: (job: Job) => void): void {
   command.description(DESCRIPTION).addHelpOption(new Option('-h, --help', 'show this').helpGroup('Server:'));
   addServeFlags(command);
@@ -42,13 +42,13 @@ export function defineServeCommand(command: Command, { io }: Invocation, onReady
   command.addHelpText('after', DETAILS);
   command.action(async () => {
     checkExecutorFlags(command);
-    // Only who serves needs the server and its vocabulary.
+    // Only this command needs the server and its vocabulary.
     const { prepareServer } = await import('./server.js');
     onReady(await prepareServer(withDefaultBlocks(command), io));
   });
 }
 
-/** Refuses flags that would have no effect, because they belong to another executor. */
+/** Refuses flags without effect, which belong to another executor. */
 function checkExecutorFlags(command: Command): void {
   const { executor, model, profile } = command.opts<ServeFlags>();
   if (model !== undefined && command.getOptionValueSource('executor') === 'cli')
@@ -72,7 +72,9 @@ function checkExecutorFlags(command: Command): void {
   }
 }
 
-/** The values of all flags. How many blocks there are follows from the profile, unless the user says it. */
+/**
+ * The values of all flags. Unless the user sets the number of blocks, it follows from the profile.
+ */
 function withDefaultBlocks(command: Command): ServeFlags & Record<string, unknown> {
   const values = command.opts<ServeFlags & Record<string, unknown>>();
   const given = Object.entries(values).filter(([name]) => command.getOptionValueSource(name) === 'cli');

@@ -11,7 +11,7 @@ import { parseKvEventsConfig } from './kv-events-flag.js';
 /** The values of serve's own flags. */
 export interface ServeFlags extends Partial<CostModel>, ModelFlags {
   executor: string;
-  /** The options of the scheduler that the command line itself says. */
+  /** The scheduler options on the command line itself. */
   givenOptions: Partial<SchedulerOptions>;
   port: number;
   host: string;
@@ -34,7 +34,7 @@ export interface ServeFlags extends Partial<CostModel>, ModelFlags {
   seed: number;
 }
 
-/** Flags that go with `--executor simulated` alone, and with `reference` alone. */
+/** Flags that are only valid with `--executor simulated`, and with `reference`. */
 export const SIMULATED_FLAGS = [
   'profile',
   'meanOutputTokens',
@@ -47,10 +47,10 @@ export const SIMULATED_FLAGS = [
 ] as const;
 export const REFERENCE_FLAGS = ['latencyMs'] as const;
 
-/** The levels of pino, the fewest lines first. */
+/** The levels of pino, from the fewest lines to the most. */
 const LOG_LEVELS = ['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace'];
 
-/** Adds the flags that say what is served, where, and to whom. */
+/** Adds the flags for the executor, the address and the access. */
 export function addServeFlags(command: Command): void {
   const add = flagAdder(command);
   command.optionsGroup('Server:');

@@ -12,10 +12,10 @@ import { makeExecutor } from './executors.js';
 import { isLoopback, listen } from './listen.js';
 import type { ServeFlags } from './serve-flags.js';
 
-/** Tokens of a request, prompt and output, unless the command line says otherwise. */
+/** Default limit of a request in tokens, prompt and output. */
 const MAX_MODEL_LEN = 32_768;
 
-/** What there is to try with an executor that says nothing of it. */
+/** A request to try if the executor names none. */
 const EXAMPLE = {
   path: '/v1/completions',
   body: { prompt: 'The quick brown fox jumps over the lazy dog. The quick', max_tokens: 32, stream: true },
@@ -32,14 +32,17 @@ interface Prepared {
   readonly id: string;
 }
 
-/** Makes a server of what the command line asks for. It listens when the job runs. The process is the server's own. */
+/**
+ * Makes the server of the command line. The server listens when the job runs. The process belongs
+ * to the server.
+ */
 export async function prepareServer(flags: ServeFlags & Record<string, unknown>, io: Io): Promise<Job> {
   loadAddon().sayFatalSignals();
   try {
     const prepared = await prepare(flags, io);
     return () => serve(prepared, flags, io);
   } catch (error) {
-    // A model takes long to load, and whoever interrupts that wants nothing more.
+    // A model takes long to load, and a user who interrupts the loading wants no server.
     if (io.signal.aborted) return () => Promise.resolve(ExitCode.interrupted);
     throw error;
   }
@@ -72,7 +75,7 @@ async function prepareEngine(
       kvEvents,
       executor,
       maxQueuedRequests: flags.maxQueuedRequests,
-      // All requests are submitted at one place.
+      // All requests are submitted at one place in the code.
       submitPlaces: 'none',
       ...(connector && { connector }),
       ...(workers && { workers }),
@@ -93,14 +96,14 @@ async function prepareEngine(
     return { engine, kvEvents, app, served, id };
   } catch (error) {
     engine?.dispose();
-    // An engine that was not made has not taken its executor.
+    // An engine that was not made does not own its executor.
     if (engine === null) await executor.dispose?.();
     served.close?.();
     throw error;
   }
 }
 
-/** Listens, says where, and serves until it is interrupted. */
+/** Listens, prints the address, and serves until it is interrupted. */
 async function serve(
   { engine, kvEvents, app, served, id }: Prepared,
   flags: ServeFlags,

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 
-/** What adds flags to a command: each with a parser of its value, and with a default, where these are given. */
+/** Returns a function that adds flags to a command, each with an optional parser and default. */
 export function flagAdder(
   command: Command,
 ): (flags: string, help: string, parser?: (text: string) => unknown, value?: unknown) => void {

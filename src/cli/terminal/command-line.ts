@@ -1,4 +1,4 @@
-/** The words of a command as they could be typed into a POSIX shell. */
+/** The words of a command, quoted for a POSIX shell. */
 export function commandLine(words: readonly string[]): string {
   return words.map(quote).join(' ');
 }

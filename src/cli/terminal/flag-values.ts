@@ -1,8 +1,11 @@
 import { InvalidArgumentError } from 'commander';
 
-/** Parsers of flag values. Each throws commander's InvalidArgumentError; commander adds the flag and the value to its message. */
+/**
+ * Parsers of flag values. Each throws commander's InvalidArgumentError; commander adds the flag and
+ * the value to its message.
+ */
 export const parse = {
-  /** An integer of any sign. Its range is checked by whoever uses it. */
+  /** An integer of any sign. The receiver of the value checks its range. */
   integer: (text: string): number => number(text, Number.isSafeInteger, 'an integer'),
   count: (text: string): number => number(text, (n) => Number.isSafeInteger(n) && n >= 1, 'an integer >= 1'),
   seed: (text: string): number =>
@@ -11,7 +14,7 @@ export const parse = {
   positive: (text: string): number => number(text, (n) => n > 0, 'a number > 0'),
   nonNegative: (text: string): number => number(text, (n) => n >= 0, 'a number >= 0'),
   share: (text: string): number => number(text, (n) => n >= 0 && n <= 1, 'a number from 0 to 1'),
-  /** A share of something of which not all can be meant. */
+  /** A fraction below 1. */
   part: (text: string): number => number(text, (n) => n >= 0 && n < 1, 'a number from 0 to less than 1'),
   /** A number of up to 128 bits: decimal digits, or 0x and hexadecimal digits. */
   hashSeed(text: string): bigint {
@@ -21,7 +24,7 @@ export const parse = {
     }
     throw new InvalidArgumentError('Expected a number from 0 to 2^128 - 1, decimal or 0x and hex digits.');
   },
-  /** A list in JSON. What is in it is checked by whoever uses it. */
+  /** A list in JSON. The receiver checks its content. */
   list(text: string): unknown[] {
     try {
       const value: unknown = JSON.parse(text);

@@ -1,8 +1,8 @@
 import type { Option } from 'commander';
 
 /**
- * How `--help` writes an option. An option that is on by default has one line for both of its forms (`--[no-]name`); an option
- * with two names is written by ours, not by vLLM's.
+ * The form of an option in `--help`. An option that is on by default has one line for both of its
+ * forms (`--[no-]name`). An option with two names is shown by our name, not by vLLM's.
  */
 export function optionTerm(option: Option): string {
   if (option.long === '--help') return option.flags;
@@ -11,7 +11,7 @@ export function optionTerm(option: Option): string {
   return `${name} ${value}`.trim();
 }
 
-/** What an option does, and its choices and its default where there are any. */
+/** The description of an option, with its choices and its default. */
 export function optionDescription({
   description,
   argChoices,
@@ -26,7 +26,7 @@ export function optionDescription({
   return notes.length === 0 ? description : `${description} (${notes.join('; ')})`;
 }
 
-/** A default as the user could type it: numbers from 1e9 on with an exponent. */
+/** A default in the form that a user would type: numbers from 1e9 on with an exponent. */
 function written(value: unknown): string {
   return typeof value === 'number' && value >= 1e9 ? value.toExponential().replace('+', '') : String(value);
 }

@@ -1,41 +1,41 @@
 import type { Writable } from 'node:stream';
 
-/** The streams and signals that a command uses. A process hands in its own, a test hands in others. */
+/** The streams and signals of a command. A process passes its own, a test passes others. */
 export interface Io {
   /** Results only. */
   stdout: { write(text: string): unknown };
   /** Progress, notes and errors. */
   stderr: Writable & { isTTY?: boolean };
-  /** What the user types in front of options to run `replay` again, as it can be pasted into a shell. */
+  /** The words in front of options that run `replay` again, ready to paste into a shell. */
   again: string;
   /** Aborted when the user interrupts. */
   signal: AbortSignal;
   /**
-   * From now on an interrupt ends the process at once. Called before work that never looks at `signal`; such work leaves
-   * nothing behind when it is killed.
+   * From now on an interrupt ends the process at once. Called before work that never looks at
+   * `signal`. Such work leaves nothing behind when it is killed.
    */
   passInterrupts?(): void;
 }
 
-/** What a command was called with. */
+/** The call of a command. */
 export interface Invocation {
   io: Io;
   /** The whole command line. */
   args: readonly string[];
 }
 
-/** A command with all that it needs, ready to run. It returns the exit code. */
+/** A command with all its input, ready to run. It returns the exit code. */
 export type Job = () => Promise<number>;
 
 /** Exit codes of the command line. */
 export const ExitCode = {
   ok: 0,
-  /** Something failed while it ran. */
+  /** The command failed while it ran. */
   failed: 1,
   /** Bad command line or unusable trace: nothing ran. */
   usage: 2,
-  /** A log that was run again led to other decisions. */
+  /** A repeated log led to other decisions. */
   differs: 3,
-  /** Interrupted; what was measured so far was printed, marked incomplete. */
+  /** Interrupted; the figures so far were printed, marked incomplete. */
   interrupted: 130,
 } as const;

@@ -7,21 +7,22 @@ import { profileCost } from '../../planner/model/profile.js';
 import { readProfile } from '../../planner/model/profile-file.js';
 import { WatchedCost } from '../../planner/model/seen-range.js';
 
-/** Tokens of the blocks that the built-in profiles count. */
+/** Tokens of a block in the built-in profiles. */
 const BLOCK = 16;
 
 /** A profile that a command line names. */
 export interface NamedCost {
   readonly name: string;
-  /** Counts the steps outside of what was measured, where the profile comes from a file. */
+  /** Counts the steps outside the measurements, for a profile from a file. */
   readonly cost: StepCost;
   /** Tokens of KV cache that fit; null: the profile does not say. */
   readonly kvTokens: number | null;
 }
 
 /**
- * The profile of a name: a built-in one, or a file.
- * @throws ERR_BLOCKSTEP_BAD_ARG for a name that is neither; ERR_BLOCKSTEP_BAD_FILE for a file that is no profile
+ * Finds a profile by name: a built-in profile, or a file.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an unknown name; ERR_BLOCKSTEP_BAD_FILE for a file that is no
+ * profile
  */
 export function namedCost(name: string): NamedCost {
   if (Object.hasOwn(PROFILES, name)) {

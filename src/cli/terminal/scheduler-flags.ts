@@ -1,30 +1,31 @@
 import { type Command, Option } from 'commander';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
-import type { VersionRules } from '../../scheduler/options/rules.js';
+import { VLLM_VERSIONS } from '../../scheduler/options/rules.js';
 import { parse } from './flag-values.js';
-import { addRuleFlags, ruleOptions } from './rule-flags.js';
 
 /**
- * Default size of the pool, in blocks: 56 GiB at 2 MiB per block of 16 tokens. The GPU of the default cost model has about that
- * much memory free.
+ * Default size of the pool, in blocks: 56 GiB at 2 MiB per block of 16 tokens. The GPU of the
+ * default cost model has about that much free memory.
  */
 export const DEFAULT_NUM_BLOCKS = 28_672;
 
-/** The options of a scheduler that have a flag. Deadlines have none: nothing in a trace could miss one. */
+/** Options whose flag has no default here. */
+const EXTRAS = ['like', 'watermark', 'draftSlots', 'hashSeed', 'kvGroups', 'hashBlockSize'] as const;
+
+/**
+ * The scheduler options with a flag. Deadlines have none, because no request of a trace could miss
+ * one.
+ */
 type FlagKey = Exclude<
   keyof SchedulerOptions,
-  | keyof VersionRules
-  | 'like'
+  | (typeof EXTRAS)[number]
   | 'now'
   | 'log'
   | 'deviations'
-  | 'hashSeed'
   | 'deadlines'
   | 'numRanks'
   | 'kvEvents'
-  | 'kvGroups'
-  | 'hashBlockSize'
   | 'reportBlocks'
   | 'backend'
   | 'authority'
@@ -40,7 +41,7 @@ interface SchedulerFlag {
   choices?: readonly string[];
   /** vLLM's name of the option, if ours differs. */
   alias?: string;
-  /** The default is not a constant: it is computed later, as the help says. */
+  /** The default is computed later, as the help says. */
   lateDefault?: true;
 }
 
@@ -81,7 +82,10 @@ const FLAGS: readonly SchedulerFlag[] = [
   { key: 'strict', help: 'stop at the first anomaly instead of counting anomalies' },
 ];
 
-/** Defaults that differ by command. A replay is to be the same every time; a server's hashes are to be known to nobody. */
+/**
+ * Defaults that differ by command. A replay must be repeatable; a server's hashes must be
+ * unpredictable.
+ */
 export interface FlagDefaults {
   readonly isServed?: boolean;
 }
@@ -92,7 +96,21 @@ export function addSchedulerFlags(command: Command, { isServed = false }: FlagDe
   for (const flag of FLAGS) {
     for (const option of makeOptions(flag, defaults[flag.key])) command.addOption(option);
   }
-  addRuleFlags(command);
+  command.addOption(
+    new Option('--like <version>', 'decide by the rules of this version of vLLM').choices(VLLM_VERSIONS),
+  );
+  command.addOption(
+    new Option(
+      '--watermark <share>',
+      'share of the blocks that an admission leaves free while others run; by default 0',
+    ).argParser(parse.part),
+  );
+  command.addOption(
+    new Option(
+      '--draft-slots <n>',
+      'tokens of the budget that each scheduled request costs beside its own; by default 0',
+    ).argParser(parse.integer),
+  );
   const hashSeed = new Option(
     '--hash-seed <n>',
     'key of the block hash, up to 128 bits: a number, or 0x and hex digits',
@@ -111,7 +129,10 @@ export function addSchedulerFlags(command: Command, { isServed = false }: FlagDe
   command.addOption(new Option('--no-deviations', 'decide as vLLM does where that is a failure too'));
 }
 
-/** The flag of one option. An option that is on by default gets a second flag (`--no-…`) that turns it off. */
+/**
+ * The flag of one option. An option that is on by default gets a second flag (`--no-…`) that turns
+ * it off.
+ */
 function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
   const name = flag.key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const names = (prefix: string): string =>
@@ -127,17 +148,19 @@ function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
   return [flag.lateDefault ? option : option.default(value)];
 }
 
-/** The scheduler options that a parsed command line asks for. */
+/** The scheduler options of a parsed command line. */
 export function schedulerOptions(values: Record<string, unknown>): SchedulerOptions {
-  const options: Record<string, unknown> = ruleOptions(values);
-  for (const key of ['hashSeed', 'kvGroups', 'hashBlockSize'])
-    if (values[key] !== undefined) options[key] = values[key];
+  const options: Record<string, unknown> = {};
+  for (const key of EXTRAS) if (values[key] !== undefined) options[key] = values[key];
   for (const { key } of FLAGS) if (values[key] !== undefined) options[key] = values[key];
   if (values['deviations'] === false) options['deviations'] = false;
   return options as unknown as SchedulerOptions;
 }
 
-/** The same where a profile says how many tokens have room (null: it does not): so many blocks there are, unless the user says it. */
+/**
+ * Like `schedulerOptions`. The room of a profile in tokens (null: unknown) sets the number of
+ * blocks, unless the user does.
+ */
 export function optionsWithRoom(command: Command, kvTokens: number | null): SchedulerOptions {
   const options = schedulerOptions(command.opts());
   if (kvTokens === null || command.getOptionValueSource('numBlocks') === 'cli') return options;

@@ -1,5 +1,5 @@
 /**
- * The function that block hashes are made by, in `native/core/base/block_hash.h`. What stores blocks under their hashes names it in
- * its keys, so that blocks of another function are never found.
+ * The function of block hashes, in `native/core/base/block_hash.h`. Stores of blocks put its name
+ * into their keys, so that they never find blocks of another function.
  */
 export const BLOCK_HASH = 'SipHash-1-3-128';

@@ -3,13 +3,19 @@ import type { NativeArena } from './native-transfer.js';
 
 /** One KV cache group of a native reference executor. */
 export interface NativeReferenceGroup extends GroupShape {
-  /** Which tokens a token needs: all before it, the last `span`, those of its chunk of `span`; or the state after the one before it. */
+  /**
+   * The tokens that a token needs: all before it, the last `span`, those of its chunk of `span`; or
+   * the state after the previous token.
+   */
   reads: 'all' | 'window' | 'chunk' | 'state';
-  /** 0 where nothing is counted. */
+  /** 0 if the group needs no count. */
   span: number;
-  /** Of states: they are written at the end of every block too, and not only at the end of a step. */
+  /**
+   * For states: a state is also written at the end of every block, and not only at the end of a
+   * step.
+   */
   everyEnd: boolean;
-  /** Of attention beside states: its blocks are zeroed when they are taken. */
+  /** For attention beside states: its blocks are zeroed when they are taken. */
   zeroed: boolean;
 }
 
@@ -17,9 +23,15 @@ export interface NativeReferenceGroup extends GroupShape {
 export interface NativeReferenceConfig extends TablesShape {
   /** Blocks of the KV pool, the null block included. */
   numBlocks: number;
-  /** Entries per block: its tokens; with groups the most tokens that a block has in any of them, where a state counts as one. */
+  /**
+   * Entries per block: its tokens. With groups, the most tokens of a block in any group, where a
+   * state counts as one token.
+   */
   blockSize: number;
-  /** KV cache groups. Absent: there is one list of blocks for each entry, and every token needs all tokens before it. */
+  /**
+   * KV cache groups. Absent: there is one list of blocks for each entry, and every token needs all
+   * tokens before it.
+   */
   groups?: readonly NativeReferenceGroup[] | undefined;
   /** Most draft tokens of an entry, 0 to 64. */
   maxDrafts: number;
@@ -31,35 +43,39 @@ export interface NativeReferenceConfig extends TablesShape {
   eosToken: number;
   /** How many of 2^32 drafts are wrong, 0 to 2^32 - 1. */
   wrongDrafts: number;
-  /** True: after a finding the executor goes on as if nothing had been found. */
+  /** True: after a fault the executor continues as if there was none. */
   reportOnly: boolean;
   /** On the host: the id under which other processes can map the KV memory; see `NativeShared`. */
   shareId?: string | undefined;
 }
 
-/** The native part of a reference executor: the KV memory, unpaged copies of the requests, and the model. */
+/**
+ * The native part of a reference executor: the KV memory, unpaged copies of the requests, and the
+ * model.
+ */
 export interface NativeReference {
   /**
-   * Computes one step. It reads the `StepIo` and a set of tables, and writes the answer into the `StepIo`.
+   * Computes one step. It reads the `StepIo` and a set of tables, and writes the answer into the
+   * `StepIo`.
    * @param io the buffer of a `StepIo`
    * @param tables the buffer of a `StepTables`
    * @param known the tokens of all admitted entries, one entry after the other
-   * @param zeroed ids of blocks that are wiped first; none if absent
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a plan that makes no sense, and then nothing was changed;
-   * ERR_BLOCKSTEP_NO_MEMORY in the middle of a step, and every later call then throws ERR_BLOCKSTEP_INVARIANT
+   * @param zeroed ids of blocks that are zeroed first; none if absent
+   * @throws ERR_BLOCKSTEP_BAD_ARG for an invalid plan, and then nothing was changed;
+   * ERR_BLOCKSTEP_NO_MEMORY in the middle of a step, and every later call then throws
+   * ERR_BLOCKSTEP_INVARIANT
    */
   step(io: ArrayBuffer, tables: ArrayBuffer, known: Int32Array, zeroed?: Int32Array): void;
   /**
-   * Takes over what lanes have filled into blocks of a request: the content of these blocks is what the request
-   * loaded.
+   * Declares blocks that lanes have filled as the loaded KV of a request.
    * @throws ERR_BLOCKSTEP_BAD_ARG, and then nothing is changed
    */
   adopt(handle: number, blocks: Int32Array): void;
   /** The KV memory, in blocks of blockSize entries of `KV_ENTRY_BYTES` bytes. */
   arena(): NativeArena;
   /**
-   * Bytes of the KV memory, whose pages are taken only where it is written; and how many requests there are unpaged
-   * copies of.
+   * Bytes of the KV memory, whose pages are allocated only where it is written; and the number of
+   * requests with an unpaged copy.
    */
   memory(): { arenaBytes: number; numSequences: number };
   dispose(): void;
@@ -68,20 +84,24 @@ export interface NativeReference {
 /** A `NativeReference` over the memory of a GPU. Only `dispose` waits for the GPU. */
 export interface NativeDeviceReference {
   /**
-   * Has the GPU compute one step, behind what is queued in the executor's stream now, and before what will be.
+   * Makes the GPU compute one step, behind the present work of the executor's stream, and before
+   * its later work.
    * @param io the buffer of a `StepIo`; it is copied
-   * @param tables addresses, readable by the GPU, of the arrays of a `StepTables`: those of `TABLE_NAMES`, then `slotMapping` and
-   * `blockTable` of each KV cache group behind the first. The arrays are read until the step is over
-   * @param zeroed ids of blocks that are wiped first; none if absent
-   * @throws ERR_BLOCKSTEP_BAD_ARG, or ERR_BLOCKSTEP_LIMIT if pipelineDepth steps were submitted and not taken, and
-   * then nothing was changed; ERR_BLOCKSTEP_CUDA, and then every later call throws it too
+   * @param tables addresses, readable by the GPU, of the arrays of a `StepTables`: those of
+   * `TABLE_NAMES`, then `slotMapping` and `blockTable` of each KV cache group behind the first. The
+   * arrays are read until the step is over
+   * @param zeroed ids of blocks that are zeroed first; none if absent
+   * @throws ERR_BLOCKSTEP_BAD_ARG, or ERR_BLOCKSTEP_LIMIT if pipelineDepth steps were submitted and
+   * not taken, and then nothing was changed; ERR_BLOCKSTEP_CUDA, and then every later call throws
+   * it too
    */
   submit(io: ArrayBuffer, tables: BigUint64Array, known: Int32Array, zeroed?: Int32Array): void;
   /**
-   * Takes the oldest step that was submitted and not taken, if it is over: writes its answer into `io`.
+   * Takes the oldest step that was submitted and not taken, if it is over: writes its answer into
+   * `io`.
    * @returns false if the step is not over yet
-   * @throws the error with which the step failed, and the step counts as taken; ERR_BLOCKSTEP_CUDA, and then every
-   * later call throws it
+   * @throws the error with which the step failed, and the step counts as taken; ERR_BLOCKSTEP_CUDA,
+   * and then every later call throws it
    */
   take(io: ArrayBuffer): boolean;
   /** See `NativeReference.adopt`. */
@@ -89,7 +109,10 @@ export interface NativeDeviceReference {
   /** The stream in which steps are computed, a cudaStream_t. */
   stream(): bigint;
   arena(): NativeArena;
-  /** Like `NativeReference.memory`; and the bytes of pinned memory of the host, all of which are taken. */
+  /**
+   * Like `NativeReference.memory`; and the bytes of pinned memory of the host, all of which are
+   * allocated.
+   */
   memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number };
   dispose(): void;
 }
@@ -115,17 +138,17 @@ export const MISMATCHES = [
   'null-read',
   'unzeroed-read',
 ] as const;
-/** What a reference executor can find wrong. */
+/** The faults that a reference executor can find. */
 export type MismatchKind = (typeof MISMATCHES)[number];
 
 /** Bytes of one entry of the KV memory. An entry stands for the KV of one token. */
 export const KV_ENTRY_BYTES = 32;
 
-/** Findings of one step that are kept. Later findings of the step are only counted. */
+/** Most faults of a step that are kept. Later faults of the step are only counted. */
 export const MAX_FINDINGS = 64;
 /**
- * Numbers of each finding: kind, entry, handle, position, block, expected, found, foundPosition, owner, two
- * generations, group, place.
+ * Numbers of each finding: kind, entry, handle, position, block, expected, found, foundPosition,
+ * owner, two generations, group, place.
  */
 export const FINDING_NUMBERS = 13;
 const CONTROL_WORDS = 8;
@@ -134,9 +157,9 @@ const CONTROL_WORDS = 8;
 export const StepControl = { numEntries: 0, numTokens: 1, numFindings: 2, numErrors: 3 } as const;
 
 /**
- * The buffer through which one step goes into native code and its answer comes back, and its views.
- * native/reference/step/step_io.h describes the same layout. Arrays without a comment have one word for each entry of the
- * plan.
+ * The buffer that carries one step into native code and its answer back, and its views.
+ * native/reference/step/step_io.h describes the same layout. Arrays without a comment have one word
+ * for each entry of the plan.
  */
 export interface StepIo {
   readonly buffer: ArrayBuffer;
@@ -145,22 +168,26 @@ export interface StepIo {
   readonly control: Int32Array;
   readonly kinds: Int32Array;
   readonly numScheduledTokens: Int32Array;
-  /** Of the first KV cache group, then of the second, and so on: maxEntries words each. */
+  /** For the first KV cache group, then for the second, and so on: maxEntries words each. */
   readonly numBlocks: Int32Array;
   readonly numNewBlocks: Int32Array;
   readonly numDraftTokens: Int32Array;
   /** Not 0: the entry computes the last known token of its request, so it samples. */
   readonly samples: Int32Array;
-  /** Position at which the entry really begins, as `InputBatch` has it, plus one. 0: the position is not given. */
+  /**
+   * True first position of the entry, as in `InputBatch`, plus one. 0: the position is not given.
+   */
   readonly first: Int32Array;
-  /** Tokens of each entry that come with the step: of an admitted entry all, of other entries 0. */
+  /**
+   * Tokens of each entry that come with the step: all for an admitted entry, 0 for other entries.
+   */
   readonly numKnown: Int32Array;
   readonly numPrompt: Int32Array;
   /** Two words per entry: a key of the request's adapter, and a key of its cache salt. */
   readonly roots: Int32Array;
   /**
-   * maxDrafts draft tokens per entry. -1: the draft that the executor made itself; -2: a draft that must not be
-   * accepted.
+   * maxDrafts draft tokens per entry. -1: the draft that the executor made itself; -2: a draft that
+   * must not be accepted.
    */
   readonly draftTokens: Int32Array;
   readonly counts: Int32Array;

@@ -1,8 +1,12 @@
 /**
- * The slots of a completion queue, see `CompletionQueue`. A ring is used by one thread, as every native object is.
+ * The slots of a completion queue, see `CompletionQueue`. Like every native object, a ring is used
+ * by one thread.
  */
 export interface NativeRing {
-  /** Gives out a job number for a transfer that somebody outside completes. @throws ERR_BLOCKSTEP_RING_FULL */
+  /**
+   * Gives out a job number for a transfer that the caller completes. @throws
+   * ERR_BLOCKSTEP_RING_FULL
+   */
   begin(): number;
   /**
    * Completes a job that `begin` gave out.
@@ -12,13 +16,14 @@ export interface NativeRing {
   post(job: number, verdict: number): number;
   /**
    * Takes the completions that have come, as many as `out` has room for.
-   * @param out gets two words first: how many completions of jobs from before a reset were dropped, and how many
-   * words came for jobs that were over already. Behind them stand the job and the verdict of each completion
+   * @param out gets two words first: the number of dropped completions from before a reset, and the
+   * number of words for jobs that were over. Then follow the job and the verdict of each completion
    * @returns how many completions were taken
    */
   drain(out: Int32Array): number;
   /**
-   * Forgets the jobs in flight. Their completions are dropped when they come. @returns how many jobs were in flight
+   * Forgets the jobs in flight. Their completions are dropped when they come.
+   * @returns how many jobs were in flight
    */
   reset(): number;
   inFlight(): number;
@@ -26,7 +31,7 @@ export interface NativeRing {
   dispose(): void;
 }
 
-/** What became of a completion that was posted from outside. */
+/** The fate of a completion that was posted from outside. */
 export const Posted = { unknown: -1, late: 0, taken: 1, owned: 2 } as const;
 
 /** Words in front of the completions of a drain. */
@@ -35,7 +40,10 @@ export const DRAIN_HEADER = 2;
 /** The largest job number. Jobs are numbered from 1 to this, then from 1 again. */
 export const MAX_JOB = 2 ** 31 - 1;
 
-/** Where memory lies: `host`: on the host; `pinned`: on the host, registered with CUDA; `device`: on a GPU. */
+/**
+ * Where memory lies: `host`: on the host; `pinned`: on the host, registered with CUDA; `device`: on
+ * a GPU.
+ */
 export type Place = 'host' | 'pinned' | 'device';
 
 export interface NativeArenaConfig {
@@ -48,17 +56,17 @@ export interface NativeArenaConfig {
   device?: number;
 }
 
-/** The id of an arena: 32 hexadecimal digits. Other processes can map an arena that was made with one. */
+/** The id of an arena: 32 hexadecimal digits. Other processes can map an arena with an id. */
 export interface NativeShared {
   shareId?: string | undefined;
 }
 
-/** Which arena is attached, see `ArenaDescriptor`. */
+/** The arena to attach, see `ArenaDescriptor`. */
 export interface NativeAttach {
   id: string;
-  /** The process that made the arena. Read only if this process has no arena of this id. */
+  /** The process that made the arena. Used only if this process has no arena of this id. */
   pid: number;
-  /** Its file there, as `NativeArena.share` gave it. */
+  /** The arena's file in that process, as `NativeArena.share` returned it. */
   file: number;
   numBlocks: number;
   bytesPerBlock: number;
@@ -67,10 +75,10 @@ export interface NativeAttach {
 /** Blocks of native memory, see `BlockArena`. */
 export interface NativeArena {
   /**
-   * A new ArrayBuffer over all of the memory, which is shared and not copied. The memory stays as long as the
-   * ArrayBuffer does.
-   * @throws ERR_BLOCKSTEP_LIMIT for an arena of 4 GiB or more, for an arena on a GPU, and where the JavaScript
-   * runtime allows no such ArrayBuffer
+   * A new ArrayBuffer over all of the memory, which is shared and not copied. The memory stays as
+   * long as the ArrayBuffer does.
+   * @throws ERR_BLOCKSTEP_LIMIT for an arena of 4 GiB or more, for an arena on a GPU, and if the
+   * JavaScript runtime allows no such ArrayBuffer
    */
   buffer(): ArrayBuffer;
   /** Address of the first block. */
@@ -92,21 +100,21 @@ export interface NativeArena {
   /**
    * Lets other threads of this process find the arena under `id`.
    * @param id 32 hexadecimal digits; that of `shareId` if the arena has one
-   * @returns the file that other processes find the arena by; null if they cannot
+   * @returns the file by which other processes find the arena; null if they cannot
    */
   share(id: string): number | null;
-  /** Gives up this object's share of the memory. */
+  /** Releases this object's share of the memory. */
   dispose(): void;
 }
 
 export interface NativeLaneConfig {
   /** Threads that copy, 1 to 16. */
   threads: number;
-  /** Most bytes that are copied in one go, but at least one block. */
+  /** Most bytes that are copied at once, but at least one block. */
   pieceBytes: number;
 }
 
-/** What every lane has, see `Lane`. */
+/** The common methods of all lanes, see `Lane`. */
 export interface NativeLane {
   submit(sources: Int32Array, targets: Int32Array, notBefore: number): number;
   settle(step: number): void;
@@ -117,7 +125,7 @@ export interface NativeLane {
   dispose(): void;
 }
 
-/** How a CUDA lane copies. `auto`: by the kernel, where it can copy blocks of this size. */
+/** How a CUDA lane copies. `auto`: by the kernel, if it can copy blocks of this size. */
 export type CopyMode = 'auto' | 'batch' | 'kernel' | 'copies';
 
 /** How the GPU reports which copies it has done. */

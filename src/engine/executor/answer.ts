@@ -1,66 +1,72 @@
-import { takeInt32Array, takeUint8Array } from '../../base/arrays.js';
+import { takeInt32Array } from '../../base/arrays.js';
 import { badArgument, show } from '../../base/errors.js';
 import { TOKEN_MAX } from '../../core/core.js';
-import { checkFlatFields, takeStepResult } from '../../scheduler/calls/validate.js';
+import { checkFlatFields, checkRows, judgeRows, readRows } from '../../scheduler/calls/validate.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Drafts, StepResult, TakenResult } from '../../scheduler/plan/step-result.js';
+import { type Drafts, type StepResult, TakenResult } from '../../scheduler/plan/step-result.js';
 import type { Request } from '../../scheduler/request/request.js';
 
 const NO_BLOCKS: readonly unknown[] = [];
 
-/** An executor's answer, read once. Its arrays lie over memory whose size cannot change. */
+const NO_FAULTS: readonly unknown[] = [];
+const NO_WRONG: ReadonlyMap<Request, string> = new Map();
+
+/** An executor's answer, read and checked once. Its arrays lie over memory whose size cannot change. */
 export interface TakenAnswer {
-  /** A `TakenResult` if every row is good; else only its form was checked, and its rows are to be repaired. */
-  readonly result: StepResult;
+  /** The rows of the step, wrong ones turned into failed ones; null: the answer cannot be used, and the step fails. */
+  readonly result: TakenResult | null;
+  /** Why it cannot be used. */
+  readonly error: unknown;
+  /** One value for each token of the result; null if there are none, or wrong ones. */
+  readonly extras: readonly unknown[] | null;
+  /** What was wrong with the row of each request, in words. */
+  readonly wrong: ReadonlyMap<Request, string>;
+  /** What else is wrong, and does no harm. */
+  readonly faults: readonly unknown[];
   /** Not checked yet; see `takeDrafts`. */
   readonly drafts: unknown;
-  /** A copy, not checked yet; see `takeExtras`. */
-  readonly extras: unknown;
   /** Ids of lost blocks, not checked: the scheduler counts ids that name no block. */
   readonly lostBlocks: readonly unknown[];
 }
 
 /**
- * Reads an answer and checks it, as a whole or, where rows are wrong, its form: two Int32Arrays, `tokens` and `counts`, and a count for
- * each entry of the plan.
- * @throws ERR_BLOCKSTEP_BAD_ARG for an answer of another form, or what the answer's getters throw
+ * Reads an answer and checks it. A wrong row fails alone if the counts tell which tokens belong to the others. Never throws. A wrong row
+ * is not reported if its request has ended meanwhile or its outputs are dropped anyway, so aborts have to be carried out before.
  */
 export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
-  if (typeof answer !== 'object' || answer === null) {
-    throw badArgument('the answer', show(answer), 'an object with tokens and counts');
+  try {
+    return readAnswer(plan, answer);
+  } catch (error) {
+    return { ...UNUSABLE, error };
   }
+}
+
+const UNUSABLE: TakenAnswer = {
+  result: null,
+  error: undefined,
+  extras: null,
+  wrong: NO_WRONG,
+  faults: NO_FAULTS,
+  drafts: undefined,
+  lostBlocks: NO_BLOCKS,
+};
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG for an answer of another form, or what the answer's getters throw */
+function readAnswer(plan: Plan, answer: unknown): TakenAnswer {
+  if (typeof answer !== 'object' || answer === null)
+    throw badArgument('the answer', show(answer), 'an object with tokens and counts');
   const { tokens, counts, errors, drafts, extras, lostBlocks } = answer as Record<string, unknown>;
   checkFlatFields(answer, tokens, counts);
   // Getters of these lists run here, before the check: they might change what was checked.
   const list = copyOf(extras);
   const lost = takeLost(lostBlocks);
-  const result =
-    takeGood(plan, { tokens, counts, errors } as StepResult) ?? takeForm(plan, tokens, counts, errors);
-  return { result, drafts, extras: list, lostBlocks: lost };
-}
-
-/** The result of a step if every row of it is good; else null. */
-function takeGood(plan: Plan, result: StepResult): TakenResult | null {
-  try {
-    const taken = takeStepResult(plan, result);
-    return taken.isShort ? null : taken;
-  } catch {
-    return null;
-  }
-}
-
-/** The result of a step in which rows may be wrong. @throws ERR_BLOCKSTEP_BAD_ARG for a result of another form */
-function takeForm(plan: Plan, tokens: unknown, counts: unknown, errors: unknown): StepResult {
-  const result: StepResult = {
-    tokens: takeInt32Array('tokens', tokens),
-    counts: takeInt32Array('counts', counts),
-  };
-  checkLength('counts', result.counts, plan.numRequests);
-  if (errors !== undefined) {
-    result.errors = takeUint8Array('errors', errors);
-    checkLength('errors', result.errors, plan.numRequests);
-  }
-  return result;
+  const result = readRows(plan.numRequests, { tokens, counts, errors } as StepResult);
+  const isGood = judgeRows(result, plan.numRequests, plan.maxOutputTokens) === 'good';
+  const said = extras === undefined ? null : takeExtras(list, result, plan.numRequests);
+  const faults = said instanceof Faulty ? [said.error] : NO_FAULTS;
+  const good = said instanceof Faulty ? null : said;
+  const taken = { result, error: undefined, extras: good, wrong: NO_WRONG, faults, drafts, lostBlocks: lost };
+  return isGood ? taken : { ...taken, ...mend(plan, result, good) };
 }
 
 /**
@@ -76,12 +82,13 @@ export function takeDrafts(drafts: unknown): Drafts {
 
 /** Checks that the counts tell which drafts belong to which entry of the plan. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkDrafts({ numRequests }: Plan, tokens: Int32Array, counts: Int32Array): void {
-  checkLength('drafts.counts', counts, numRequests);
-  checkLayout(numRequests, { tokens, counts });
+  checkRows('drafts.counts', counts, numRequests);
+  const fault = layoutFault(numRequests, { tokens, counts });
+  if (fault !== null) throw fault;
 }
 
-/** Extras whose getters threw. */
-class Unreadable {
+/** Extras that cannot be used. */
+class Faulty {
   readonly error: unknown;
 
   constructor(error: unknown) {
@@ -94,25 +101,20 @@ function copyOf(extras: unknown): unknown {
   try {
     return Array.from(extras as unknown[]);
   } catch (error) {
-    return new Unreadable(error);
+    return new Faulty(error);
   }
 }
 
-/**
- * The extras of an answer, one for each token in the order of `tokens`; null if the answer has none.
- * @throws ERR_BLOCKSTEP_BAD_ARG if there are fewer extras than tokens by `counts`, or what the getters of the extras threw
- */
-export function takeExtras(
-  { numRequests }: Plan,
-  { result: { counts }, extras }: TakenAnswer,
-): readonly unknown[] | null {
-  if (extras === undefined) return null;
-  if (extras instanceof Unreadable) throw extras.error;
-  if (!Array.isArray(extras)) throw badArgument('extras', show(extras), 'an array, one entry for each token');
+/** The extras of an answer, one for each token in the order of `tokens`. */
+function takeExtras(extras: unknown, { counts }: TakenResult, n: number): readonly unknown[] | Faulty {
+  if (extras instanceof Faulty) return extras;
+  if (!Array.isArray(extras))
+    return new Faulty(badArgument('extras', show(extras), 'an array, one entry for each token'));
   let total = 0;
-  for (let i = 0; i < numRequests; i++) total += counts[i];
+  for (let i = 0; i < n; i++) total += counts[i];
   if (extras.length >= total) return extras;
-  throw badArgument('extras', `${extras.length} entries`, `at least ${total}, one for each token`);
+  const expected = `at least ${total}, one for each token`;
+  return new Faulty(badArgument('extras', `${extras.length} entries`, expected));
 }
 
 function takeLost(lost: unknown): readonly unknown[] {
@@ -122,35 +124,25 @@ function takeLost(lost: unknown): readonly unknown[] {
   return Array.from(lost as ArrayLike<unknown>);
 }
 
-/** An answer whose wrong rows were turned into failed rows. */
-export interface RepairedAnswer {
-  readonly result: StepResult;
-  readonly extras: readonly unknown[] | null;
-  /** What was wrong with the row of each request, in words. */
-  readonly wrong: ReadonlyMap<Request, string>;
-}
-
-/**
- * Turns each wrong row of an answer into a failed row, and leaves the other rows as they are. A wrong row is not reported if its
- * request has ended meanwhile or its outputs are dropped anyway.
- * @throws ERR_BLOCKSTEP_BAD_ARG if the counts do not tell which tokens belong to which row: then the whole step fails
- */
-export function repairAnswer(
+/** Turns each wrong row into a failed row, and leaves the others as they are. */
+function mend(
   plan: Plan,
-  answer: StepResult,
+  read: TakenResult,
   extras: readonly unknown[] | null,
-): RepairedAnswer {
+): Partial<TakenAnswer> & Pick<TakenAnswer, 'result' | 'extras'> {
   const n = plan.numRequests;
-  checkLayout(n, answer);
-  const counts = answer.counts.slice(0, n);
-  const errors = answer.errors?.slice(0, n) ?? new Uint8Array(n);
-  const tokens = answer.tokens.slice();
+  const error = layoutFault(n, read);
+  if (error !== null) return { result: null, error, extras: null };
+  const mended = new TakenResult(read.tokens.slice(), read.counts.slice(0, n));
+  const { tokens, counts } = mended;
+  const errors = read.errors?.slice(0, n) ?? new Uint8Array(n);
+  mended.errors = errors;
   const moved = extras?.slice() ?? null;
   const wrong = new Map<Request, string>();
   let from = 0;
   let to = 0;
   for (let i = 0; i < n; i++) {
-    const own = answer.tokens.subarray(from, from + counts[i]);
+    const own = read.tokens.subarray(from, from + counts[i]);
     from += own.length;
     const what = errors[i] !== 0 ? null : wrongRow(own, plan.maxOutputTokens[i]);
     if (errors[i] !== 0 || what !== null) counts[i] = 0;
@@ -163,7 +155,8 @@ export function repairAnswer(
     errors[i] = 1;
     wrong.set(plan.requests[i], what);
   }
-  return { result: { tokens, counts, errors }, extras: moved, wrong };
+  mended.numTokens = to;
+  return { result: mended, extras: moved, wrong };
 }
 
 /** What is wrong with a row's tokens; null = nothing. */
@@ -178,18 +171,13 @@ function wrongRow(tokens: Int32Array, most: number): string | null {
   return `it brought the token ${bad}, expected 0 to ${TOKEN_MAX}${hint}`;
 }
 
-function checkLayout(n: number, { tokens, counts }: StepResult): void {
+/** Why the counts do not tell which tokens belong to which row; null: they do. */
+function layoutFault(n: number, { tokens, counts }: StepResult): Error | null {
   let total = 0;
   for (let i = 0; i < n; i++) {
-    if (counts[i] < 0) throw badArgument(`counts[${i}]`, String(counts[i]), 'at least 0');
+    if (counts[i] < 0) return badArgument(`counts[${i}]`, String(counts[i]), 'at least 0');
     total += counts[i];
   }
-  if (total > tokens.length) {
-    throw badArgument('tokens', `${tokens.length} ids`, `at least ${total} ids, the sum of counts`);
-  }
-}
-
-function checkLength(name: string, { length }: { length: number }, n: number): void {
-  if (length >= n) return;
-  throw badArgument(name, `${length} entries`, `at least ${n} entries, one for each of the plan`);
+  if (total <= tokens.length) return null;
+  return badArgument('tokens', `${tokens.length} ids`, `at least ${total} ids, the sum of counts`);
 }

@@ -5,7 +5,7 @@ import {
   type KvGroups,
   takeKvGroups,
 } from '../../scheduler/options/kv-groups.js';
-import type { SchedulerConfig } from '../../scheduler/options/options.js';
+import type { RuledConfig } from '../../scheduler/options/options.js';
 
 /**
  * Refuses a scheduler whose KV cache groups are not those that its executor was made for. Which group belongs to a drafter does not matter: it
@@ -15,7 +15,7 @@ import type { SchedulerConfig } from '../../scheduler/options/options.js';
  */
 export function refuseOtherGroups(
   made: readonly KvGroupOptions[] | null | undefined,
-  config: SchedulerConfig,
+  config: RuledConfig,
 ): void {
   if (made === undefined) return;
   const { kvGroups, connector } = config;

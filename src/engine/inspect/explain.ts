@@ -194,7 +194,7 @@ function nextStep(e: EngineState, isDriven: boolean, then?: string): string {
   if (flight.length >= scheduler.config.pipelineDepth) {
     return `the next step is made when the executor has answered step ${flight[0].number}, submitted ${ago(e, flight[0].submittedAt)}`;
   }
-  const { call, next, now } = scheduler.authority.words;
+  const { call, next, now } = e.words;
   if (now !== null) return now;
   if (!isDriven) return `nobody makes the next step: call run() or ${call}`;
   return then ?? next;

@@ -2,17 +2,9 @@ import { BlockstepError, describeError, show } from '../../base/errors.js';
 import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { StepOutputs } from '../../scheduler/plan/step-outputs.js';
-import { TakenResult } from '../../scheduler/plan/step-result.js';
 import type { Request } from '../../scheduler/request/request.js';
-import {
-  checkDrafts,
-  repairAnswer,
-  type TakenAnswer,
-  takeAnswer,
-  takeDrafts,
-  takeExtras,
-} from '../executor/answer.js';
-import { schedulerFailure } from '../requests/publish.js';
+import { checkDrafts, takeAnswer, takeDrafts } from '../executor/answer.js';
+import { type FailureOf, schedulerFailure } from '../requests/publish.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { Step } from '../state/step.js';
 
@@ -22,7 +14,7 @@ export interface AppliedAnswer {
   /** One value per token of `outputs.tokens`, at the same index; null = none. */
   readonly extras: readonly unknown[] | null;
   /** The error of a request whose row failed. */
-  readonly failureOf: (request: Request) => BlockstepError;
+  readonly failureOf: FailureOf;
 }
 
 /**
@@ -30,56 +22,23 @@ export interface AppliedAnswer {
  * otherwise the whole step fails.
  */
 export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput | null): AppliedAnswer {
-  const { plan } = step;
-  const taken = readAnswer(e, step);
-  if (taken === null) return failStep(e, step, reports);
-  const { result, lostBlocks } = taken;
+  if (step.state === 'failed') return failStep(e, step, reports);
+  const taken = takeAnswer(step.plan, step.answer);
+  const { result, extras, wrong, faults, lostBlocks } = taken;
+  for (const fault of faults) e.countWrongAnswer(step.number, fault);
   // The scheduler counts ids that name no block.
   const output = lostBlocks.length === 0 ? reports : { ...reports, lostBlocks: lostBlocks as number[] };
-  const extras = goodExtras(e, step, taken);
-  if (result instanceof TakenResult) {
-    const outputs = e.scheduler.update(plan, result, output);
-    return { outputs, extras, failureOf: (request) => rowFailure(plan, result.errors, request) };
-  }
-  let repaired: ReturnType<typeof repairAnswer>;
-  try {
-    repaired = repairAnswer(plan, result, extras);
-  } catch (error) {
-    step.fail(error);
-    e.countWrongAnswer(step.number, error);
+  if (result === null) {
+    step.fail(taken.error);
+    e.countWrongAnswer(step.number, taken.error);
     return failStep(e, step, output);
   }
-  const { wrong } = repaired;
-  const outputs = e.scheduler.update(plan, repaired.result, output);
+  step.taken = taken;
+  const outputs = e.scheduler.update(step.plan, result, output);
   for (const [request, what] of wrong)
     e.countWrongAnswer(step.number, `request ${show(request.id)}: ${what}`);
-  return {
-    outputs,
-    extras: repaired.extras,
-    failureOf: (request) => rowFailure(plan, result.errors, request, wrong.get(request)),
-  };
-}
-
-/** The answer's arrays, read once; null if the step failed. A step whose answer cannot be read fails here. */
-function readAnswer(e: EngineState, step: Step): TakenAnswer | null {
-  if (step.state === 'failed') return null;
-  try {
-    step.taken = takeAnswer(step.plan, step.answer);
-  } catch (error) {
-    step.fail(error);
-    e.countWrongAnswer(step.number, error);
-  }
-  return step.taken;
-}
-
-/** The extras of an answer. Wrong extras are counted and give null: the tokens are good without them. */
-function goodExtras(e: EngineState, step: Step, taken: TakenAnswer): readonly unknown[] | null {
-  try {
-    return takeExtras(step.plan, taken);
-  } catch (error) {
-    e.countWrongAnswer(step.number, error);
-    return null;
-  }
+  const failureOf: FailureOf = (request) => rowFailure(step.plan, result.errors, request, wrong.get(request));
+  return { outputs, extras, failureOf };
 }
 
 /** Hands the draft tokens of the step that was just applied to the scheduler. Drafts are hints: wrong ones are counted and dropped. */

@@ -6,12 +6,12 @@ import type { EngineState } from '../state/engine-state.js';
  * connector hears of each end. The connector's metadata for these ends reaches the workers with a last plan that has nothing to
  * execute. After an error the rest is left out: the dispose that follows frees everything.
  *
- * While a plan is being made, nobody is told: the scheduler may not change then, and a dispose does not wait.
+ * While a GPU decides a plan, nobody is told: the scheduler refuses every change then, and a dispose does not wait.
  * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of the scheduler, with nothing changed
  */
 export function sayFarewell(e: EngineState): void {
   const { scheduler, workers } = e;
-  if (scheduler.config.connector === null || e.poison !== null || scheduler.isDeciding) return;
+  if (scheduler.config.connector === null || e.poison !== null) return;
   try {
     scheduler.abortAll();
     for (const step of e.flight) {
@@ -23,7 +23,7 @@ export function sayFarewell(e: EngineState): void {
     }
     scheduler.pause('all');
     if (workers === null) return;
-    const plan = scheduler.authority.scheduleInPlace();
+    const plan = e.planInPlace();
     workers.planned(plan);
     workers.begin(plan, true);
     workers.collect();

@@ -1,5 +1,4 @@
 import { Deferred } from '../../base/deferred.js';
-import type { Round, Turn } from '../../scheduler/authority/authority.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { brokenBy, type EngineState } from '../state/engine-state.js';
 import type { StepLoop, StepReport } from './step-loop.js';
@@ -28,16 +27,11 @@ export class RunLoop {
    * @returns most milliseconds until the next turn, for which the process stays alive; Infinity = no turn due
    */
   readonly #afterTurn: () => number;
-  #running = false;
+  protected running = false;
   /** `start` was called, and `stop` was not called since: the loop runs without guests too. */
   #asked = false;
   /** Guests: batches that need the loop (`Engine.generate`). */
   #guests = 0;
-  readonly #parts: Turn<StepReport> = {
-    rounds: () => this.#rounds(),
-    ended: (report) => this.#endTurn(report),
-    again: () => this.poke(),
-  };
   #immediate: NodeJS.Immediate | null = null;
   #timer: NodeJS.Timeout | null = null;
   #timerDelay = 0;
@@ -56,7 +50,7 @@ export class RunLoop {
 
   /** Whether the engine drives itself, for `start` or a guest. False while the loop only comes to rest after its last guest. */
   get isRunning(): boolean {
-    return this.#running && this.#isNeeded();
+    return this.running && this.#isNeeded();
   }
 
   /** Whether a turn is due in the event loop, which keeps the process alive. */
@@ -94,14 +88,14 @@ export class RunLoop {
       this.#end = new Deferred();
       this.#end.promise.catch(() => {});
     }
-    this.#running = true;
+    this.running = true;
     this.poke();
     return this.#end.promise;
   }
 
   /** Stops the loop, and leaves no timer. @param error rejects the promise of `start`; undefined = that promise resolves */
   stop(error?: unknown): void {
-    this.#running = false;
+    this.running = false;
     this.#asked = false;
     clearImmediate(this.#immediate ?? undefined);
     this.#immediate = null;
@@ -114,38 +108,39 @@ export class RunLoop {
 
   /** Wakes the loop after an event: it makes a turn in the next turn of the event loop. */
   poke(): void {
-    if (!this.#running || this.#immediate !== null) return;
-    this.#immediate = setImmediate(this.#turn);
+    if (!this.running || this.#immediate !== null) return;
+    this.#immediate = setImmediate(this.#onTurn);
   }
 
-  readonly #turn = (): void => {
+  readonly #onTurn = (): void => {
     this.#immediate = null;
     if (!this.#isNeeded() && this.#e.streams.size > 0) {
       this.stop();
       return;
     }
-    this.#e.scheduler.authority.turn(this.#parts);
+    this.turn();
   };
 
-  /** The rounds of a turn. @returns the last report; null if there is none. An error breaks the engine */
-  *#rounds(): Generator<Round<StepReport>, StepReport | null, StepReport> {
+  /** Makes the rounds of a turn. An error breaks the engine. */
+  protected turn(): void {
     let report: StepReport | null = null;
     try {
       // Each round submits a step, or is the last of this turn.
       let left = this.#e.scheduler.config.pipelineDepth + 1;
-      do report = yield this.#steps.whole;
-      while (report.state === 'progress' && !report.answered && this.#running && --left > 0);
+      do report = this.#steps.step();
+      while (report.state === 'progress' && !report.answered && this.running && --left > 0);
       // The executor gets its next step first, so that it computes while readers have their turn.
-      if (report.answered && this.#running) yield this.#steps.feeding;
+      if (report.answered && this.running) this.#steps.step(false);
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
     }
-    return report;
+    this.endTurn(report);
   }
 
-  #endTurn(report: StepReport | null): void {
+  /** Ends a turn, and arranges the next one. @param report of its last round; null if it threw */
+  protected endTurn(report: StepReport | null): void {
     const wait = this.#afterTurn();
-    if (!this.#running) return;
+    if (!this.running) return;
     if (report === null || this.#e.poison !== null) this.stop(this.#e.poison ?? undefined);
     else if (!this.#isNeeded() && (report.state === 'idle' || report.state === 'stalled')) this.stop();
     else this.#rest(report, wait);
@@ -208,7 +203,7 @@ export class RunLoop {
 
   readonly #onTimer = (): void => {
     this.#timer = null;
-    if (this.#immediate === null) this.#turn();
+    if (this.#immediate === null) this.#onTurn();
   };
 
   #clearTimer(): void {

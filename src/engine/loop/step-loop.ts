@@ -1,5 +1,4 @@
 import { channels } from '../../base/channels.js';
-import type { Round } from '../../scheduler/authority/authority.js';
 import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { HealthWatch } from '../inspect/health.js';
@@ -35,18 +34,12 @@ const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 /**
  * Makes rounds of the engine, in vLLM's order: aborts, schedule, execute, aborts, reports of transfers, update, publish. A round never
  * waits for the executor: it submits at most one step, and takes the oldest step only if that step was answered.
- *
- * The scheduler's authority makes the round: it calls the part before the plan, makes the plan, and calls the part after it.
  */
 export class StepLoop {
   readonly #e: EngineState;
   readonly #health: HealthWatch;
   readonly #dispatch: Dispatch;
   readonly #notices: Notices;
-  /** A round as `Engine.step` makes it: it takes the answer of the oldest step. */
-  readonly whole: Round<StepReport>;
-  /** A round that gives the executor work, and leaves answers for the next round. */
-  readonly feeding: Round<StepReport>;
   /** Number of requests that had ended when the last report was made. */
   #endedBefore = 0;
   /** Whether the present round made progress that the counts of its report do not show. */
@@ -60,43 +53,23 @@ export class StepLoop {
     this.#health = health;
     this.#dispatch = new Dispatch(e);
     this.#notices = new Notices(e);
-    this.whole = this.#makeRound(true);
-    this.feeding = this.#makeRound(false);
   }
 
   /**
-   * See `Engine.step`.
+   * Makes a round: see `Engine.step`. Callbacks inside it may not step the engine.
+   * @param takes whether the round may take the answer of the oldest step; otherwise it only gives the executor work
    * @throws what the clock throws, with nothing changed
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the round broke the engine
-   * @throws ERR_BLOCKSTEP_AUTHORITY where the GPU decides
    */
-  step(): StepReport {
-    return this.#e.scheduler.authority.round(this.whole);
-  }
-
-  /** `step`, for a host or a GPU that decides. */
-  stepAsync(): Promise<StepReport> {
-    return this.#e.scheduler.authority.roundAsync(this.whole);
-  }
-
-  /** @param takes whether the round may take an answer */
-  #makeRound(takes: boolean): Round<StepReport> {
-    return {
-      check: () => this.#e.checkIdle(),
-      part: (act) => this.#part(act),
-      begin: () => this.#begin(),
-      end: (plan) => this.#end(plan, takes),
-    };
-  }
-
-  /** Runs a part of a round. Callbacks inside it may not step the engine. */
-  #part<T>(act: () => T): T {
+  step(takes = true): StepReport {
     const e = this.#e;
+    e.checkIdle();
     e.busy = true;
     try {
-      const result = act();
+      const plan = this.begin() ? e.scheduler.schedule() : null;
+      const report = this.end(plan, takes);
       e.checkWhole();
-      return result;
+      return report;
     } catch (error) {
       throw e.judge(error, true);
     } finally {
@@ -105,7 +78,7 @@ export class StepLoop {
   }
 
   /** Begins a round: everything before the plan is made. @returns whether a plan is to be made */
-  #begin(): boolean {
+  protected begin(): boolean {
     const e = this.#e;
     this.#health.checkExecutor();
     e.rounds++;
@@ -115,7 +88,7 @@ export class StepLoop {
   }
 
   /** Ends a round: everything after the plan was made. @param plan null = no plan. @param takes whether an answer may be taken */
-  #end(plan: Plan | null, takes: boolean): StepReport {
+  protected end(plan: Plan | null, takes: boolean): StepReport {
     const e = this.#e;
     // Workers are asked for reports once per round. A round that takes a step asks them then, since that step's loads need a verdict.
     const willTake = takes && this.#hasAnswer();
@@ -125,7 +98,7 @@ export class StepLoop {
       drainAborts(e);
       this.#takeOldest(e.flight[0]);
     }
-    if (e.workers !== null) this.#takeTransfers();
+    if (e.workers !== null) this.#handOverReports();
     this.#notices.tell();
     return this.#report(plan, answered);
   }
@@ -232,7 +205,7 @@ export class StepLoop {
   }
 
   /** Hands the scheduler the workers' reports, in a round that has not asked them yet. */
-  #takeTransfers(): void {
+  #handOverReports(): void {
     const output = this.#collect();
     if (output !== null) this.#e.scheduler.updateTransfers(output);
   }

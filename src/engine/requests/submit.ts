@@ -1,48 +1,45 @@
 import { channels } from '../../base/channels.js';
-import { BlockstepError, badArgument, show } from '../../base/errors.js';
-import type { Request, RequestInput } from '../../scheduler/request/request.js';
+import { BlockstepError, badArgument, describeError } from '../../base/errors.js';
+import { checkFields, takeId } from '../../scheduler/calls/take-request.js';
+import type { Grammar } from '../../scheduler/request/grammar.js';
+import type { Request, TakenRequest } from '../../scheduler/request/request.js';
+import type { ChunkInput, ChunkOutcome, EndOutcome } from '../../scheduler/request/session.js';
+import type { Scheduler } from '../../scheduler/scheduler.js';
 import type { EngineState } from '../state/engine-state.js';
 import { RequestStream, type StreamCalls } from '../streams/request-stream.js';
 import { Signals } from '../streams/signals.js';
 import { StreamBuffer } from '../streams/stream-buffer.js';
-import {
-  isAborted,
-  type SubmitInput,
-  type SubmitOptions,
-  takeSignal,
-  takeSubmission,
-} from '../streams/submission.js';
+import { isAborted, type SubmitInput, type SubmitOptions, takeSignal } from '../streams/submission.js';
 import type { SubmitPlace } from '../streams/submit-place.js';
 import { abortStream, drainAborts, stopStream } from './abort.js';
 import { checkRoom, hasBounds } from './overload.js';
-import { checkerOf } from './refusal.js';
-import { addChunk, endInput } from './session-input.js';
 
-/** Lets requests in: gives them to the scheduler, and streams to their clients. */
+/** What is known of a request or a chunk whose fields are good. */
+interface Parsed {
+  readonly prompt: Int32Array;
+  readonly params?: unknown;
+  readonly grammar?: Grammar | null;
+  readonly adapter?: string;
+}
+
+/** Lets requests and chunks in: checks them, gives them to the scheduler, and streams to their clients. */
 export class Submitter {
   readonly #e: EngineState;
   readonly #calls: StreamCalls;
   readonly #signals: Signals;
-  #nextId = 1;
+  readonly #hasBounds: boolean;
+  #lastId = 0;
 
   constructor(e: EngineState) {
     this.#e = e;
     this.#calls = {
       abort: (stream, reason) => abortStream(e, stream, reason),
       stop: (stream, reason) => stopStream(e, stream, reason),
-      addChunk: (stream, chunk) => addChunk(e, stream, chunk),
-      endInput: (stream) => endInput(e, stream),
+      addChunk: (stream, chunk) => this.#addChunk(stream, chunk),
+      endInput: (stream) => this.#endInput(stream),
     };
     this.#signals = new Signals(this.#calls.abort);
-    const check = checkerOf(e.config);
-    const hasRoomToCheck = hasBounds(e.config);
-    e.scheduler.onAdd(
-      (request) => {
-        check(request);
-        if (hasRoomToCheck) checkRoom(e, request.prompt.length);
-      },
-      (chunk, { grammar, adapter }) => check({ ...chunk, grammar, adapter }),
-    );
+    this.#hasBounds = hasBounds(e.config);
   }
 
   /** @throws ERR_BLOCKSTEP_SHUTDOWN, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */
@@ -60,52 +57,93 @@ export class Submitter {
   submit(input: SubmitInput, options: SubmitOptions, place: SubmitPlace | null): RequestStream {
     const e = this.#e;
     let signal: AbortSignal | null;
-    let request: SubmitInput;
+    let added: Request;
     try {
       this.checkOpen();
       signal = takeSignal(options);
-      request = takeSubmission(input);
-      if (request.resumable === true && e.config.limits.canRollBack === false)
-        throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
-      request.id ??= this.#newId();
-      if (signal !== null && isAborted(signal)) {
-        const stream = this.#stillborn(request.id, signal.reason);
-        this.#giveBack(input);
-        return stream;
-      }
+      if (signal !== null && isAborted(signal)) return this.#stillborn(input, signal.reason);
+      // The id of an aborted request can be reused at once, before the next step.
+      if (!e.busy) drainAborts(e);
+      added = e.change((scheduler) => scheduler.addTaken(this.#parse(scheduler, input)));
     } catch (error) {
       this.#giveBack(input);
       throw error;
     }
-    const added = this.#add(request as RequestInput);
     const stream = new StreamBuffer(added, e.rounds, e.streams.totals, place);
     e.streams.add(stream);
-    // A connector may abort the request while `scheduler.add` tells the connector of it.
+    // A connector may abort the request while it is told of it.
     const { aborts } = e.scheduler;
     if (aborts.has(added)) abortStream(e, stream, aborts.reasonOf(added));
     if (signal !== null) this.#watch(signal, stream);
-    if (channels.submit.hasSubscribers) {
-      channels.submit.publish({ id: stream.request.id, handle: stream.request.handle });
-    }
+    if (channels.submit.hasSubscribers) channels.submit.publish({ id: added.id, handle: added.handle });
     e.poke();
     return new RequestStream(stream, this.#calls);
   }
 
-  #add(request: RequestInput): Request {
-    const e = this.#e;
-    // The id of an aborted request can be reused at once, before the next step.
-    if (!e.busy && typeof request.id === 'string' && this.#isAborted(request.id)) drainAborts(e);
+  /** Reads a request once, and checks it: the scheduler its fields, the engine what its executor can do and whether there is room. */
+  #parse(scheduler: Scheduler, input: SubmitInput): TakenRequest {
+    return scheduler.during(() => {
+      const taken = scheduler.parse(input, this.#newId);
+      if (taken.resumable === true && this.#e.config.limits.canRollBack === false)
+        throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
+      this.#askExecutor(taken);
+      if (this.#hasBounds) checkRoom(this.#e, taken.prompt.length);
+      return taken;
+    });
+  }
+
+  /** Asks the executor whether it can compute a request or a chunk. @throws ERR_BLOCKSTEP_BAD_ARG, or what the executor throws */
+  #askExecutor({ prompt, params, grammar = null, adapter = '' }: Parsed): void {
+    const { checkRequest } = this.#e.config;
+    if (checkRequest === null) return;
     try {
-      const handle = e.change((scheduler) => scheduler.add(request));
-      return e.scheduler.getByHandle(handle) as Request;
+      checkRequest({ prompt, params, grammar, adapter });
     } catch (error) {
-      // The connector was told of a request that is refused, and may have something to do.
-      e.poke();
-      throw error;
+      if (error instanceof BlockstepError) throw error;
+      const message = `the executor refuses the request: ${describeError(error)}`;
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message, { cause: error });
     }
   }
 
-  /** Gives the transfer params back of a request that the scheduler never hears of. The client hears why, and nothing else. */
+  /** Gives a session its next chunk: `RequestStream.addChunk`. */
+  #addChunk(stream: StreamBuffer, input: ChunkInput): ChunkOutcome {
+    const e = this.#e;
+    e.checkUsable();
+    if (stream.ended) return 'skipped';
+    const { request } = stream;
+    const { grammar, adapter, session } = request;
+    const outcome = e.change((scheduler) => {
+      // The scheduler counts a chunk that no session takes.
+      if (session === null || session.ended) return scheduler.addChunk(request.handle, input);
+      const chunk = scheduler.during(() => {
+        const parsed = scheduler.parseChunk(request, input);
+        this.#askExecutor({ ...parsed, grammar, adapter });
+        return parsed;
+      });
+      return scheduler.addTakenChunk(request, chunk);
+    });
+    e.poke();
+    return outcome;
+  }
+
+  /**
+   * Ends the input of a session: `RequestStream.endInput`. A session that waits for input ends now: the scheduler ends it as aborted and
+   * without a row of outputs, as vLLM does, and the client gets the finish reason of the last answer.
+   */
+  #endInput(stream: StreamBuffer): EndOutcome {
+    const e = this.#e;
+    e.checkUsable();
+    if (stream.ended) return 'skipped';
+    const outcome = e.change((scheduler) => scheduler.endSession(stream.request.handle));
+    if (outcome === 'ended') {
+      e.streams.remove(stream);
+      stream.end(stream.lastAnswer ?? 'abort', stream.request.finishedAt);
+    }
+    e.poke();
+    return outcome;
+  }
+
+  /** Gives the transfer params back of a request that is refused. The client hears why, and nothing else. */
   #giveBack(input: SubmitInput): void {
     const e = this.#e;
     if (e.scheduler.config.connector === null || e.disposed || e.poison !== null) return;
@@ -127,26 +165,22 @@ export class Submitter {
     }
   }
 
-  #isAborted(id: string): boolean {
-    const { aborts } = this.#e.scheduler;
-    const known = aborts.size === 0 ? undefined : this.#e.scheduler.get(id);
-    return known !== undefined && aborts.has(known);
-  }
-
   /** The stream of a request whose signal was aborted before it was submitted: the scheduler never hears of it. */
-  #stillborn(id: unknown, reason: unknown): RequestStream {
-    if (typeof id !== 'string') throw badArgument('id', show(id), 'a string');
+  #stillborn(input: SubmitInput, reason: unknown): RequestStream {
+    checkFields(input);
+    const id = takeId(input, this.#newId);
     const now = this.#e.now();
     const request = { id, handle: -1, slot: -1, maxTokens: 1, numPromptTokens: 0, addedAt: now } as Request;
     const stream = new StreamBuffer(request, this.#e.rounds, this.#e.streams.totals);
     stream.cutOff(reason, now);
+    this.#giveBack(input);
     return new RequestStream(stream, this.#calls);
   }
 
-  #newId(): string {
+  readonly #newId = (): string => {
     for (;;) {
-      const id = `request-${this.#nextId++}`;
+      const id = `request-${++this.#lastId}`;
       if (this.#e.scheduler.get(id) === undefined) return id;
     }
-  }
+  };
 }

@@ -1,6 +1,7 @@
 import { channels } from '../../base/channels.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import { describeCallee, enterCallee, leaveCallee } from '../../base/foreign/callee.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';
 import { LiveStreams } from '../streams/live-streams.js';
@@ -17,6 +18,18 @@ export interface StateListener {
   /** The engine broke: it refuses all further work. */
   broke(): void;
 }
+
+/** What a client is told about the next step. */
+export interface StepWords {
+  /** The call by which a client makes a step. */
+  readonly call: string;
+  /** What happens to a request that waits for nothing else. */
+  readonly next: string;
+  /** What the next step itself waits for at this moment; null = nothing. */
+  readonly now: string | null;
+}
+
+const STEP_WORDS: StepWords = { call: 'step()', next: 'the next step decides', now: null };
 
 let numEngines = 0;
 
@@ -132,13 +145,21 @@ export class EngineState {
     return this.workers !== null && (this.scheduler.hasUses || this.streams.size > 0);
   }
 
+  /** What is said about the next step. */
+  get words(): StepWords {
+    return STEP_WORDS;
+  }
+
+  /** A plan that is made within this call, for the end of the engine. @throws as `Scheduler.schedule` */
+  planInPlace(): Plan {
+    return this.scheduler.schedule();
+  }
+
   /**
-   * Every client's call that changes something begins with this. A round whose plan is still being made is carried to its end here, so
-   * that the call never meets a half-made plan.
+   * Every client's call that changes something begins with this.
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */
   checkUsable(): void {
-    this.scheduler.authority.finishRound();
     if (this.disposed) throw disposedError();
     if (this.poison === null) return;
     const { code, message, cause } = this.poison;

@@ -1,6 +1,7 @@
 import { badArgument, show } from '../../base/errors.js';
 import { SCHEDULER_OPTION_NAMES } from '../../scheduler/options/option-names.js';
-import type { SchedulerOptions } from '../../scheduler/options/options.js';
+import { ruledConfig, type SchedulerOptions } from '../../scheduler/options/options.js';
+import { carryRules, rulesIn } from '../../scheduler/options/single-rules.js';
 import { Scheduler } from '../../scheduler/scheduler.js';
 import { refuseOtherGroups } from '../executor/executor-groups.js';
 import { limited } from '../executor/executor-limits.js';
@@ -14,7 +15,7 @@ import type { EngineConfig, EngineOptions } from './options.js';
 export function openScheduler(options: EngineOptions, config: EngineConfig): Scheduler {
   const scheduler = new Scheduler(schedulerOptions(options, config));
   try {
-    refuseOtherGroups(config.limits.kvGroups, scheduler.config);
+    refuseOtherGroups(config.limits.kvGroups, ruledConfig(scheduler.config));
   } catch (error) {
     scheduler.dispose();
     throw error;
@@ -33,7 +34,7 @@ function schedulerOptions(options: EngineOptions, config: EngineConfig): Schedul
 
 /** A copy of the scheduler's options among an engine's, each read once. */
 function ownOptions(options: EngineOptions): SchedulerOptions {
-  const own: Record<string, unknown> = {};
+  const own: Record<string, unknown> = carryRules(rulesIn(options));
   for (const name of Object.keys(SCHEDULER_OPTION_NAMES) as (keyof SchedulerOptions)[]) {
     const value = options[name];
     if (value !== undefined) own[name] = value;

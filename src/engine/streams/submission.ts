@@ -20,35 +20,6 @@ const SUBMIT_OPTIONS = knownNames<SubmitOptions>(
   ),
 );
 
-/** Copies a request; each field of the caller's object is read once. The scheduler checks the values. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeSubmission(input: SubmitInput): SubmitInput {
-  if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
-  checkNames(input, REQUEST_FIELDS);
-  const { id, prompt, maxTokens, minTokens, eosTokenId, ignoreEos, stopTokenIds } = input;
-  const { priority, arrivalTime, cacheSalt, adapter, resumable, grammar } = input;
-  const { timeoutMs, transferParams, params } = input;
-  // The type demands every field of a request, so that a new field cannot be forgotten here.
-  const copy: { [field in keyof Required<RequestInput>]: SubmitInput[field] | undefined } = {
-    id,
-    prompt,
-    maxTokens,
-    minTokens,
-    eosTokenId,
-    ignoreEos,
-    stopTokenIds,
-    priority,
-    arrivalTime,
-    cacheSalt,
-    adapter,
-    resumable,
-    grammar,
-    timeoutMs,
-    transferParams,
-    params,
-  };
-  return copy as SubmitInput;
-}
-
 /**
  * The signal of a submission.
  * @param known the names that the options may have

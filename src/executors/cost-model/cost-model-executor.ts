@@ -10,9 +10,14 @@ import { type StepCost, StepFeatures } from './step-features.js';
 
 /** Without a vocabulary, sampled token ids lie in [0, SAMPLED_TOKENS). */
 const SAMPLED_TOKENS = 2 ** 17;
-/** Mixed into the draws that decide whether a draft is right, so that these draws differ from those that make tokens. */
+/**
+ * Mixed into the draws that decide whether a draft is right, so that these draws differ from those
+ * that make tokens.
+ */
 const ACCEPTANCE = 0x5bd1e995;
-/** Most tokens in one result, and most results in use at once: both far above any scheduler's need. */
+/**
+ * Most tokens in one result, and most results in use at once: both far above any scheduler's need.
+ */
 const MAX_RESULT_TOKENS = 2 ** 22;
 const MAX_STEPS_IN_FLIGHT = 16;
 /** Columns of a plan that have one word for each entry. */
@@ -20,13 +25,16 @@ const COLUMNS = ['slots', 'numScheduledTokens', 'numComputedTokens', 'numDraftTo
 
 /** Options of a `CostModelExecutor`. */
 export interface CostModelExecutorOptions {
-  /** What a step's time follows from: figures, or whatever says how long steps take. */
+  /** Decides how long a step takes: the figures of a roofline model, or a `StepCost`. */
   model: CostModel | StepCost;
   /** The virtual clock, in milliseconds. */
   now: () => number;
   /** Equal seeds give equal tokens and equal acceptance of drafts: 0 to 2^32 - 1. */
   seed: number;
-  /** Probability that the model agrees with a draft token, given that it agreed with those before it. */
+  /**
+   * Probability that the model agrees with a draft token, given that it agreed with those before
+   * it.
+   */
   acceptanceRate: number;
   /** Most entries of a plan. */
   maxEntries: number;
@@ -53,7 +61,10 @@ const OPTIONS = knownNames<CostModelExecutorOptions>('the options of a CostModel
 
 /** The tokens of a step, and when the device computed it, in milliseconds of the virtual clock. */
 export interface TimedTokens extends FlatTokens {
-  /** For each entry: how many tokens its request had before, so the output index of its first token here. */
+  /**
+   * For each entry: how many tokens its request had before, so the output index of its first token
+   * here.
+   */
   readonly firsts: Int32Array;
   /** When the device begins the step. */
   startMs: number;
@@ -67,16 +78,18 @@ interface Sequence {
   handle: number;
   /** Seed of the request's tokens. */
   key: number;
-  /** Tokens sampled so far, those of steps in flight included. */
+  /** Tokens sampled so far, including steps in flight. */
   sampled: number;
 }
 
 /**
- * An executor without a model: it makes tokens up, and says how long each step would take, in virtual time.
+ * An executor without a model. It invents tokens, and says how long each step would take, in
+ * virtual time.
  *
- * The host work of a step begins when the step is submitted. The device work of a step begins when the step's host work and the previous
- * step are done. So with several steps in flight the host work hides behind the device, as in vLLM's async scheduling.
- * The token at an output index depends on the seed, the request's id and the index alone, never on the batch.
+ * The host work of a step begins when the step is submitted. The device work of a step begins when
+ * the step's host work and the previous step are done. With several steps in flight, the host work
+ * therefore hides behind the device, as in vLLM's async scheduling. The token at an output index
+ * depends on the seed, the request's id and the index alone, never on the batch.
  */
 export class CostModelExecutor implements Executor {
   readonly #options: Readonly<CheckedOptions>;
@@ -102,9 +115,10 @@ export class CostModelExecutor implements Executor {
   }
 
   /**
-   * Computes the next step. The result is valid until `stepsInFlight` further steps were executed. Hand its tokens to the scheduler
-   * from `finishMs` on.
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or a plan above `maxEntries` or `maxDrafts`
+   * Computes the next step. The result is valid until `stepsInFlight` further steps were executed.
+   * Hand its tokens to the scheduler from `finishMs` on.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or a plan above `maxEntries` or
+   * `maxDrafts`
    */
   execute(plan: ExecutorPlan): TimedTokens {
     this.#checkPlan(plan);
@@ -134,9 +148,9 @@ export class CostModelExecutor implements Executor {
   }
 
   /**
-   * Draft tokens for the requests of a plan that was just executed and updated: the plan's `maxDrafts` for a request that has sampled,
-   * none for a request that is still prefilling. The model will accept each draft at the acceptance rate. The result is valid until the
-   * next call.
+   * Draft tokens for the requests of a plan that was just executed and updated. A request that has
+   * sampled gets the plan's `maxDrafts` tokens, a request that is still prefilling none. The model
+   * will accept each draft at the acceptance rate. The result is valid until the next call.
    * @throws ERR_BLOCKSTEP_BAD_ARG as `execute`
    */
   draft(plan: ExecutorPlan): FlatTokens {
@@ -186,12 +200,15 @@ export class CostModelExecutor implements Executor {
     return count;
   }
 
-  /** Whether the model accepts a draft at an output index. A draft of -1 is known to the device only, so chance decides. */
+  /**
+   * Whether the model accepts a draft at an output index. A draft of -1 is known to the device
+   * only, so chance decides.
+   */
   #agrees(sequence: Sequence, index: number, draft: number): boolean {
     return draft < 0 ? this.#accepts(sequence, index) : draft === this.#tokenAt(sequence, index);
   }
 
-  /** The token at an output index. @param other 1 gives another token than the one that stands there */
+  /** The token at an output index. @param other 1 gives another token than the right token */
   #tokenAt({ key }: Sequence, index: number, other = 0): number {
     const drawn = mix(key, index) ^ other;
     const { vocabulary } = this.#options;
@@ -204,7 +221,7 @@ export class CostModelExecutor implements Executor {
     return chance(sequence.key ^ ACCEPTANCE, index) < this.#options.acceptanceRate;
   }
 
-  /** The request in a slot; begins anew if another request had the slot before. */
+  /** The request in a slot. The sequence starts afresh if another request had the slot before. */
   #sequence(slot: number, { id, handle }: ExecutorRequest): Sequence {
     const known = this.#sequences[slot];
     if (known !== undefined && known.handle === handle) return known;

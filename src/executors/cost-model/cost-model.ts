@@ -18,9 +18,10 @@ export interface CostModel {
 }
 
 /**
- * An assumption, not a measurement: a model of 8 billion parameters in 16 bits (Llama 3.1 8B: 16.06 GB of weights,
- * 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of KV per token) on one H100 SXM that reaches 80 % of its
- * 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP per token).
+ * A model of 8 billion parameters in 16 bits on one H100 SXM: an assumption, not a measurement.
+ * Llama 3.1 8B has 16.06 GB of weights, and 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of
+ * KV per token. The GPU reaches 80 % of its 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP per
+ * token).
  */
 export const DEFAULT_COST_MODEL: Readonly<CostModel> = {
   stepOverheadMs: 1,
@@ -34,7 +35,8 @@ const COST_MODEL_FIELDS = knownNames<CostModel>('model', DEFAULT_COST_MODEL);
 
 /**
  * A checked copy of a cost model, which later changes of the caller's object do not reach.
- * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not 0
+ * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not
+ * 0
  */
 export function takeCostModel(model: CostModel): Readonly<CostModel> {
   if (typeof model !== 'object' || model === null) throw badArgument('model', show(model), 'an object');
@@ -55,12 +57,13 @@ function checkSpeed(name: string, value: unknown): number {
   throw badArgument(name, show(value), 'a finite number above 0');
 }
 
-/** The device work of a step that these figures know of: a part of `StepFeatures`. */
+/** The part of `StepFeatures` that these figures use: the device work of a step. */
 export type StepLoad = Pick<StepFeatures, 'prefillTokens' | 'decodes' | 'decodeContextTokens'>;
 
 /**
- * Milliseconds that the device takes for a step: prefill, bound by arithmetic, plus decode, bound by memory. Not modelled: the
- * attention of prompts over their own past, the drafting model, and the overlap of prefill with decode.
+ * Milliseconds that the device takes for a step: prefill, bound by arithmetic, plus decode, bound
+ * by memory. The model leaves out the attention of prompts over their own past, the drafting model,
+ * and the overlap of prefill with decode.
  */
 export function deviceMs(model: CostModel, load: StepLoad): number {
   const prefillSeconds = load.prefillTokens / model.prefillTokensPerSecond;
@@ -69,7 +72,7 @@ export function deviceMs(model: CostModel, load: StepLoad): number {
   return 1000 * (prefillSeconds + decodeBytes / model.memoryBytesPerSecond);
 }
 
-/** A cost model as what says how long steps take. @throws ERR_BLOCKSTEP_BAD_ARG as `takeCostModel` */
+/** Makes a `StepCost` of a cost model. @throws ERR_BLOCKSTEP_BAD_ARG as `takeCostModel` */
 export function costOf(model: CostModel): StepCost {
   const taken = takeCostModel(model);
   return { hostMs: () => taken.stepOverheadMs, stepMs: (features) => deviceMs(taken, features) };

@@ -1,7 +1,7 @@
 import type { CostModel } from './cost-model.js';
 import { DEFAULT_COST_MODEL } from './cost-model.js';
 
-/** A model on GPUs, as a stand-in for a server of it. */
+/** A model on GPUs. It stands in for a server of this model. */
 export interface Profile {
   /** The model and the GPUs, in words. */
   readonly what: string;
@@ -11,8 +11,9 @@ export interface Profile {
 }
 
 /**
- * Models on GPUs: assumptions, not measurements. The sizes of the models are those that were published with them, in 16 bits. The GPUs reach
- * 80 % of the bandwidth, and half of the arithmetic, that their data sheets state; a token takes two operations for each parameter.
+ * Models on GPUs: assumptions, not measurements. The sizes of the models are the published sizes,
+ * in 16 bits. The GPUs reach 80 % of the bandwidth, and half of the arithmetic, of their data
+ * sheets. A token takes two operations for each parameter.
  */
 export const PROFILES: Readonly<Record<string, Profile>> = {
   // 2 x 32 layers x 8 KV heads x 128 x 2 bytes a token; 80 GB, 3.35 TB/s, 989 TFLOPS.
@@ -27,7 +28,8 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
     model: { ...DEFAULT_COST_MODEL, prefillTokensPerSecond: 9_700, memoryBytesPerSecond: 1.63e12 },
     numBlocks: 26_600,
   },
-  // 2 x 80 layers x 8 KV heads x 128 x 2 bytes a token; four times the GPU above, by tensor parallelism without losses.
+  // 2 x 80 layers x 8 KV heads x 128 x 2 bytes a token; four times the GPU above, by tensor
+  // parallelism without losses.
   'llama-3.1-70b-4xh100': {
     what: 'Llama 3.1 70B on four H100 SXM',
     model: {

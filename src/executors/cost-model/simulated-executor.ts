@@ -9,9 +9,12 @@ import type { StepCost } from './step-features.js';
 
 /** Options of a `SimulatedExecutor`. */
 export interface SimulatedExecutorOptions {
-  /** What a step's time follows from: figures, or whatever says how long steps take. */
+  /** Decides how long a step takes: the figures of a roofline model, or a `StepCost`. */
   model: CostModel | StepCost;
-  /** The engine's `maxNumSeqs`, `pipelineDepth` and `numSpeculativeTokens`; the last two are 1 and 0 by default. */
+  /**
+   * The engine's `maxNumSeqs`, `pipelineDepth` and `numSpeculativeTokens`; the last two are 1 and 0
+   * by default.
+   */
   maxNumSeqs: number;
   pipelineDepth?: number;
   numSpeculativeTokens?: number;
@@ -19,11 +22,11 @@ export interface SimulatedExecutorOptions {
   vocabulary: Int32Array;
   /** The token that ends a text. */
   eosTokenId: number;
-  /** Tokens of a text on average, unless its request ends it before. Default 200. */
+  /** Mean length of a text in tokens, unless its request ends it before. Default 200. */
   meanOutputTokens?: number;
   /** Probability that a draft token is accepted. Default 0.7. */
   acceptanceRate?: number;
-  /** Equal seeds give equal texts to equal ids of requests. Default 0. */
+  /** Equal seeds give equal texts to equal request ids. Default 0. */
   seed?: number;
 }
 
@@ -38,21 +41,22 @@ const OPTIONS = knownNames<SimulatedExecutorOptions>('the options of a Simulated
   acceptanceRate: true,
   seed: true,
 });
-/** Mixed into the draws of ends, so that they differ from those that make tokens. */
+/** Mixed into the draws that end texts, so that these draws differ from those that make tokens. */
 const ENDS = 0x2545f491;
 
 /**
- * A stand-in for a GPU: makes texts up, and takes for each step the real time that a cost model says. So an engine over it decides, and
- * answers, as one over such a GPU would.
+ * Stands in for a GPU. The executor invents texts, and each step takes the real time that a cost
+ * model gives. An engine over it therefore decides and answers as over such a GPU.
  *
- * A step is answered when a timer of the platform fires, up to about a millisecond late. With one step in flight the next one begins that
- * much later; with more of them the device is counted as busy meanwhile.
+ * A step is answered when a timer of the platform fires, up to about a millisecond late. With one
+ * step in flight, the next step begins that much later. With more steps in flight, the device
+ * counts as busy meanwhile.
  */
 export class SimulatedExecutor implements Executor {
   readonly usesTables = false;
   readonly #model: CostModelExecutor;
   readonly #eosTokenId: number;
-  /** Probability that a token is its text's last one. */
+  /** Probability that a token is the last token of its text. */
   readonly #endRate: number;
   readonly #seed: number;
   readonly #maxDrafts: number;
@@ -106,15 +110,16 @@ export class SimulatedExecutor implements Executor {
     });
   }
 
-  /** Gives up the steps in flight. */
+  /** Drops the steps in flight. */
   dispose(): void {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
   }
 
   /**
-   * Ends texts: each of their tokens is the last one with the same probability, so that lengths have a geometric distribution. A
-   * request that may not end yet (`ignoreEos`, `minTokens`) goes on behind such a token, as it does with a model.
+   * Ends texts. Each token ends its text with the same probability, so the lengths have a geometric
+   * distribution. A request that may not end yet (`ignoreEos`, `minTokens`) continues behind such a
+   * token, as with a model.
    */
   #endTexts(plan: ExecutorPlan, { tokens, counts, firsts }: TimedTokens): void {
     let at = 0;

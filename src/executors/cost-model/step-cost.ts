@@ -4,8 +4,8 @@ import { type CostModel, costOf } from './cost-model.js';
 import { type StepCost, StepFeatures } from './step-features.js';
 
 /**
- * What a caller gives as a model, as a `StepCost`: figures of a roofline are checked and copied.
- * @throws ERR_BLOCKSTEP_BAD_ARG for what is neither
+ * Takes a caller's model as a `StepCost`. The figures of a roofline model are checked and copied.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for any other value
  */
 export function takeStepCost(model: CostModel | StepCost): StepCost {
   if (!isRecord(model) || !('stepMs' in model)) return costOf(model as CostModel);
@@ -24,14 +24,18 @@ export function checkMs(name: string, ms: number): number {
   throw badArgument(`model.${name}(features)`, show(ms), 'a finite number of at least 0');
 }
 
-/** Milliseconds that a request of this size takes alone: one prefill step, then one decode step per token. */
+/**
+ * Milliseconds that a request of this size takes alone: one prefill step, then one decode step per
+ * token.
+ */
 export function aloneMs(cost: StepCost, inputTokens: number, outputTokens: number): number {
   const features = new StepFeatures();
   features.addPrefill(inputTokens, 0);
   features.end();
   const prefillMs = cost.hostMs(features) + cost.stepMs(features);
   features.begin();
-  // The context grows by one token per step, from input + 1 to input + output - 1. This is its mean.
+  // The context grows by one token per step, from input + 1 to input + output - 1. This is its
+  // mean.
   features.addDecode(1, inputTokens + outputTokens / 2);
   features.end();
   return prefillMs + (outputTokens - 1) * (cost.hostMs(features) + cost.stepMs(features));

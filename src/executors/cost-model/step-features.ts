@@ -1,13 +1,19 @@
 import type { ExecutorPlan } from '../../engine/executor/executor.js';
 
-/** The sizes for which vLLM captures CUDA graphs by default: a step of decodes alone is padded to the next of them. */
+/**
+ * The sizes for which vLLM captures CUDA graphs by default. A step of decodes alone is padded to
+ * the next of these sizes.
+ */
 const CAPTURED: readonly number[] = [1, 2, 4];
 const CAPTURE_EVERY = 8;
 const CAPTURE_EVERY_ABOVE = 16;
 const CAPTURE_FINE = 256;
 const CAPTURE_MOST = 512;
 
-/** Tokens that a step of `tokens` decodes computes: vLLM pads it to a captured size. Above the largest there is no graph, and no padding. */
+/**
+ * Tokens that a step of `tokens` decodes computes: vLLM pads it to a captured size. Above the
+ * largest captured size there is no graph and no padding.
+ */
 export function paddedTokens(tokens: number): number {
   if (tokens > CAPTURE_MOST) return tokens;
   for (const size of CAPTURED) if (tokens <= size) return size;
@@ -16,26 +22,29 @@ export function paddedTokens(tokens: number): number {
 }
 
 /**
- * What a step computes, in exact numbers. What a step costs is a function of these alone (`StepCost`). One object is used for
- * all steps: whoever keeps it copies it.
+ * The work of a step, in exact numbers. The cost of a step is a function of these numbers alone
+ * (`StepCost`). All steps share one object, so a caller that keeps it must copy it.
  */
 export class StepFeatures {
   /** Tokens that the step computes, drafts included. */
   tokens = 0;
-  /** The same, padded to a captured CUDA graph where the step decodes alone. */
+  /** `tokens`, padded to the size of a captured CUDA graph if the step only decodes. */
   paddedTokens = 0;
   /** Requests in the step. */
   rows = 0;
-  /** Requests that compute tokens of their prompts, or compute again after a preemption. */
+  /** Requests that compute tokens of their prompts, or recompute tokens after a preemption. */
   prefills = 0;
   prefillTokens = 0;
-  /** Tokens that the KV cache had of these requests before. */
+  /** Tokens of these requests that the KV cache already held. */
   prefillContextTokens = 0;
   /** Pairs of a new token of a prompt and a token that it attends to, itself included. */
   prefillPairs = 0;
   /** Requests that decode. */
   decodes = 0;
-  /** Tokens that the decoding requests attend to, those of this step included: their sum, and the most of one request. */
+  /**
+   * Tokens that the decoding requests attend to, including the tokens of this step: their sum, and
+   * the largest number of one request.
+   */
   decodeContextTokens = 0;
   largestDecodeContext = 0;
   /** Draft tokens among the tokens. */
@@ -66,7 +75,10 @@ export class StepFeatures {
     if (this.#adapters.size > 0) this.#adapters.clear();
   }
 
-  /** Adds a request that decodes. @param context tokens that it attends to, its `scheduled` ones included */
+  /**
+   * Adds a request that decodes.
+   * @param context tokens that it attends to, its `scheduled` ones included
+   */
   addDecode(scheduled: number, context: number, drafts = 0): void {
     this.rows++;
     this.tokens += scheduled;
@@ -76,7 +88,7 @@ export class StepFeatures {
     if (context > this.largestDecodeContext) this.largestDecodeContext = context;
   }
 
-  /** Adds a request that computes `scheduled` tokens of its prompt behind `computed` ones. */
+  /** Adds a request that computes `scheduled` tokens of its prompt behind `computed` tokens. */
   addPrefill(scheduled: number, computed: number): void {
     this.rows++;
     this.tokens += scheduled;
@@ -100,7 +112,7 @@ export class StepFeatures {
 
   /**
    * Adds entry i of a plan. It decodes if it computes only its last sampled token and drafts.
-   * @param sampled tokens that the request has sampled, those of steps in flight included
+   * @param sampled tokens that the request has sampled, including steps in flight
    */
   addEntry(plan: ExecutorPlan, i: number, sampled: number): void {
     const computed = plan.numComputedTokens[i];
@@ -118,6 +130,9 @@ export class StepFeatures {
 export interface StepCost {
   /** Milliseconds that the device takes for a step: finite, at least 0. */
   stepMs(features: Readonly<StepFeatures>): number;
-  /** Milliseconds of work of the host before the step: finite, at least 0. With several steps in flight it hides behind the device. */
+  /**
+   * Milliseconds of work of the host before the step: finite, at least 0. With several steps in
+   * flight this work hides behind the device.
+   */
   hostMs(features: Readonly<StepFeatures>): number;
 }

@@ -45,8 +45,8 @@ export async function makeContext(options: ResolvedLlamaOptions, batch: number):
 }
 
 /**
- * Refuses a pool that does not fit: the system would give the memory away, and end some process when it is used. The weights are in memory
- * already.
+ * Refuses a pool that does not fit. The system would grant the memory, and kill some process once
+ * the memory is used. The weights are in memory already.
  * @throws ERR_BLOCKSTEP_NO_MEMORY, which says how many blocks would fit
  */
 function checkMemory(options: ResolvedLlamaOptions, free: number): void {

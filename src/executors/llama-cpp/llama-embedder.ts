@@ -19,17 +19,25 @@ import { hasGpu } from './native/library.js';
 export interface LlamaEmbedderOptions {
   /** The model. It may be disposed after the embedder has been made. */
   readonly model: LlamaModel;
-  /** Most tokens of a text, and of all texts that are computed at once. Default: what the model was trained on, at most 2,048. */
+  /**
+   * Most tokens of a text, and of all texts that are computed at once. Default: the model's
+   * training length, at most 2,048.
+   */
   readonly maxModelLen?: number;
   /** Most texts that are computed at once. Default 16. */
   readonly maxNumSeqs?: number;
   /** Threads that compute on the CPU. Default as for `LlamaExecutor`. */
   readonly threads?: number;
-  /** How keys and values are stored while a text is computed, by models that read it in one direction. Default f16. */
+  /**
+   * Type of keys and values while a text is computed. It matters for causal models only. Default
+   * f16.
+   */
   readonly cacheType?: 'f16' | 'f32';
-  /** Whether flash attention is used, which computes with numbers of 16 bits. Default `auto`: where it can be had. */
+  /** Whether to use flash attention, which computes in 16 bits. Default `auto`: if available. */
   readonly flashAttention?: 'auto' | 'on' | 'off';
-  /** How the vectors of a text's tokens become one. Default: as the model's file says. */
+  /**
+   * How the vectors of a text's tokens become one vector. Default: the pooling of the model's file.
+   */
   readonly pooling?: 'mean' | 'cls' | 'last';
 }
 
@@ -45,15 +53,19 @@ const OPTIONS = knownNames<LlamaEmbedderOptions>('the options of a LlamaEmbedder
 const DEFAULT_LENGTH = 2048;
 
 /**
- * Makes vectors of texts by llama.cpp, or scores, for `Engine.embed`: an executor that generates nothing. Requests for text are refused. Texts
- * of several calls are computed together, in a thread of their own.
+ * Computes embeddings or scores of texts by llama.cpp, for `Engine.embed`. This executor generates
+ * no text, and refuses requests for text. Texts of several calls are computed together, in a thread
+ * of its own.
  */
 export class LlamaEmbedder implements Executor {
   readonly usesTables = false;
   readonly limits: ExecutorLimits;
-  /** Numbers of a vector. */
+  /** Length of a vector. */
   readonly dimensions: number;
-  /** What the model makes of a text: a vector; or a score of how well a document answers a query. */
+  /**
+   * Output of the model for a text: an embedding, or a score of how well a document answers a
+   * query.
+   */
   readonly kind: 'embeddings' | 'scores';
   readonly threads: number;
   readonly #model: LlamaModel['info'];
@@ -72,9 +84,10 @@ export class LlamaEmbedder implements Executor {
   }
 
   /**
-   * Makes an embedder: allocates memory to compute in.
-   * @returns a promise of it. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY; ERR_BLOCKSTEP_BAD_MODEL for a model that has
-   * states, or does not say how vectors become one where `pooling` does not either; ERR_BLOCKSTEP_DISPOSED
+   * Makes an embedder, and allocates its working memory.
+   * @returns a promise of it. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY;
+   * ERR_BLOCKSTEP_BAD_MODEL for a model with states, or if neither the file nor `pooling` names a
+   * pooling; ERR_BLOCKSTEP_DISPOSED
    */
   static async create(options: LlamaEmbedderOptions): Promise<LlamaEmbedder> {
     const taken = takeOptions(options);
@@ -109,10 +122,11 @@ export class LlamaEmbedder implements Executor {
   }
 
   /**
-   * The vectors of texts, as the model has them; `Engine.embed` shapes them.
+   * Computes the raw vectors of texts. `Engine.embed` normalizes and shortens them.
    * @param texts token ids of each, at least one
-   * @throws by rejection ERR_BLOCKSTEP_UNFIT for a text that is too long, ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_EXECUTOR with what llama.cpp
-   * said, ERR_BLOCKSTEP_DISPOSED, the reason of the signal
+   * @throws by rejection ERR_BLOCKSTEP_UNFIT for a text that is too long, ERR_BLOCKSTEP_BAD_ARG,
+   * ERR_BLOCKSTEP_EXECUTOR with the message of llama.cpp, ERR_BLOCKSTEP_DISPOSED, the reason of the
+   * signal
    */
   async embed(texts: readonly Int32Array[], signal: AbortSignal | null): Promise<readonly Float32Array[]> {
     for (const [i, text] of texts.entries()) {
@@ -132,17 +146,17 @@ export class LlamaEmbedder implements Executor {
     return await this.#queue.add(texts, signal);
   }
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG: it generates no text */
+  /** @throws ERR_BLOCKSTEP_BAD_ARG: the executor generates no text */
   checkRequest(): void {
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', 'the model makes vectors of texts, and generates none');
   }
 
-  /** Never called: no request is let in. @throws ERR_BLOCKSTEP_INVARIANT */
+  /** Never called, since every request is refused. @throws ERR_BLOCKSTEP_INVARIANT */
   execute(): never {
     throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', 'a LlamaEmbedder computes no steps');
   }
 
-  /** Breaks off what is computed. Idempotent. */
+  /** Interrupts the computation. Idempotent. */
   dispose(): void {
     this.#queue.dispose();
   }

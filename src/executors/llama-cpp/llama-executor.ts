@@ -25,34 +25,45 @@ import { readAnswer } from './step/answer.js';
 import { Drafts } from './step/drafts.js';
 import { Planner } from './step/planner.js';
 
-/** Rows of a call from which on llama.cpp's own kernel computes attention in tiles on a CPU (GGML_FA_TILE_Q), where decodes are slow. */
+/**
+ * Rows of a call from which llama.cpp's own kernel computes attention on a CPU in tiles
+ * (GGML_FA_TILE_Q). Tiles are slow for decodes.
+ */
 const SPLIT_FROM = 64;
 
-/** What a `LlamaExecutor` has done so far. */
+/** Counts of a `LlamaExecutor` since it was made. */
 export interface LlamaExecutorStats {
-  /** Steps that were begun, and those that failed, as a whole or in part. */
+  /** Steps that were begun, and steps that failed as a whole or in part. */
   readonly steps: number;
   readonly failedSteps: number;
-  /** Tokens that were given to llama.cpp. */
+  /** Tokens that llama.cpp computed. */
   readonly tokens: number;
-  /** Blocks whose KV was taken from the prefix cache; and how many of these were computed in the same step. */
+  /** Blocks whose KV came from the prefix cache, and how many of these the same step computed. */
   readonly hits: number;
   readonly hitsInStep: number;
-  /** Tokens of hits that were computed again, since their cells had been given up for want of sequences. */
+  /**
+   * Tokens of hits that were recomputed, because their cells had been dropped for lack of
+   * sequences.
+   */
   readonly recomputed: number;
-  /** Sequences that keep blocks of ended requests now, and how many were given up because no sequence was left. */
+  /**
+   * Sequences that keep blocks of ended requests now, and sequences that were dropped because none
+   * was left.
+   */
   readonly cachedSequences: number;
   readonly sequencesGivenUp: number;
-  /** Cells of llama.cpp's cache that hold KV of blocks, of how many. */
+  /** Cells of llama.cpp's cache that hold KV of blocks, and the number of cells. */
   readonly cells: number;
   readonly maxCells: number;
 }
 
 /**
- * Runs a model by llama.cpp: an executor whose tokens are those of the model alone. Batches, prefix hits, preemption and drafts change how
- * fast they come, and nothing else, as far as llama.cpp's arithmetic does not depend on the batch (docs/llama-cpp.md).
+ * Runs a model by llama.cpp. The tokens depend on the model alone. Batches, prefix hits, preemption
+ * and drafts change only the speed, as far as llama.cpp's arithmetic does not depend on the batch
+ * (docs/llama-cpp.md).
  *
- * The KV of all blocks lies in one cache of llama.cpp, of numBlocks x blockSize cells. Steps are computed in a thread of the executor's own.
+ * The KV of all blocks lies in one cache of llama.cpp, of numBlocks x blockSize cells. A thread of
+ * the executor computes the steps.
  */
 export class LlamaExecutor implements Executor {
   readonly usesTables = true;
@@ -65,7 +76,7 @@ export class LlamaExecutor implements Executor {
   readonly #planner: Planner;
   readonly #samplers: Samplers;
   readonly #drafts: Drafts;
-  /** [entry] the sampler of each entry of a step, and whether its parameters are bad. */
+  /** [entry] the sampler of each entry of a step, and whether its parameters are invalid. */
   readonly #samplerNumbers: Int32Array;
   readonly #entryErrors: Uint8Array;
   #numSteps = 0;
@@ -113,16 +124,17 @@ export class LlamaExecutor implements Executor {
   }
 
   /**
-   * Makes an executor: allocates the KV cache, and memory to compute in.
-   * @returns a promise of it. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY, which says what would fit;
-   * ERR_BLOCKSTEP_BAD_MODEL for a model that generates no text token by token; ERR_BLOCKSTEP_DISPOSED
+   * Makes an executor: allocates the KV cache and working memory.
+   * @returns a promise of it. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_MEMORY,
+   * which says which sizes would fit; ERR_BLOCKSTEP_BAD_MODEL for a model that generates no text
+   * token by token; ERR_BLOCKSTEP_DISPOSED
    */
   static async create(options: LlamaExecutorOptions): Promise<LlamaExecutor> {
     const resolved = resolveLlamaOptions(options);
     return new LlamaExecutor(resolved, await makeContext(resolved, batchOf(resolved)));
   }
 
-  /** What was done so far. */
+  /** The counts so far. */
   stats(): LlamaExecutorStats {
     const { cells, counts } = this.#planner;
     return {
@@ -137,7 +149,11 @@ export class LlamaExecutor implements Executor {
     };
   }
 
-  /** Computes the next step. @throws by rejection ERR_BLOCKSTEP_EXECUTOR with what llama.cpp said; ERR_BLOCKSTEP_DISPOSED */
+  /**
+   * Computes the next step.
+   * @throws by rejection ERR_BLOCKSTEP_EXECUTOR with the message of llama.cpp;
+   * ERR_BLOCKSTEP_DISPOSED
+   */
   async execute(plan: ExecutorPlan, tables: StepTables | null): Promise<ExecutorResult> {
     if (this.#disposed) throw disposed();
     if (this.#broken !== null) throw this.#broken;
@@ -164,7 +180,10 @@ export class LlamaExecutor implements Executor {
     return drafts === undefined ? result : { ...result, drafts };
   }
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG for a token outside the vocabulary, parameters that are no `SamplingParams`, an adapter, and a grammar that is not the model's */
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a token outside the vocabulary, parameters that are no
+   * `SamplingParams`, an adapter, or a grammar that `LlamaModel.grammar` did not make
+   */
   checkRequest({ prompt, params, grammar, adapter }: SubmittedRequest): void {
     const { vocabSize } = this.#options.model.info;
     for (let i = 0; i < prompt.length; i++)
@@ -182,7 +201,7 @@ export class LlamaExecutor implements Executor {
     this.#drafts.forget(handles);
   }
 
-  /** Frees the KV cache. A step that is being computed is broken off, as soon as llama.cpp can. Idempotent. */
+  /** Frees the KV cache. A running step is interrupted as soon as llama.cpp can. Idempotent. */
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
@@ -201,7 +220,7 @@ export class LlamaExecutor implements Executor {
     try {
       return await this.#context.compute(program.values, program.length);
     } catch (cause) {
-      // It was refused before it began, so that the cache is not what it is taken for.
+      // The program was refused before it began, so the cache differs from its record here.
       this.#broken = new BlockstepError('ERR_BLOCKSTEP_INVARIANT', describeError(cause), { cause });
       throw this.#broken;
     }
@@ -212,7 +231,10 @@ export class LlamaExecutor implements Executor {
   }
 }
 
-/** Most tokens of a call of llama.cpp. What is computed again comes on top of a step's tokens, in more calls. */
+/**
+ * Most tokens of a call of llama.cpp. Recomputed tokens exceed a step's budget, and go into more
+ * calls.
+ */
 function batchOf({
   maxNumBatchedTokens,
   numSpeculativeTokens,
@@ -222,7 +244,10 @@ function batchOf({
   return Math.max(Math.min(maxNumBatchedTokens, (numBlocks - 1) * blockSize), numSpeculativeTokens + 1);
 }
 
-/** Our kernel computes rows by what they read, so that decodes need no calls of their own: the weights are read once for all. */
+/**
+ * Our kernel computes each row by its own cells, so decodes need no calls of their own. One call
+ * reads the weights once for all rows.
+ */
 function splitFromOf(model: LlamaModel): number {
   const isByTiles = model.info.attention.kernel === 'llama' && !hasGpu(model);
   return isByTiles ? SPLIT_FROM : Number.POSITIVE_INFINITY;

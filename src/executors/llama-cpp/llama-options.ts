@@ -6,32 +6,48 @@ import { LlamaModel } from './model/llama-model.js';
 
 /** Options of `LlamaExecutor.create`. */
 export interface LlamaExecutorOptions {
-  /** The model. It may be disposed after the executor has been made; the weights stay as long as the executor. */
+  /**
+   * The model. It may be disposed after the executor has been made; the weights stay as long as the
+   * executor.
+   */
   readonly model: LlamaModel;
-  /** Blocks of the KV pool, the null block included: numBlocks x blockSize cells of llama.cpp's cache. */
+  /**
+   * Blocks of the KV pool, the null block included: numBlocks x blockSize cells of llama.cpp's
+   * cache.
+   */
   readonly numBlocks: number;
   /** Tokens per block. Default 16. */
   readonly blockSize?: number;
   /** Most requests in one step. Default 16. */
   readonly maxNumSeqs?: number;
-  /** Most tokens in one step. Default 512. A longer step keeps all requests waiting for longer. */
+  /** Most tokens in one step. Default 512. Longer steps delay all requests. */
   readonly maxNumBatchedTokens?: number;
-  /** Most tokens of one request. Default: what the model was trained on, or what the pool holds, if that is less. */
+  /**
+   * Most tokens of one request. Default: the model's training length, or the size of the pool if
+   * that is less.
+   */
   readonly maxModelLen?: number;
   /** Most draft tokens of a request in one step. Default 0. */
   readonly numSpeculativeTokens?: number;
   /**
-   * Sequences of llama.cpp that keep blocks of requests that have ended, for the prefix cache. With `maxNumSeqs` at most 256, with a sliding
-   * window 128. llama.cpp has a row of logits for each. Default 112, or what is left.
+   * Sequences of llama.cpp that keep blocks of ended requests, for the prefix cache. With
+   * `maxNumSeqs` at most 256, with a sliding window 128. llama.cpp keeps a row of logits for each
+   * sequence. Default 112, or the rest up to that limit.
    */
   readonly cachedSequences?: number;
-  /** How keys and values are stored. Default f16. q8_0 needs flash attention. */
+  /** Type of keys and values in the cache. Default f16. q8_0 needs flash attention. */
   readonly cacheType?: 'f16' | 'f32' | 'q8_0';
-  /** Whether flash attention is used. Default `auto`: where it can be had. */
+  /** Whether to use flash attention. Default `auto`: if available. */
   readonly flashAttention?: 'auto' | 'on' | 'off';
-  /** Threads that compute on the CPU. Default: one less than there are processors, or than a container may use, but at least one and at most eight. */
+  /**
+   * Threads that compute on the CPU. Default: one less than the processors of the machine or the
+   * container, at least one and at most eight.
+   */
   readonly threads?: number;
-  /** Most tokens that are computed at once, which memory for intermediate results depends on. Default 512. */
+  /**
+   * Most tokens that are computed at once. The memory for intermediate results depends on this
+   * number. Default 512.
+   */
   readonly microBatch?: number;
 }
 
@@ -52,7 +68,7 @@ const OPTIONS = knownNames<LlamaExecutorOptions>('the options of a LlamaExecutor
 
 const DEFAULT_HOLDERS = 112;
 
-/** Types of the cache, and how flash attention is asked for, by llama.cpp's numbers. */
+/** llama.cpp's numbers for types of the cache, and for flash attention. */
 export const TYPES = { f16: 1, f32: 0, q8_0: 8 } as const;
 export const FLASH = { auto: -1, on: 1, off: 0 } as const;
 

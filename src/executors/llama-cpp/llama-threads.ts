@@ -5,12 +5,13 @@ import { dirname, join } from 'node:path';
 const MOST_THREADS = 8;
 const CGROUPS = '/sys/fs/cgroup';
 
-/** A file as text; null: it cannot be read. */
+/** Returns a file as text; null: the file cannot be read. */
 type ReadFile = (path: string) => string | null;
 
 /**
- * Threads that suit this machine. They wait for each other after every operation by spinning. One that has no core to run on stalls all, so that
- * a small step takes many times as long: one processor is left to Node and the rest of the machine.
+ * Threads that suit this machine. After every operation the threads wait for each other by
+ * spinning. A thread without a core stalls all others, so that a small step takes many times as
+ * long. One processor is therefore left to Node and the rest of the machine.
  */
 export function defaultThreads(): number {
   return threadsFor(availableParallelism(), processorQuota(readOrNull));
@@ -18,15 +19,17 @@ export function defaultThreads(): number {
 
 /**
  * @param processors that the process may run on
- * @param quota how many of them it may use at a time, as a container's limit has it: 1.5 is possible; Infinity: all
+ * @param quota how many processors a container's limit allows at a time: 1.5 is possible; Infinity:
+ * all
  */
 export function threadsFor(processors: number, quota: number): number {
   return Math.max(1, Math.min(MOST_THREADS, Math.floor(Math.min(processors, quota)) - 1));
 }
 
 /**
- * The processor time that the cgroups of this process allow, in processors; Infinity: all. A container with `--cpus 2` sees every processor of
- * its machine, and is stopped for most of each tenth of a second when it uses more than two. Node 20 does not know of it.
+ * The processor time that the cgroups of this process allow, in processors; Infinity: all. A
+ * container with `--cpus 2` sees every processor of its machine. If it uses more than two, it is
+ * stopped for most of each tenth of a second. Node 20 ignores this limit.
  */
 export function processorQuota(read: ReadFile): number {
   const own = (read('/proc/self/cgroup') ?? '').split('\n');
@@ -43,7 +46,7 @@ export function processorQuota(read: ReadFile): number {
   return Math.min(...quotas);
 }
 
-/** A path and all above it: a limit of each of them holds. */
+/** A path and all its parents: the limit of each of them holds. */
 function upwards(path: string): string[] {
   const above = [path];
   while (above[above.length - 1] !== dirname(above[above.length - 1]))
@@ -51,7 +54,7 @@ function upwards(path: string): string[] {
   return above;
 }
 
-/** Microseconds of a period that may be used, as a share of it. */
+/** Microseconds of a period that may be used, as a fraction of the period. */
 function quotient([quota, period = '']: readonly string[]): number {
   const [used, whole] = [Number.parseInt(quota, 10), Number.parseInt(period, 10)];
   return used > 0 && whole > 0 ? used / whole : Number.POSITIVE_INFINITY;

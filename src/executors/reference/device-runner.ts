@@ -17,23 +17,26 @@ import { BlockArena } from '../../transfer/block-arena.js';
 import { PendingStep, type ReadAnswer, type ReferenceRunner } from './runner.js';
 import type { ReferenceStep } from './step.js';
 
-/** The part of a step's tables on a GPU that is read. */
+/** The part of a step's tables on a GPU that the executor reads. */
 export type TablesOnDevice = TablesShape &
   Pick<DeviceTables, 'readTokens'> &
   Readonly<Record<TableName, ArrayOnDevice>> & {
-    /** Of each KV cache group. Read only where the executor has several. */
+    /** The tables of each KV cache group. Read only if the executor has several groups. */
     readonly groups?: readonly (GroupShape & Readonly<Record<'slotMapping' | 'blockTable', ArrayOnDevice>>)[];
   };
 
 /** One table of a step in memory of a GPU. */
 export type ArrayOnDevice = Pick<DeviceArray, 'pointer' | 'device'>;
 
-/** Turns of the event loop that each check whether a step is done; after so many checks in vain, one check per millisecond. */
+/**
+ * Turns of the event loop that each check whether a step is done. After this many checks in vain, a
+ * check runs once a millisecond.
+ */
 const EAGER_TURNS = 256;
 
 /**
- * Computes steps over memory of a GPU, in the runner's own stream. The host never waits: while steps run, turns of the event loop check
- * whether the oldest is done.
+ * Computes steps over memory of a GPU, in the runner's own stream. The host never blocks: while
+ * steps run, turns of the event loop check the oldest step.
  */
 export class DeviceRunner implements ReferenceRunner {
   readonly device: string;
@@ -140,7 +143,7 @@ export class DeviceRunner implements ReferenceRunner {
         this.#pending.shift();
         answer.resolve(this.#read(step));
       } catch (error) {
-        // A GPU that is lost, or was given half a step, cannot compute the later steps either.
+        // A GPU that is lost, or received half a step, cannot compute the later steps either.
         if (error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_CUDA') {
           this.#failAll(error);
           return;

@@ -12,17 +12,26 @@ import type { ExecutorPlan } from '../../engine/executor/executor.js';
 /**
  * One fault that a `ReferenceExecutor` found. A field that does not apply is null.
  *
- * Faults of the tables, compared with the plan and the request's own tokens: `unknown-request` a running entry of a request that was never
- * admitted; `query-start`, `computed-tokens`, `sequence-length` a wrong count in the tables; `scheduled-tokens` more or
- * fewer tokens to compute than there are; `input-token` another token than the request has there; `missing-draft` a draft
- * to verify that nobody made; `slot`, `block` a place that cannot be; `moved-block` a row in which a block changed while
- * its request was resident.
- * Faults of the KV memory: `foreign-write` into a block that another request took; `unwritten-read` where nobody ever wrote;
- * `stale-read` of what was written before the block was taken last; `foreign-read` of what another request wrote;
- * `wrong-read` of what the request itself wrote, for another position or another text; `unexpected-load` of a block that a
- * lane filled after its request took it, or after it was declared to be loaded; with `kvGroups` `null-read` of a place that holds nothing
- * (there `block` is 0), and `unzeroed-read` of a block of attention in which a state stands behind the text, because the block was not
- * zeroed when it was taken (`ExecutorPlan.blocksToZero`).
+ * Faults of the tables, compared with the plan and the request's own tokens:
+ * - `unknown-request`: a running entry of a request that was never admitted.
+ * - `query-start`, `computed-tokens`, `sequence-length`: a wrong count in the tables.
+ * - `scheduled-tokens`: more or fewer tokens to compute than there are.
+ * - `input-token`: another token than the request has there.
+ * - `missing-draft`: a draft to verify that nobody made.
+ * - `slot`, `block`: a place that cannot be.
+ * - `moved-block`: a block in a row changed while its request was resident.
+ *
+ * Faults of the KV memory:
+ * - `foreign-write`: a write into a block that another request took.
+ * - `unwritten-read`: a read of a place that nobody ever wrote.
+ * - `stale-read`: a read of content from before the block was taken last.
+ * - `foreign-read`: a read of content that another request wrote.
+ * - `wrong-read`: the request itself wrote the content, for another position or another text.
+ * - `unexpected-load`: a lane filled a block after its request took it, or after it was declared to
+ *   be loaded.
+ * - With `kvGroups`, `null-read`: a read of a place that holds nothing (there `block` is 0).
+ * - With `kvGroups`, `unzeroed-read`: a state stands behind the text in a block of attention,
+ *   because the block was not zeroed when it was taken (`ExecutorPlan.blocksToZero`).
  */
 export interface ReferenceFault {
   /** Kind of the fault; see above. */
@@ -41,7 +50,7 @@ export interface ReferenceFault {
   block: number | null;
   /** The expected token, or count. */
   expected: number | null;
-  /** The token, or count, found in its place. */
+  /** The token, or count, found instead. */
   found: number | null;
   /** Position for which the found content had been written. */
   foundPosition: number | null;
@@ -53,7 +62,7 @@ export interface ReferenceFault {
   foundGeneration: number | null;
   /** With `kvGroups`: index of the group. */
   group: number | null;
-  /** With `kvGroups`: place in the group's row, that of `position`. */
+  /** With `kvGroups`: the place of `position` in the group's row. */
   place: number | null;
 }
 
@@ -109,7 +118,10 @@ export function describeFault(fault: ReferenceFault): string {
   return `${kind} by entry ${entry} (${show(id)}, handle ${handle})${at}${row}${where}${wanted}${got}${of}${by}${now}${then}`;
 }
 
-/** The error of a step with faults; its `cause` is the list `faults`. @param total number of faults, those not kept included */
+/**
+ * The error of a step with faults; its `cause` is the list `faults`.
+ * @param total number of faults, those not kept included
+ */
 export function mismatchError(faults: readonly ReferenceFault[], total: number): BlockstepError {
   const more = total > 3 ? `; and ${total - 3} more` : '';
   const message = `step ${faults[0].step}: ${faults.slice(0, 3).map(describeFault).join('; ')}${more}`;

@@ -15,9 +15,11 @@ import {
   type KvGroupOptions,
   type KvGroups,
 } from '../../scheduler/options/kv-groups.js';
-import type { SchedulerConfig } from '../../scheduler/options/options.js';
+import type { RuledConfig } from '../../scheduler/options/options.js';
 
-/** The groups as options, whichever way they were given. They are checked where the other options are. */
+/**
+ * The groups as options, in whichever form the caller gave them. The options are checked elsewhere.
+ */
 export function asGroupOptions(given: unknown): {
   kvGroups?: KvGroupOptions[] | null;
   hashBlockSize?: number;
@@ -29,9 +31,9 @@ export function asGroupOptions(given: unknown): {
     : { kvGroups: given as KvGroupOptions[] | null };
 }
 
-/** What native code is told of the groups of a checked configuration. */
+/** The native description of the groups of a checked configuration. */
 export function nativeGroups(
-  config: SchedulerConfig,
+  config: RuledConfig,
 ): Pick<NativeReferenceConfig, 'groups' | 'blockSize' | 'maxBlocksPerRow'> {
   const { kvGroups, blockSize } = config;
   const core = coreConfig(config);
@@ -54,14 +56,19 @@ function readsOf(group: KvGroup): Pick<NativeReferenceGroup, 'reads' | 'span' | 
   return { reads: 'state', span: 0, everyEnd: mode === 'all' };
 }
 
-/** Refuses tables of several groups where the executor knows one: it would read those of the first alone. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Refuses tables of several groups if the executor has one group, because it would read only the
+ * first.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function refuseGroups({ groups }: Partial<StepTables>): void {
   if (Array.isArray(groups) && groups.length > 1)
     throw badArgument('tables.groups', `${groups.length} groups`, 'one, since the executor has no kvGroups');
 }
 
 /**
- * Checks that a plan and its tables have the executor's groups, and copies what the plan says of each.
+ * Checks that a plan and its tables have the executor's groups, and copies each group's part of the
+ * plan.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function fillGroups(

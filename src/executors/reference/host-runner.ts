@@ -14,7 +14,9 @@ import type { ReferenceStep } from './step.js';
 /** Schedules a computation: calls `computeOldest` once, at any later time. */
 export type Defer = (computeOldest: () => void) => void;
 
-/** Computes steps over host memory, on the submitting thread: at once, or when `defer` calls back. */
+/**
+ * Computes steps over host memory, on the submitting thread: at once, or when `defer` calls back.
+ */
 export class HostRunner implements ReferenceRunner {
   readonly device = 'cpu';
   readonly stream = null;
@@ -47,7 +49,7 @@ export class HostRunner implements ReferenceRunner {
     try {
       this.#defer(() => this.#computeOldest());
     } catch (error) {
-      // The step fails now, so it must not be computed later in the turn of another step.
+      // The step fails now, so it must not be computed in the turn of another step later.
       const at = this.#pending.indexOf(pending);
       if (at >= 0) this.#pending.splice(at, 1);
       throw error;
@@ -88,7 +90,10 @@ export class HostRunner implements ReferenceRunner {
     return this.#read(step);
   }
 
-  /** Writes the true first position of each entry, plus 1 (0 = no tokens); native code compares it with its own copies. */
+  /**
+   * Writes the true first position of each entry, plus 1 (0 = no tokens); native code compares it
+   * with its own copies.
+   */
   #place({ plan, io }: ReferenceStep, tables: StepTables): void {
     const { numRequests, queryStart, numComputed } = this.#batch.prepare(plan, tables);
     for (let i = 0; i < numRequests; i++)

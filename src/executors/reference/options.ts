@@ -11,6 +11,7 @@ import { groupOptions, type KvGroupOptions, type KvGroups } from '../../schedule
 import { OPTION_WORDS } from '../../scheduler/options/option-names.js';
 import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
+import { SINGLE_RULES } from '../../scheduler/options/rules.js';
 import { newArenaId } from '../../transfer/block-arena.js';
 import { asGroupOptions, nativeGroups } from './groups.js';
 import type { Defer } from './host-runner.js';
@@ -19,13 +20,13 @@ import type { Defer } from './host-runner.js';
 export type MismatchPolicy = 'fail-step' | 'fail-row' | 'report';
 const POLICIES: readonly MismatchPolicy[] = ['fail-step', 'fail-row', 'report'];
 
-/** Stands for no token: the largest token id is 2^31 - 2. */
+/** No token: the largest token id is 2^31 - 2. */
 const NO_TOKEN = 2 ** 31 - 1;
 const MAX_LATENCY_MS = 2 ** 31 - 1;
 
 /**
- * Sizes, under the scheduler's names and with its defaults. The options of an engine can be passed, or the `config` of a scheduler: their
- * other options are ignored.
+ * Sizes, under the scheduler's names and with its defaults. The options of an engine or the
+ * `config` of a scheduler can be passed. Their other options are ignored.
  */
 type Sizes = Pick<
   SchedulerOptions,
@@ -38,7 +39,9 @@ type Sizes = Pick<
   | 'pipelineDepth'
 >;
 
-/** What the checks and defaults of `kvGroups` depend on, as in the scheduler's options. */
+/**
+ * The options that the checks and defaults of `kvGroups` depend on, as in the scheduler's options.
+ */
 type GroupContext = Pick<
   SchedulerOptions,
   'hashBlockSize' | 'enablePrefixCaching' | 'enableChunkedPrefill' | 'longPrefillTokenThreshold'
@@ -50,48 +53,58 @@ export interface ReferenceExecutorOptions<Device = string>
     GroupContext,
     Partial<Record<'pipelineDepth', number>> {
   /**
-   * KV cache groups, as the scheduler has them: the option, or that of its `config`. The scheduler's `enablePrefixCaching` is to be
-   * given too, since the groups' defaults depend on it.
+   * KV cache groups: the option of a scheduler, or the field of its `config`. Pass the scheduler's
+   * `enablePrefixCaching` too, because the groups' defaults depend on it.
    */
   kvGroups?: readonly KvGroupOptions[] | KvGroups | null;
   /** Equal seeds give equal texts for equal prompts: 0 to 2^32 - 1. Default 0. */
   seed?: number;
-  /** The token that ends a text where the text would begin to repeat itself. Default: none, so that texts go on. */
+  /**
+   * The token that ends a text before it would repeat itself. Default: none, so that texts go on.
+   */
   eosTokenId?: number;
   /** Share of the drafts that are wrong, 0 to 1. Default 0.25. */
   draftErrorRate?: number;
   /**
-   * What happens at a fault. `fail-step` (default): the step fails with ERR_BLOCKSTEP_KV_MISMATCH. `fail-row`: the entries concerned
-   * fail. In both cases later steps in flight fail the rows of such a request, until the request is admitted again. `report`: nothing
-   * fails, and wrong reads give wrong texts; `faults` lists the faults.
+   * The reaction to a fault. `fail-step` (default): the step fails with ERR_BLOCKSTEP_KV_MISMATCH.
+   * `fail-row`: the entries concerned fail. In both cases later steps in flight fail the rows of
+   * such a request, until the request is admitted again. `report`: nothing fails, and wrong reads
+   * give wrong texts; `faults` lists the faults.
    */
   onMismatch?: MismatchPolicy;
   /**
-   * Where the KV memory lies and steps are computed: `cpu` (default), `cuda` (the GPU 0) or `cuda:N`. On a GPU kernels write
-   * and read the entries through the tables on the GPU.
+   * The place of the KV memory and of the computation: `cpu` (default), `cuda` (the GPU 0) or
+   * `cuda:N`. On a GPU, kernels write and read the entries through the tables on the GPU.
    */
   device?: Device;
   /**
-   * True: other processes of this machine can map the KV memory, by `kv.descriptor`; all of it is taken at once. On
-   * `cpu` and Linux only. Default false.
+   * True: other processes of this machine can map the KV memory, by `kv.descriptor`; all of it is
+   * taken at once. On `cpu` and Linux only. Default false.
    */
   shareKv?: boolean;
-  /** Milliseconds from a step's submission to its computation. Default: at once, inside `execute`. Refused on a GPU. */
+  /**
+   * Milliseconds from a step's submission to its computation. Default: at once, inside `execute`.
+   * Refused on a GPU.
+   */
   latencyMs?: number;
   /**
-   * Called once for each step, in place of `latencyMs`, with a function that computes the oldest step not computed yet. Call that
-   * function at any later time. Refused on a GPU.
+   * Called once for each step, in place of `latencyMs`, with a function that computes the oldest
+   * step not computed yet. Call that function at any later time. Refused on a GPU.
    */
   defer?: Defer;
 }
 
 const { placement: _, ...WORDS } = OPTION_WORDS;
 
-/** The executor's own options and all options of an engine, so that one object serves both; and those of a scheduler's `config`. */
+/**
+ * The executor's own options, and all options of an engine and of a scheduler's `config`, so that
+ * one object serves both.
+ */
 const OPTIONS = knownNames<ReferenceExecutorOptions & EngineOptions & Pick<SchedulerConfig, 'placement'>>(
   'the options of a ReferenceExecutor',
   {
     ...ENGINE_OPTION_NAMES,
+    ...Object.fromEntries(SINGLE_RULES.map((name) => [name, true])),
     placement: true,
     seed: true,
     eosTokenId: true,
@@ -116,7 +129,7 @@ export interface ReferenceSetup {
 
 /**
  * Checks the options and fills in the defaults; each is read once.
- * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and the expected value
  */
 export function resolveReferenceOptions(options: ReferenceExecutorOptions): ReferenceSetup {
   if (typeof options !== 'object' || options === null)
@@ -184,7 +197,10 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
   };
 }
 
-/** The groups with what they depend on. Without groups nothing else is looked at: it would be for the scheduler alone. */
+/**
+ * The groups with the options that they depend on. Without groups no other option is read, because
+ * it only concerns the scheduler.
+ */
 function takeGroupOptions(
   options: ReferenceExecutorOptions,
 ): GroupContext & Pick<SchedulerOptions, 'kvGroups'> {

@@ -12,35 +12,42 @@ import { type MismatchPolicy, type ReferenceExecutorOptions, resolveReferenceOpt
 import type { ReferenceRunner } from './runner.js';
 import { ReferenceStep } from './step.js';
 
-/** Faults that are kept at least: the latest ones. */
+/** At least this many of the latest faults are kept. */
 const MAX_FAULTS = 1024;
 
 /**
- * An executor without a model that writes and reads real KV memory, and reports every read or write that is wrong.
+ * An executor without a model that writes and reads real KV memory, and reports every wrong read or
+ * write.
  *
- * A step writes one entry (token, position, hash of the prefix, owner, generation of the block) for every token that it
- * computes into KV memory of numBlocks x blockSize entries, at the slot that the slot mapping names. Only when all entries
- * of the step are written does it read any: every sequence is read back whole through its block table, and the next token
- * is computed from what was read. An unpaged copy of every request says what should have been read. So every wrong block,
- * stale read and foreign write is found and named; `ReferenceFault` lists the kinds.
+ * For every token that a step computes, it writes one entry: token, position, hash of the prefix,
+ * owner, generation of the block. The entry goes into KV memory of numBlocks x blockSize entries,
+ * at the slot of the slot mapping. Reading begins only when all entries of the step are written.
+ * Every sequence is then read back whole through its block table, and the next token is computed
+ * from the entries that were read. An unpaged copy of every request holds the expected entries.
+ * Every wrong block, stale read and foreign write is therefore found and named; `ReferenceFault`
+ * lists the kinds.
  *
- * A text goes on as it went on before. The next token is the one that followed the longest earlier occurrence of the text's end;
- * of equally long ones, the earliest. If there is none, the next token is a token of the prompt, drawn by seed, length and last token.
- * With `eosTokenId` a text ends where the token to be copied would be a generated one: there it would begin to repeat itself. Drafts
- * are made by the same rule, some of them wrong. Grammars are ignored, but for the drafts that they forbid. So a text depends on seed
- * and prompt alone, never on batches, blocks or drafts.
+ * A text continues as it continued before. The next token is the token that followed the longest
+ * earlier occurrence of the text's end. Of equally long occurrences, the earliest counts. If there
+ * is none, the next token is a token of the prompt, drawn by seed, length and last token. With
+ * `eosTokenId` a text ends before it would copy a generated token, because it would then repeat
+ * itself. Drafts follow the same rule, and some of them are wrong. Grammars are ignored, except
+ * that they forbid drafts. So a text depends on seed and prompt alone, never on batches, blocks or
+ * drafts.
  *
- * With `kvGroups` every group writes and reads through its own tables, and reads only what a token of its type needs: all tokens, those of
- * a window or chunk, or the state after the token before (Mamba). A text is right only if what was read in every group is right.
+ * With `kvGroups` every group writes and reads through its own tables. A group reads only the
+ * entries that a token of its type needs. These are all tokens, the tokens of a window or chunk, or
+ * the state after the previous token (Mamba). A text is right only if the reads of all groups are
+ * right.
  *
- * Lanes may copy its KV memory, `kv`. Blocks that they load are declared by `adopt`. A loaded block is good if token, position and
- * prefix are right, whoever wrote it and wherever it stood; see `adopt`.
+ * Lanes may copy its KV memory, `kv`. `adopt` declares the blocks that they load. A loaded block is
+ * good if token, position and prefix are right, whatever request wrote it and at whatever place.
  *
- * Memory: 32 bytes per token of the pool and 20 per block, where they are used; and 12 bytes per token of every request that has a
- * slot of the request table, until the slot is used again.
+ * Memory: 32 bytes per token of the pool and 20 per block, once they are used. In addition 12 bytes
+ * per token of every request with a slot of the request table, until the slot is used again.
  *
- * `Device` is the type of `device`. It follows from what the executor is used as: one that is to be an `Executor` computes on `cpu`,
- * and the compiler refuses other options for it.
+ * `Device` is the type of `device`. It follows from the use of the executor: a value of type
+ * `Executor` computes on `cpu`, and the compiler refuses other options for it.
  */
 export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   readonly usesTables = true;
@@ -49,14 +56,20 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   readonly #runner: ReferenceRunner;
   readonly #policy: MismatchPolicy;
   readonly #depth: number;
-  /** One more than can be in flight, so that the answer given last stays readable while the next step is submitted. */
+  /**
+   * One more than can be in flight, so that the latest answer stays readable during the next
+   * submission.
+   */
   readonly #steps: ReferenceStep[];
   #nextStep = 0;
   #faults: ReferenceFault[] = [];
   #numFaults = 0;
   #disposed = false;
 
-  /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE */
+  /**
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_MEMORY,
+   * ERR_BLOCKSTEP_NO_NATIVE
+   */
   constructor(options: ReferenceExecutorOptions<Device> & { device?: string }) {
     const { native, policy, gpu, limits, defer } = resolveReferenceOptions(options);
     this.limits = limits;
@@ -68,7 +81,8 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * The faults found so far, the oldest first: at most 64 of one step, and at least the last 1,024 of these. The list is a copy.
+   * The faults found so far, the oldest first: at most 64 of one step, and at least the last 1,024
+   * of these. The list is a copy.
    */
   get faults(): ReferenceFault[] {
     return [...this.#faults];
@@ -79,19 +93,25 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
     return this.#numFaults;
   }
 
-  /** `cpu`, or the GPU as `cuda:N`. An engine gathers its tables there; a scheduler of your own should too. */
+  /**
+   * `cpu`, or the GPU as `cuda:N`. An engine gathers its tables there; your own scheduler should
+   * too.
+   */
   get device(): Device & string {
     return this.#runner.device as Device & string;
   }
 
-  /** On a GPU the stream in which steps are computed, else null. It ends with the executor: dispose the scheduler first. */
+  /**
+   * On a GPU, the stream of the computation; else null. The stream ends with the executor, so
+   * dispose the scheduler first.
+   */
   get stream(): bigint | null {
     return this.#runner.stream;
   }
 
   /**
-   * Memory in use. `arenaBytes`: bytes of the KV memory. `numSequences`: requests of which there is an unpaged copy. `pinnedBytes`: bytes
-   * of pinned memory, 0 on the host.
+   * Memory in use. `arenaBytes`: bytes of the KV memory. `numSequences`: requests with an unpaged
+   * copy. `pinnedBytes`: bytes of pinned memory, 0 on the host.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number } {
@@ -99,8 +119,9 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * The KV memory, for lanes: `blockSize` x 32 bytes per block (with `kvGroups` those of the largest block, a state counts as one token), under the block ids of the scheduler. A lane that copies
-   * between two executors needs the same `blockSize`.
+   * The KV memory, for lanes: `blockSize` x 32 bytes per block, under the block ids of the
+   * scheduler. With `kvGroups`, the largest block of a group counts, and a state counts as one
+   * token. A lane that copies between two executors needs the same `blockSize`.
    * @throws ERR_BLOCKSTEP_DISPOSED
    */
   get kv(): BlockArena {
@@ -109,13 +130,13 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * Declares blocks as loaded for a request. Call it when the lane's job is over and before a step reads the blocks. From then on the
-   * blocks are part of the request's cached prefix: every entry that a step reads there must have the right token, position and
-   * prefix.
+   * Declares blocks as loaded for a request. Call it when the lane's job is over and before a step
+   * reads the blocks. From then on the blocks are part of the request's cached prefix. Every entry
+   * that a step reads there must have the right token, position and prefix.
    *
-   * A block counts as loaded only if a lane filled it whole since it was taken last: one that was skipped, or is written
-   * to `kv.buffer` from here, is found as `unwritten-read`. One that a lane fills again afterwards, or that is taken and
-   * then filled without being declared, is found as `unexpected-load`.
+   * A block counts as loaded only if a lane filled it whole since it was taken last. A block that
+   * was skipped, or was written through `kv.buffer`, is found as `unwritten-read`. A block that a
+   * lane fills again afterwards, or fills without a declaration, is found as `unexpected-load`.
    * @param handle the request's handle
    * @param blocks ids of the loaded blocks, each once; a load is declared once
    * @throws ERR_BLOCKSTEP_BAD_ARG, and nothing is changed; ERR_BLOCKSTEP_DISPOSED
@@ -125,12 +146,13 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
   }
 
   /**
-   * Computes the next step: now, or later with `latencyMs` and `defer`; always in the order of submission. The plan and
-   * its tables are to stay as they are until then. The arrays of the answer are used again `pipelineDepth` steps later.
-   * Every entry that sampled gets drafts.
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or tables that do not fit, and nothing was changed;
-   * ERR_BLOCKSTEP_PIPELINE_FULL if pipelineDepth steps are waiting; ERR_BLOCKSTEP_KV_MISMATCH, whose `cause` is the list of
-   * `ReferenceFault`s; ERR_BLOCKSTEP_DISPOSED
+   * Computes the next step: now, or later with `latencyMs` and `defer`; always in the order of
+   * submission. The plan and its tables must not change until then. The arrays of the answer are
+   * reused `pipelineDepth` steps later. Every entry that sampled gets drafts.
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or tables that do not fit, and
+   * nothing was changed; ERR_BLOCKSTEP_PIPELINE_FULL if pipelineDepth steps are waiting;
+   * ERR_BLOCKSTEP_KV_MISMATCH, whose `cause` is the list of `ReferenceFault`s;
+   * ERR_BLOCKSTEP_DISPOSED
    */
   execute(
     plan: ExecutorPlan,
@@ -148,14 +170,15 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
     try {
       return this.#runner.run(step);
     } catch (error) {
-      this.#nextStep = index; // steps that wait keep theirs, however many are refused
+      this.#nextStep = index; // a waiting step keeps its buffers, however many steps are refused
       throw error;
     }
   }
 
   /**
-   * Frees the memory. Waiting steps fail with ERR_BLOCKSTEP_DISPOSED, as does every later call, also of `kv`. The KV memory stays only as
-   * long as a lane uses it, or an ArrayBuffer from `kv.buffer` is alive. Idempotent.
+   * Frees the memory. Waiting steps fail with ERR_BLOCKSTEP_DISPOSED, as does every later call,
+   * also of `kv`. The KV memory stays only as long as a lane uses it, or an ArrayBuffer from
+   * `kv.buffer` is alive. Idempotent.
    */
   dispose(): void {
     this.#disposed = true;

@@ -18,7 +18,7 @@ export interface ReferenceRunner {
   readonly numPending: number;
   adopt(handle: number, blocks: Int32Array): void;
   memory(): { arenaBytes: number; numSequences: number; pinnedBytes: number };
-  /** Frees the memory, `kv` included. Steps that wait fail with this error. */
+  /** Frees the memory, `kv` included. Waiting steps fail with this error. */
   dispose(error: Error): void;
 }
 

@@ -15,7 +15,7 @@ import { fillGroups, refuseGroups } from './groups.js';
 
 const NO_BLOCKS = new Int32Array(0);
 
-/** Stands for a draft that native code must reject. */
+/** A draft that native code must reject. */
 const INVALID_DRAFT = -2;
 
 /** Columns of a plan with one word per entry. Native code is given them as they are. */
@@ -24,7 +24,10 @@ const COLUMNS = ['numScheduledTokens', 'numBlocks', 'numNewBlocks', 'numDraftTok
 /** The part of host or GPU tables that is read: the tokens of the requests that a step admits. */
 export type ReferenceTables = Pick<StepTables, 'readTokens'>;
 
-/** One submitted step: a copy of the plan's data that the computation needs, so that the step can be computed later. */
+/**
+ * One submitted step: a copy of the plan's data that the computation needs, so that the step can be
+ * computed later.
+ */
 export class ReferenceStep {
   readonly io: StepIo;
   plan!: ExecutorPlan;
@@ -44,7 +47,8 @@ export class ReferenceStep {
 
   /**
    * Copies the plan, and from the tables the tokens of the requests that the plan admits.
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or a plan larger than the executor was made for
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or a plan larger than the executor
+   * was made for
    */
   fill(plan: ExecutorPlan, tables: ReferenceTables | null): void {
     if (typeof plan !== 'object' || plan === null) throw badArgument('plan', show(plan), 'an object');
@@ -68,13 +72,16 @@ export class ReferenceStep {
     this.tables = tables;
   }
 
-  /** Copies the blocks to zero, of which there are some only where a group of states lies beside full attention. */
+  /** Copies the blocks to zero. Only a group of states beside full attention has such blocks. */
   #fillZeroed({ blocksToZero }: ExecutorPlan): void {
     this.zeroed =
       blocksToZero === null ? NO_BLOCKS : takeInt32Array('plan.blocksToZero', blocksToZero).slice();
   }
 
-  /** Copies the drafts to verify. An entry's last drafts, which its grammar forbids, become `INVALID_DRAFT`. */
+  /**
+   * Copies the drafts to verify. An entry's last drafts, which its grammar forbids, become
+   * `INVALID_DRAFT`.
+   */
   #fillDrafts(plan: ExecutorPlan, n: number, stride: number): void {
     const drafts = takeInt32Array('plan.draftTokens', plan.draftTokens);
     const invalid = takeUint8Array('plan.numInvalidDraftTokens', plan.numInvalidDraftTokens);
@@ -114,7 +121,10 @@ export class ReferenceStep {
     this.known = this.#knownBuffer.subarray(0, numKnown);
   }
 
-  /** Reads the tokens of one entry's request into the buffer, from index `at` on. @returns how many */
+  /**
+   * Reads the tokens of one entry's request into the buffer, from index `at` on.
+   * @returns how many
+   */
   #readKnown(tables: ReferenceTables, entry: number, at: number): number {
     const { maxBlocksPerRow, blockSize } = this.#config.groups?.[0] ?? this.#config;
     for (;;) {

@@ -2,10 +2,13 @@ import { COEFFICIENTS, type Coefficients, PRIORS, priorCoefficients } from '../m
 import type { Physics } from '../model/physics.js';
 import type { LogPrior, Solution } from './least-squares.js';
 
-/** A coefficient counts as determined if the data leave at most this share of what was uncertain of it before. */
+/**
+ * A coefficient counts as determined if the data leave at most this fraction of its prior
+ * uncertainty.
+ */
 const DETERMINED = 0.5;
 
-/** The coefficients that a fit can move, as logarithms. One GPU alone has no time between GPUs. */
+/** The coefficients of a fit, as logarithms. A single GPU has no time between GPUs. */
 export class CoefficientSpace {
   readonly names: readonly (keyof Coefficients)[];
   readonly priors: readonly LogPrior[];
@@ -18,7 +21,9 @@ export class CoefficientSpace {
     });
   }
 
-  /** Where fits begin: the prior, and `others` starts around it, the same for all problems. */
+  /**
+   * Starting points of fits: the prior, and `others` points around it, the same for all problems.
+   */
   starts(others: number): Float64Array[] {
     const around = Array.from({ length: others }, (_, k) => (k % 2 === 0 ? 1 : -1) * (1 + Math.floor(k / 2)));
     return [0, ...around].map((times) =>

@@ -7,22 +7,27 @@ import { CoefficientSpace } from './coefficient-space.js';
 import type { Problem } from './least-squares.js';
 import { type FitInput, type Fitted, search } from './search.js';
 
-/** What a fit to times of requests is made of. */
+/** The input of a fit to times of requests. */
 export interface RequestFitInput extends FitInput {
-  /** When tokens came in truth. Those requests that ended first are fitted. */
+  /** Measured times of tokens. The requests that ended first are fitted. */
   readonly times: RequestTimes;
 }
 
 /** Residuals of requests of about this size are noise. */
 const NOISE = 0.02;
-/** A step of a few percent: a simulation jumps where a request comes into another step. */
+/**
+ * A difference of a few percent, because a simulation jumps where a request moves into another
+ * step.
+ */
 const DIFFERENCE = 0.04;
-/** A simulation of the fitted part goes on for this share behind its end. */
+/** A simulation of the fitted part ends at this multiple of its duration. */
 const BEHIND = 1.3;
 
 /**
- * Fits coefficients to the times of requests, with the scheduler in the loop: every trial is a simulation of all that was decided.
- * @throws the signal's reason once it is aborted; ERR_BLOCKSTEP_BAD_ARG for options that the scheduler refuses
+ * Fits coefficients to the times of requests, with the scheduler in the loop: every trial simulates
+ * all decisions.
+ * @throws the signal's reason once it is aborted; ERR_BLOCKSTEP_BAD_ARG for options that the
+ * scheduler refuses
  */
 export async function fitRequests(input: RequestFitInput): Promise<Fitted> {
   const { workload, times, physics, share } = input;
@@ -77,14 +82,16 @@ function simulate(
   }
 }
 
-/** How far the first and the last token of each fitted request are from the truth, as shares of its latencies. */
+/**
+ * The errors of the first and the last token of each fitted request, as fractions of its latencies.
+ */
 function residualsOf(
   { workload, times }: RequestFitInput,
   fitted: Int32Array,
   found: RequestTimes,
 ): Float64Array {
   const residuals = new Float64Array(2 * fitted.length);
-  // What did not come within the simulation counts as if it came at its end, at the earliest.
+  // A token that the simulation did not reach counts as later than the end of the simulation.
   const end = found.lastMs.reduce((most, ms) => (ms > most ? ms : most), 0);
   const at = (ms: number, truth: number): number => (Number.isNaN(ms) ? Math.max(end, truth) * BEHIND : ms);
   for (const [k, i] of fitted.entries()) {

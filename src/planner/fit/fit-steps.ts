@@ -11,24 +11,24 @@ import type { Composition, LoggedStep } from './iteration-log.js';
 import type { Problem } from './least-squares.js';
 import { type FitInput, type Fitted, search } from './search.js';
 
-/** What a fit to logged steps is made of. */
+/** The input of a fit to logged steps. */
 export interface StepFitInput extends FitInput {
   readonly log: readonly LoggedStep[];
 }
 
-/** What a step of the log computed, and what ours did. */
+/** A step of the log, and our step of the same number. */
 export interface StepDifference {
   /** Number of the step, from 0, and its line in the log. */
   readonly step: number;
   readonly line: number;
   readonly logged: Composition;
-  /** Null: ours had no more steps. */
+  /** Null: our run had no more steps. */
   readonly ours: Composition | null;
 }
 
-/** What was found in a log. */
+/** The result for a log. */
 export interface StepFit extends Fitted {
-  /** Steps that were decided as the log has them, from the first one on. */
+  /** Leading steps with the same decisions as in the log. */
   readonly equalSteps: number;
   readonly steps: number;
   /** The first step that differs; null if none does. */
@@ -38,13 +38,18 @@ export interface StepFit extends Fitted {
 /** Fewer equal steps say too little. */
 const FEWEST = 50;
 const NOISE = 0.03;
-/** Steps may be faster than the data sheet allows in a tenth of a log, where a clock was read late. */
+/**
+ * This fraction of the steps may be faster than the data sheet allows, because the clock is
+ * sometimes read late.
+ */
 const TOO_FAST = 0.1;
 
 /**
- * Fits coefficients to the iteration log of vLLM. The same requests are scheduled with the logged times as the clock. As long as each step computes
- * what the log says, everything that it depends on is known exactly; the first that differs is named, and only those before it are fitted.
- * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than 50 steps are equal, or if the times are none of steps; the signal's reason once it is aborted
+ * Fits coefficients to the iteration log of vLLM. The same requests are scheduled with the logged
+ * times as the clock. As long as each step computes what the log says, all its inputs are known
+ * exactly. The first step that differs is named, and only the steps before it are fitted.
+ * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than 50 steps are equal, or if the times cannot be those
+ * of steps; the signal's reason once it is aborted
  */
 export async function fitSteps(input: StepFitInput): Promise<StepFit> {
   const { log, physics, host, share } = input;
@@ -59,7 +64,8 @@ export async function fitSteps(input: StepFitInput): Promise<StepFit> {
   }
   const space = new CoefficientSpace(physics);
   const costAt = (logs: Float64Array) => new PhysicsCost(physics, space.coefficients(logs), host);
-  // The time of an iteration has the host's in it unless the next one is planned meanwhile.
+  // The time of an iteration includes the host's work, unless the next iteration is planned
+  // meanwhile.
   const isAlone = (input.scheduler.pipelineDepth ?? 1) === 1;
   const msOf = (cost: PhysicsCost, i: number): number =>
     cost.stepMs(features[i]) + (isAlone ? cost.hostMs(features[i]) : 0);
@@ -96,7 +102,7 @@ export async function fitSteps(input: StepFitInput): Promise<StepFit> {
   };
 }
 
-/** Schedules the requests with the logged times, as long as the steps are those of the log. */
+/** Schedules the requests with the logged times, as long as the steps equal those of the log. */
 function schedule({ workload, log, scheduler }: StepFitInput): {
   features: StepFeatures[];
   difference: StepDifference | null;
@@ -134,7 +140,7 @@ function compositionOf(plan: Plan, depth: number): Composition {
   const found = { contextRequests: 0, contextTokens: 0, generationRequests: 0, generationTokens: 0 };
   for (let i = 0; i < plan.numRequests; i++) {
     const request = plan.requests[i];
-    // With several steps in flight the one that was just planned is counted among the tokens to come already.
+    // With several steps in flight, the token of the step just planned is already a placeholder.
     const planned = depth > 1 ? plan.maxOutputTokens[i] : 0;
     const known = request.numOutputTokens + request.numOutputPlaceholders - planned;
     if (plan.kinds[i] === EntryKind.new || known === 0) {
@@ -165,7 +171,10 @@ export function differenceInWords({ step, line, logged, ours }: StepDifference):
   return `step ${step} (line ${line}) differs: the log has ${words(logged)}, ${own}`;
 }
 
-/** Refuses times that no step can have: those of a log that tells how long the host took to hand a step over. */
+/**
+ * Refuses times that no step can have. Some logs contain the time in which the host submitted a
+ * step.
+ */
 function refuseImpossible({ log, physics }: StepFitInput): void {
   const least = (1000 * physics.weightBytes) / physics.memoryBytesPerSecond;
   const tooFast = log.filter(({ elapsedMs }) => elapsedMs < 0.9 * least).length;

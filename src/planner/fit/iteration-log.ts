@@ -1,6 +1,6 @@
 import { BlockstepError } from '../../base/errors.js';
 
-/** As vLLM's log counts: a request is in its context phase until it has a token. */
+/** Counts as in vLLM's log: a request is in its context phase until it has a token. */
 export interface Composition {
   readonly contextRequests: number;
   readonly contextTokens: number;
@@ -24,9 +24,11 @@ export function isIterationLog(text: string): boolean {
 }
 
 /**
- * Reads the steps of a log of vLLM; lines of other kinds are passed over. Steps that computed nothing are left out.
+ * Reads the steps of a log of vLLM, and skips other lines. Steps that computed nothing are left
+ * out.
  * @param name of the file, for messages
- * @throws ERR_BLOCKSTEP_BAD_FILE for a log without such lines, with a line that is cut, or of several engines
+ * @throws ERR_BLOCKSTEP_BAD_FILE for a log without such lines, with a truncated line, or of several
+ * engines
  */
 export function readIterationLog(text: string, name: string): LoggedStep[] {
   const steps: LoggedStep[] = [];

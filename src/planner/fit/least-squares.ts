@@ -1,6 +1,6 @@
 import { Random } from '../../base/random.js';
 
-/** What is known of a parameter before anything was measured: of its logarithm, normal around `mean`, and within bounds. */
+/** The prior of a parameter: its logarithm is normal around `mean`, and within bounds. */
 export interface LogPrior {
   readonly mean: number;
   readonly spread: number;
@@ -11,24 +11,27 @@ export interface LogPrior {
 /** A problem of least squares in the logarithms of parameters. */
 export interface Problem {
   readonly priors: readonly LogPrior[];
-  /** What remains between model and data, as relative errors. Always as many; none is NaN. */
+  /**
+   * Differences between model and data, as relative errors. Their number is constant, and none is
+   * NaN.
+   */
   residuals(logs: Float64Array): Float64Array;
-  /** Residuals of about this size are noise; those far beyond it count linearly (Huber). */
+  /** Residuals of about this size are noise. Residuals far beyond count linearly (Huber). */
   readonly noise: number;
   /** Step of finite differences, in logarithms: larger where residuals jump. */
   readonly difference: number;
 }
 
-/** A point that was looked at. `loss` is that of the data alone. */
+/** An evaluated point. `loss` is the loss of the data alone. */
 export interface Tried {
   readonly logs: Float64Array;
   readonly loss: number;
 }
 
-/** The best point, everything that was tried, and how uncertain the best is. */
+/** The best point, all evaluated points, and the uncertainty of the best. */
 export interface Solution extends Tried {
   readonly tried: readonly Tried[];
-  /** Standard deviations of the logarithms, behind data and prior. */
+  /** Standard deviations of the logarithms, given data and prior. */
   readonly deviations: Float64Array;
 }
 
@@ -37,8 +40,9 @@ const MOST_DAMPING = 1e4;
 const ENOUGH = 1e-3;
 
 /**
- * Damped Gauss-Newton with a prior, in the manner of Levenberg and Marquardt, within bounds. The prior keeps what the data do not determine at
- * what was known before. No library of ours has the prior, robust weights and bounds together.
+ * Damped Gauss-Newton with a prior, as by Levenberg and Marquardt, within bounds. Parameters that
+ * the data do not determine stay at the prior. No library of ours combines priors, robust weights
+ * and bounds.
  * @param evaluations most calls of `residuals`
  * @param signal stops between two calls
  * @throws the signal's reason once it is aborted
@@ -81,7 +85,7 @@ export function solve(
     normal = normalEquations(problem, best.at.logs, best.residuals, look);
     if ((before - after) / (Math.abs(before) + 1e-9) < ENOUGH) break;
   }
-  // What was tried for a derivative may be better than what the last step led to.
+  // A point that was evaluated for a derivative may be better than the last step's.
   for (const each of tried)
     if (wholeLoss(problem, each) < wholeLoss(problem, best.at))
       best = { at: each, residuals: best.residuals };
@@ -90,8 +94,8 @@ export function solve(
 }
 
 /**
- * Points as they may be, given data and prior: normal around the solution. Whoever wants an error band looks which of them are nearly as
- * good.
+ * Plausible points, given data and prior: normal around the solution. For an error band, keep the
+ * points that are nearly as good.
  */
 export function draw(
   problem: Problem,
@@ -127,8 +131,8 @@ function wholeLoss({ priors }: Problem, { logs, loss }: Tried): number {
 }
 
 /**
- * What the prior weighs beside the mean of the data's squares. Residuals of one run depend on each other: they count as about so many that are
- * independent.
+ * The weight of the prior relative to the mean of the data's squares. Residuals of one run depend
+ * on each other, so they count as about this many independent residuals.
  */
 const INDEPENDENT = 100;
 const PRIOR_WEIGHT = 1 / INDEPENDENT;
@@ -148,7 +152,7 @@ function normalEquations(
   const { priors, noise, difference } = problem;
   const count = residuals.length;
   const slopes = priors.map((prior, i) => {
-    // Towards the inside where a bound is near.
+    // Away from a near bound.
     const step = logs[i] + difference > prior.max ? -difference : difference;
     const moved = Float64Array.from(logs);
     moved[i] += step;
@@ -179,9 +183,10 @@ function solveDamped({ matrix, downhill }: Normal, damping: number): Float64Arra
 }
 
 /**
- * Residuals of a simulation jump, where a request comes into another step. They do so for every coefficient, also for one that hardly matters: what a
- * derivative shows of that is no information. Along the coefficient that matters least, what is not linear is such jumps.
- * @returns what of each number on the matrix's diagonal is jumps
+ * The residuals of a simulation jump where a request moves into another step. They do so for every
+ * coefficient, even if it hardly matters. This part of a derivative is no information. Along the
+ * coefficient that matters least, everything nonlinear is such jumps.
+ * @returns the part of each number on the matrix's diagonal that comes from jumps
  */
 function jumps(
   problem: Problem,
@@ -203,8 +208,9 @@ function jumps(
 }
 
 /**
- * The square roots of the diagonal of the inverse, as of `INDEPENDENT` residuals, and never above what was known before.
- * @param noisePart what of the matrix's diagonal is no information
+ * The square roots of the diagonal of the inverse, for `INDEPENDENT` residuals, and never above the
+ * prior's.
+ * @param noisePart the part of the matrix's diagonal that is no information
  */
 function deviationsOf({ priors }: Problem, { matrix }: Normal, noisePart: number): Float64Array {
   const cleaned = matrix.map((row, i) => {
@@ -220,7 +226,7 @@ function deviationsOf({ priors }: Problem, { matrix }: Normal, noisePart: number
   });
 }
 
-/** Solves a symmetric, positive definite system by Gauss' elimination with pivots. */
+/** Solves a symmetric, positive definite system by Gaussian elimination with pivots. */
 function solveLinear(matrix: readonly Float64Array[], right: Float64Array): Float64Array {
   const rows = matrix.map((row, i) => [...row, right[i]]);
   const n = rows.length;

@@ -3,12 +3,15 @@ import { BlockstepError, show } from '../../base/errors.js';
 import { Workload } from '../../workload/workload.js';
 import type { RequestTimes } from '../run/engine-run.js';
 
-/** Requests that a load generator sent, and when their tokens came, in milliseconds since the first arrival. */
+/**
+ * Requests of a load generator, and the times of their tokens, in milliseconds since the first
+ * arrival.
+ */
 export interface RequestLog {
   readonly workload: Workload;
   readonly times: RequestTimes;
   readonly form: string;
-  /** Requests that failed, or had no token: they are left out. */
+  /** Requests that are left out, because they failed or had no token. */
   readonly left: number;
 }
 
@@ -20,7 +23,7 @@ interface Row {
   readonly lastMs: number;
 }
 
-/** A row, or null for a request that failed; undefined where the value is not of this form. */
+/** A row, or null for a request that failed; undefined for a value of another form. */
 type Reader = (value: unknown) => (Row | null)[] | undefined;
 
 const FORMS: readonly (readonly [name: string, read: Reader])[] = [
@@ -33,10 +36,13 @@ const FORMS: readonly (readonly [name: string, read: Reader])[] = [
 const FEWEST = 20;
 
 /**
- * Reads what a load generator wrote: `vllm bench serve --save-result --save-detailed`, GuideLLM's JSON, AIPerf's `profile_export.jsonl`, or
- * lines of JSON with `queued_ts`, `first_token_ts`, `last_token_ts` (seconds), `input_toks` and `output_toks`.
+ * Reads the output of a load generator. Accepted are
+ * `vllm bench serve --save-result --save-detailed`, GuideLLM's JSON and AIPerf's
+ * `profile_export.jsonl`. Also accepted are lines of JSON with `queued_ts`, `first_token_ts`,
+ * `last_token_ts` (seconds), `input_toks` and `output_toks`.
  * @param name of the file, for messages
- * @throws ERR_BLOCKSTEP_BAD_FILE for another form, for times that are missing or none, and for fewer than 20 requests
+ * @throws ERR_BLOCKSTEP_BAD_FILE for another form, for missing or invalid times, and for fewer than
+ * 20 requests
  */
 export function readRequestLog(text: string, name: string): RequestLog {
   const value = parsed(text, name);
@@ -66,7 +72,7 @@ export function readRequestLog(text: string, name: string): RequestLog {
   );
 }
 
-/** One JSON value, or lines of them. */
+/** One JSON value, or lines of JSON values. */
 function parsed(text: string, name: string): unknown {
   try {
     return JSON.parse(text);

@@ -7,13 +7,13 @@ import type { SeenRange } from '../model/seen-range.js';
 import type { CoefficientSpace } from './coefficient-space.js';
 import { dataLoss, draw, type Problem, type Solution, solve, type Tried } from './least-squares.js';
 
-/** What every fit is made of, beside what was measured. */
+/** The input of every fit, beside the measurement. */
 export interface FitInput {
   readonly workload: Workload;
   readonly scheduler: Omit<SchedulerOptions, 'now'>;
   readonly physics: Physics;
   readonly host: HostTime;
-  /** Share of what was measured that is fitted: the first part. The rest judges the fit. */
+  /** Fraction of the measurement that is fitted: the first part. The rest judges the fit. */
   readonly share: number;
   /** Starts of the optimiser, and most evaluations of each. */
   readonly starts: number;
@@ -22,7 +22,7 @@ export interface FitInput {
   readonly onProgress?: ((done: number, of: number, loss: number) => void) | undefined;
 }
 
-/** The best point of a search, and what is nearly as good. */
+/** The best point of a search, and points that are nearly as good. */
 export interface Found {
   /** @internal */
   readonly solution: Solution;
@@ -32,20 +32,20 @@ export interface Found {
   readonly simulations: number;
 }
 
-/** What a fit found. */
+/** The result of a fit. */
 export interface Fitted extends Found {
   /** @internal */
   readonly space: CoefficientSpace;
   readonly errors: FitErrors;
-  /** The same errors with the prior alone: what the fit is worth. */
+  /** The errors of the prior alone, for comparison. */
   readonly priorErrors: FitErrors;
   readonly seen: SeenRange | null;
 }
 
-/** Members of the ensemble: those within this share of the best loss, and how many at most. */
+/** Members of the ensemble: points within this fraction of the best loss, and how many at most. */
 const BAND = 1.05;
 const MEMBERS = 12;
-/** Points that are drawn around the solution, beside those that the search has tried. */
+/** Points that are drawn around the solution, in addition to the points of the search. */
 const DRAWN = 12;
 
 /**
@@ -61,7 +61,7 @@ export async function search(
   for (const start of space.starts(starts - 1)) {
     solutions.push(solve(problem, start, evaluations, signal));
     onProgress?.(solutions.length, starts + 1, Math.min(...solutions.map(({ loss }) => loss)));
-    // Others may run between two starts: signals, a progress bar.
+    // Lets signals and a progress bar run between two starts.
     await new Promise((resolve) => setImmediate(resolve));
   }
   const solution = solutions.reduce((best, each) => (each.loss < best.loss ? each : best));

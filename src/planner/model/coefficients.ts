@@ -2,30 +2,36 @@ import { checkNumber, isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 
-/** What the physics alone do not say: by which factor a GPU falls short of its data sheet, and what a step costs beside. */
+/**
+ * Corrections of the physics: the factors by which a GPU falls short of its data sheet, and the
+ * constant costs of a step.
+ */
 export interface Coefficients {
-  /** Times the time to read the weights. */
+  /** Factor of the time to read the weights. */
   memory: number;
-  /** Times the time to compute matrices. */
+  /** Factor of the time to compute matrices. */
   compute: number;
-  /** Times the time of the attention of prompts. */
+  /** Factor of the time of the attention of prompts. */
   prefillAttention: number;
-  /** Times the time to read the KV cache of decodes. */
+  /** Factor of the time to read the KV cache of decodes. */
   decodeAttention: number;
-  /** Times the time to read what decodes of unequal lengths would read if all were as long as the longest, beyond what they read. */
+  /**
+   * Factor of the time to read the padding of decodes: the KV beyond their own if all were as long
+   * as the longest.
+   */
   skew: number;
-  /** Milliseconds a request in the step. */
+  /** Milliseconds per request in the step. */
   rowMs: number;
-  /** Milliseconds a step. */
+  /** Milliseconds per step. */
   stepMs: number;
-  /** Times the time between GPUs. */
+  /** Factor of the time between GPUs. */
   comm: number;
 }
 
-/** What is known of a coefficient before anything was measured. */
+/** The knowledge of a coefficient before any measurement. */
 export interface Prior {
   readonly value: number;
-  /** A fit stays within these. */
+  /** Bounds of a fit. */
   readonly min: number;
   readonly max: number;
   /** Standard deviation of the logarithm. */
@@ -33,8 +39,9 @@ export interface Prior {
 }
 
 /**
- * The prior: a GPU reaches 80 % of its bandwidth and half of its arithmetic. The factors of the roofline stay from 1 to 4:
- * a fit can find a GPU slower than its data sheet, and never faster.
+ * The prior: a GPU reaches 80 % of its bandwidth and half of its arithmetic. The factors of the
+ * roofline stay from 1 to 4. A fit can therefore find a GPU slower than its data sheet, and never
+ * faster.
  */
 export const PRIORS: Readonly<Record<keyof Coefficients, Prior>> = {
   memory: { value: 1.25, min: 1, max: 4, spread: 0.2 },
@@ -52,7 +59,7 @@ export const COEFFICIENTS = Object.keys(PRIORS) as readonly (keyof Coefficients)
 
 const KNOWN = knownNames<Coefficients>('the coefficients of a profile', PRIORS);
 
-/** The coefficients of a roofline: those of the prior. */
+/** The coefficients of a roofline: the values of the prior. */
 export function priorCoefficients(): Coefficients {
   return Object.fromEntries(
     COEFFICIENTS.map((name) => [name, PRIORS[name].value]),

@@ -1,12 +1,12 @@
-/** What the data sheet of a GPU says. */
+/** Figures of a GPU's data sheet. */
 export interface Gpu {
   readonly name: string;
-  /** Bytes of its memory, and bytes that it reads from it per second. */
+  /** Bytes of its memory, and the bandwidth in bytes per second. */
   readonly memoryBytes: number;
   readonly memoryBytesPerSecond: number;
-  /** Operations in 16 bits per second, without sparsity. With 8 bits there are twice as many. */
+  /** Operations in 16 bits per second, without sparsity. In 8 bits there are twice as many. */
   readonly flopsPerSecond: number;
-  /** Bytes per second that it sends to other GPUs of its machine, in one direction. */
+  /** Bytes per second to other GPUs of the machine, in one direction. */
   readonly linkBytesPerSecond: number;
 }
 
@@ -14,7 +14,7 @@ const GB = 1e9;
 const TB = 1e12;
 const TFLOPS = 1e12;
 
-/** GPUs by the names that `--gpu` takes, by their data sheets. None of these figures was measured here. */
+/** GPUs by the names of `--gpu`, with the figures of their data sheets. None was measured here. */
 export const GPUS: Readonly<Record<string, Gpu>> = {
   a10g: gpu('NVIDIA A10G', 24, 0.6, 70, 32),
   a100: gpu('NVIDIA A100 SXM 80 GB', 80, 2.039, 312, 300),

@@ -3,13 +3,18 @@ import { badArgument, show } from '../../base/errors.js';
 /** A point of a grid: its coordinates, then its milliseconds. */
 export type GridPoint = readonly number[];
 
-/** The next coordinate's keys, ascending, and what stands under each: an inner node, or milliseconds. */
+/**
+ * The next coordinate's keys, ascending, and the value under each: an inner node, or milliseconds.
+ */
 interface Node {
   readonly keys: number[];
   readonly below: (Node | number)[];
 }
 
-/** A table of milliseconds over some coordinates: linear between its points, constant below the first, and above the last as it was before it. */
+/**
+ * A table of milliseconds over some coordinates. It is linear between its points, constant below
+ * the first, and continues the last slope above the last.
+ */
 export class Grid {
   readonly #root: Node;
 
@@ -51,15 +56,17 @@ function lookUp(node: Node, query: readonly number[], depth: number): number {
   const from = value(low);
   const to = value(high);
   const slope = (to - from) / (keys[high] - keys[low]);
-  // Points of a grid do not fall, but what is looked up under two of them may, where they have other keys.
+  // The points of a grid do not fall. Interpolated values under two of them may, if the two have
+  // different keys.
   return at <= keys[high] ? from + slope * (at - keys[low]) : to + Math.max(0, slope) * (at - keys[high]);
 }
 
 /**
  * Checks a grid, and sorts a copy of it.
  * @param name of the grid, for messages
- * @param coordinates how many a point has before its milliseconds
- * @throws ERR_BLOCKSTEP_BAD_ARG for what is no number, negative, there twice, or falls where a coordinate grows
+ * @param coordinates number of coordinates in front of the milliseconds of a point
+ * @throws ERR_BLOCKSTEP_BAD_ARG for values that are no numbers, negative, duplicate, or fall where
+ * a coordinate grows
  */
 export function takeGrid(name: string, value: unknown, coordinates: number): GridPoint[] {
   const points = sortedGrid(name, value, coordinates);
@@ -72,8 +79,9 @@ export function takeGrid(name: string, value: unknown, coordinates: number): Gri
 }
 
 /**
- * Evens out measured grids, so that more work costs no less: a point becomes the mean of the most before it and of the least behind it.
- * Either alone would shift all that noise has touched to one side.
+ * Smooths measured grids, so that more work never costs less. A point becomes the mean of the
+ * largest value before it and the smallest behind it. Either alone would shift all noisy points to
+ * one side.
  * @returns the points, and how many were changed
  */
 export function evenGrid(
@@ -88,7 +96,7 @@ export function evenGrid(
   return { points, changed: points.filter((point, i) => point.at(-1) !== sorted[i].at(-1)).length };
 }
 
-/** The milliseconds of points, each not beyond those before it along each coordinate. */
+/** The milliseconds of points, bounded by the previous points along each coordinate. */
 function envelope(points: readonly GridPoint[], bound: (a: number, b: number) => number): number[] {
   const bounded = new Map(points.map((point) => [point, point.at(-1)!]));
   eachPair(points, (point, before) => {
@@ -112,7 +120,7 @@ function sortedGrid(name: string, value: unknown, coordinates: number): GridPoin
   });
 }
 
-/** Calls `look` for each point with the one before it along each coordinate, in ascending order. */
+/** Calls `look` for each point with its predecessor along each coordinate, in ascending order. */
 function eachPair(points: readonly GridPoint[], look: (point: GridPoint, before: GridPoint) => void): void {
   const coordinates = points[0].length - 1;
   // By coordinate: the last point with the same other coordinates.

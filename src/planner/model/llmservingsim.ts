@@ -7,7 +7,10 @@ import { NO_PROVENANCE, PROFILE_SCHEMA, type Profile, USUAL_HOST } from './profi
 import { readBy } from './profile-file.js';
 import type { SeenRange } from './seen-range.js';
 
-/** How often a layer of LLMServingSim's tables is computed in each layer of a dense model; those that are not named: once in the model. */
+/**
+ * How often a layer of LLMServingSim's tables is computed in each layer of a dense model. Unnamed
+ * layers are computed once in the model.
+ */
 const PER_LAYER: Readonly<Record<string, number>> = {
   layernorm: 2,
   qkv_proj: 1,
@@ -21,11 +24,13 @@ const PER_LAYER: Readonly<Record<string, number>> = {
 const US = 1000;
 
 /**
- * Reads the tables of a dense model that LLMServingSim's profiler wrote: `dense.csv`, `per_sequence.csv`, `attention.csv` of one folder.
- * Where a measured time falls while work grows, it is evened out.
- * @param layers how many layers the model has: the tables are of one
- * @param skew the pooled constant of the folder's `meta.yaml` (`alpha_default`); 0: none was measured
- * @returns the profile, and how many of its points were evened out
+ * Reads the tables of a dense model that LLMServingSim's profiler wrote: `dense.csv`,
+ * `per_sequence.csv`, `attention.csv` of one folder. Measured times that fall while the work grows
+ * are smoothed.
+ * @param layers number of layers of the model, since the tables are of one layer
+ * @param skew the pooled constant of the folder's `meta.yaml` (`alpha_default`); 0: none was
+ * measured
+ * @returns the profile, and how many of its points were smoothed
  * @throws ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_BAD_ARG
  */
 export function readLlmServingSim(

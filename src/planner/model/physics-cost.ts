@@ -19,7 +19,7 @@ export interface HostTime {
 export class PhysicsCost implements StepCost {
   readonly #physics: Physics;
   readonly #host: HostTime;
-  // A decode step has mostly the sizes of the one before.
+  // Most decode steps have the sizes of the previous step.
   #lastTokens = -1;
   #lastRows = -1;
   #linear = 0;
@@ -50,8 +50,8 @@ export class PhysicsCost implements StepCost {
   }
 
   /**
-   * Seconds for the matrices. They hide the reading of their weights; where both take equally long, neither hides all of the
-   * other.
+   * Seconds for the matrices. Computation hides the reading of weights. If both take equally long,
+   * neither hides the other completely.
    */
   #findLinear(tokens: number, rows: number): void {
     const p = this.#physics;
@@ -63,7 +63,10 @@ export class PhysicsCost implements StepCost {
     this.#lastRows = rows;
   }
 
-  /** Bytes of weights that a step reads. Of experts it reads those that a token uses: the more tokens, the more of them. */
+  /**
+   * Bytes of weights that a step reads. Only the experts that some token uses are read, so more
+   * tokens read more experts.
+   */
   #readBytes(tokens: number): number {
     const { weightBytes, expertBytes, experts, expertsPerToken } = this.#physics;
     if (experts === 0) return weightBytes;

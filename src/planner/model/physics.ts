@@ -3,21 +3,27 @@ import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { Gpu } from './gpus.js';
 
-/** What a step has to read and to compute, of one GPU out of those that share a model, and how fast that GPU is at best. */
+/**
+ * The bytes and operations of a step on one of the GPUs that share a model, and the peak speeds of
+ * that GPU.
+ */
 export interface Physics {
   /** Bytes of weights that every step reads. */
   weightBytes: number;
-  /** Bytes of all experts, how many there are, and how many a token uses; all 0 in a dense model. */
+  /** Bytes of all experts, their number, and how many a token uses; all 0 in a dense model. */
   expertBytes: number;
   experts: number;
   expertsPerToken: number;
-  /** Operations for a token, for a request of which a token is sampled, and for a pair of a token and one that it attends to. */
+  /**
+   * Operations for a token, for a sampled request, and for a pair of a token and a token that it
+   * attends to.
+   */
   flopsPerToken: number;
   flopsPerRow: number;
   flopsPerPair: number;
   /** Bytes of KV cache of a token. */
   kvBytesPerToken: number;
-  /** Bytes that a token costs between GPUs; 0 with one of them. */
+  /** Bytes that a token costs between GPUs; 0 with a single GPU. */
   commBytesPerToken: number;
   memoryBytesPerSecond: number;
   flopsPerSecond: number;
@@ -40,7 +46,10 @@ const PHYSICS = knownNames<Physics>('the physics of a profile', {
 });
 const SPEEDS: readonly string[] = ['memoryBytesPerSecond', 'flopsPerSecond', 'linkBytesPerSecond'];
 
-/** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, none is negative, and speeds are not 0 */
+/**
+ * A checked copy.
+ * @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, none is negative, and speeds are not 0
+ */
 export function takePhysics(value: unknown): Physics {
   if (!isObject(value)) throw badArgument('physics', show(value), 'an object');
   checkNames(value, PHYSICS);
@@ -51,7 +60,9 @@ export function takePhysics(value: unknown): Physics {
   return taken as unknown as Physics;
 }
 
-/** What is read of a model's `config.json`, as Hugging Face's transformers write it. */
+/**
+ * The fields that are read from a model's `config.json`, as Hugging Face's transformers write it.
+ */
 interface ModelConfig {
   readonly layers: number;
   readonly hidden: number;
@@ -67,10 +78,13 @@ interface ModelConfig {
   readonly weightBits: number;
 }
 
-/** A model on GPUs: what it costs, and how many tokens of KV cache fit beside the weights in nine tenths of the memory. */
+/**
+ * A model on GPUs: its costs, and the tokens of KV cache that fit beside the weights in nine tenths
+ * of the memory.
+ */
 export interface ModelOnGpus {
   readonly physics: Physics;
-  /** Can be below 0: the weights do not fit. */
+  /** Below 0 if the weights do not fit. */
   readonly kvTokens: number;
 }
 
@@ -79,7 +93,8 @@ const BYTES = 2;
 const USED_MEMORY = 0.9;
 
 /**
- * A model on GPUs, by its `config.json` and their data sheet: models of the shape of Llama, Qwen, Mistral or Mixtral.
+ * A model on GPUs, by its `config.json` and their data sheet. Models shaped like Llama, Qwen,
+ * Mistral or Mixtral are supported.
  * @param config the parsed `config.json`
  * @param gpus how many GPUs share the model by tensor parallelism
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the field that is missing or wrong
@@ -96,10 +111,10 @@ export function physicsOf(config: unknown, gpu: Gpu, gpus: number): ModelOnGpus 
   const head = hidden * vocabulary;
   const bytes = model.weightBits / 8;
   const perToken = layers * (attention + dense + model.expertsPerToken * expert);
-  // GPUs beyond the heads of the KV cache hold copies of them.
+  // If there are more GPUs than KV heads, GPUs hold copies of the heads.
   const kvShare = Math.max(1 / gpus, 1 / kvHeads);
   const kvBytesPerToken = 2 * layers * kvHeads * headSize * BYTES * kvShare;
-  // The head stays in 16 bits where weights are quantised.
+  // The output head stays in 16 bits if weights are quantised.
   const weightBytes = (layers * (attention + dense) * bytes + head * BYTES) / gpus;
   const expertBytes = (layers * experts * expert * bytes) / gpus;
   const embedding = model.isTied ? 0 : (head * BYTES) / gpus;
@@ -127,7 +142,7 @@ const MOST = 2 ** 31;
 
 function takeConfig(config: unknown): ModelConfig {
   if (!isObject(config)) throw badArgument('config.json', show(config), 'an object');
-  // Models that also see have the part that speaks apart.
+  // Vision models describe their language model separately.
   const text = isObject(config['text_config']) ? config['text_config'] : config;
   const read = (names: readonly string[], otherwise?: number): number => {
     const name = names.find((each) => text[each] !== undefined && text[each] !== null);

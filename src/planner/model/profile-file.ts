@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import { type Profile, takeProfile } from './profile.js';
 
-/** Reads a file, by `parse`. @throws ERR_BLOCKSTEP_BAD_FILE where that is not possible, or where `parse` throws */
+/**
+ * Reads a file and parses it by `parse`.
+ * @throws ERR_BLOCKSTEP_BAD_FILE if it cannot be read, or if `parse` throws
+ */
 export function readBy<T>(parse: (text: string) => T, path: string): T {
   try {
     return parse(readFileSync(path, 'utf8'));
@@ -17,7 +20,7 @@ export function readJson(path: string): unknown {
   return readBy<unknown>(JSON.parse, path);
 }
 
-/** Reads and checks a profile. @throws ERR_BLOCKSTEP_BAD_FILE naming the file and what is wrong in it */
+/** Reads and checks a profile. @throws ERR_BLOCKSTEP_BAD_FILE naming the file and the mistake */
 export function readProfile(path: string): Profile {
   const value = readJson(path);
   try {

@@ -9,10 +9,10 @@ import { type HostTime, PhysicsCost } from './physics-cost.js';
 import { type SeenRange, takeSeenRange } from './seen-range.js';
 import { type CostTable, TableCost, takeTable } from './table-cost.js';
 
-/** The version of the form of profiles. */
+/** The version of the format of profiles. */
 export const PROFILE_SCHEMA = 'blockstep-profile/1';
 
-/** Where the figures of a profile come from; null: not known. */
+/** The origin of a profile's figures; null: unknown. */
 export interface Provenance {
   model: string | null;
   gpu: string | null;
@@ -21,28 +21,37 @@ export interface Provenance {
   driver: string | null;
   /** ISO 8601. */
   date: string | null;
-  /** What it was made of, in words, and the SHA-256 of that file. */
+  /** The source file, in words, and its SHA-256. */
   source: string | null;
   sha256: string | null;
 }
 
-/** How far a fit was from steps or requests that it did not see: medians of absolute relative errors, 0.01 = 1 %; null: not known. */
+/**
+ * Errors of a fit on steps or requests that it did not see: medians of absolute relative errors,
+ * 0.01 = 1 %; null: unknown.
+ */
 export interface FitErrors {
   heldOut: number;
   stepMs: number | null;
   ttft: number | null;
   tpot: number | null;
   e2e: number | null;
-  /** 90th percentile of the end-to-end latency's, or of the step time's where steps were fitted. */
+  /**
+   * 90th percentile of the error of the end-to-end latency, or of the step time if steps were
+   * fitted.
+   */
   p90: number | null;
 }
 
-/** What a fit says about itself. */
+/** Facts of a fit. */
 export interface FitFacts {
   errors: FitErrors;
-  /** Coefficients that the data did not determine: they are about what was assumed before. */
+  /** Coefficients that the data did not determine, so that they are near the prior. */
   undetermined: readonly (keyof Coefficients)[];
-  /** Other coefficients whose error is within 5 % of the best: the error band of what is predicted by them. */
+  /**
+   * Other coefficients whose error is within 5 % of the best. They give the error band of
+   * predictions.
+   */
   ensemble: readonly Coefficients[];
 }
 
@@ -50,14 +59,14 @@ export interface ProfileBase {
   schema: typeof PROFILE_SCHEMA;
   name: string;
   provenance: Provenance;
-  /** The range of the steps that were measured; null: none was. */
+  /** The range of the measured steps; null: none was measured. */
   seen: SeenRange | null;
   host: HostTime;
-  /** Tokens of KV cache that fit beside the weights; null: not known. */
+  /** Tokens of KV cache that fit beside the weights; null: unknown. */
   kvTokens: number | null;
 }
 
-/** What says how long a step takes on certain hardware, as it stands in a file. */
+/** The cost of steps on given hardware, in the form of a file. */
 export type Profile = ProfileBase &
   (
     | { kind: 'roofline'; physics: Physics; coefficients: Coefficients }
@@ -68,7 +77,7 @@ export type Profile = ProfileBase &
 /** vLLM's scheduler alone takes about 0.4 ms for 64 requests, and 1.7 ms for 256. */
 export const USUAL_HOST: Readonly<HostTime> = { stepMs: 0.3, rowMs: 0.006 };
 
-/** Of figures of which nothing is known. */
+/** The provenance of unknown figures. */
 export const NO_PROVENANCE: Readonly<Provenance> = {
   model: null,
   gpu: null,
@@ -115,8 +124,9 @@ export function rooflineProfile(config: unknown, name: string, gpu: Gpu, gpus = 
 }
 
 /**
- * Checks what stands in a file, and copies it.
- * @throws ERR_BLOCKSTEP_BAD_ARG naming what is wrong: another schema, numbers that are none, negative ones, costs that fall
+ * Checks and copies the content of a profile file.
+ * @throws ERR_BLOCKSTEP_BAD_ARG naming the mistake: another schema, values that are no numbers or
+ * negative, costs that fall
  */
 export function takeProfile(value: unknown): Profile {
   if (!isObject(value)) throw badArgument('a profile', show(value), 'an object');
@@ -149,7 +159,7 @@ export function takeProfile(value: unknown): Profile {
   return { ...base, kind: 'fitted', physics, coefficients, fit: takeFit(value['fit']) };
 }
 
-/** What a profile says of steps. */
+/** The step cost of a profile. */
 export function profileCost(profile: Profile): StepCost {
   if (profile.kind === 'table') return new TableCost(profile.table, profile.host);
   return new PhysicsCost(profile.physics, profile.coefficients, profile.host);

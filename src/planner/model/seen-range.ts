@@ -2,7 +2,7 @@ import { isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import type { StepCost, StepFeatures } from '../../executors/cost-model/step-features.js';
 
-/** The features whose range is kept. */
+/** The features whose range is recorded. */
 export const RANGED = [
   'tokens',
   'rows',
@@ -12,7 +12,7 @@ export const RANGED = [
   'largestDecodeContext',
 ] as const;
 
-/** The least and the most of each feature that a profile was measured with. */
+/** The smallest and the largest value of each feature in the measured steps. */
 export type SeenRange = Readonly<Record<(typeof RANGED)[number], readonly [least: number, most: number]>>;
 
 /** Collects the range of the features of steps. */
@@ -28,7 +28,7 @@ export class RangeCollector {
     }
   }
 
-  /** Null if nothing was added. */
+  /** Null if no step was added. */
   range(): SeenRange | null {
     if (this.#most[0] < this.#least[0]) return null;
     return Object.fromEntries(
@@ -37,17 +37,17 @@ export class RangeCollector {
   }
 }
 
-/** Whether a step lies outside of what was seen. Where nothing was seen, every step does. */
+/** Whether a step lies outside the seen range. Without a range every step does. */
 export function isOutside(seen: SeenRange | null, features: Readonly<StepFeatures>): boolean {
   if (seen === null) return true;
   for (const name of RANGED) {
-    // A step with less of something than any that was seen is no new territory: nothing was added to it.
+    // A step with less of a feature than all seen steps is still known: it only leaves work out.
     if (features[name] > seen[name][1]) return true;
   }
   return features.tokens < seen.tokens[0] || features.rows < seen.rows[0];
 }
 
-/** A step cost that counts the steps, and those outside of the range that was seen. */
+/** A step cost that counts all steps, and the steps outside the seen range. */
 export class WatchedCost implements StepCost {
   steps = 0;
   stepsOutside = 0;
@@ -59,7 +59,7 @@ export class WatchedCost implements StepCost {
     this.#seen = seen;
   }
 
-  /** The share of the steps outside; 0 if there were none. */
+  /** The fraction of the steps outside; 0 without steps. */
   get shareOutside(): number {
     return this.steps === 0 ? 0 : this.stepsOutside / this.steps;
   }

@@ -9,13 +9,16 @@ import type { HostTime } from './physics-cost.js';
 export interface CostTable {
   /** All matrices of a step: tokens, ms. */
   linear: readonly GridPoint[];
-  /** What is done for each request of which a token is sampled: requests, ms. */
+  /** Work per sampled request: requests, ms. */
   rows: readonly GridPoint[];
-  /** Attention: tokens of prompts, tokens that their requests had before, requests that decode, the tokens of each of these, ms. */
+  /**
+   * Attention: prompt tokens, earlier tokens of their requests, decoding requests, context tokens
+   * of each of these, ms.
+   */
   attention: readonly GridPoint[];
   /**
-   * Decodes of unequal lengths take longer than as many of their mean length: by this share of what they would take beyond that if all
-   * were as long as the longest.
+   * Decodes of unequal lengths take longer than equally many of their mean length. The difference
+   * is this fraction of their additional time if all were as long as the longest.
    */
   skew: number;
 }
@@ -27,7 +30,7 @@ const TABLE = knownNames<CostTable>('the table of a profile', {
   skew: true,
 });
 
-/** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG, also where costs fall while work grows */
+/** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG, also if costs fall while work grows */
 export function takeTable(value: unknown): CostTable {
   if (!isObject(value)) throw badArgument('table', show(value), 'an object');
   checkNames(value, TABLE);
@@ -50,7 +53,8 @@ export class TableCost implements StepCost {
   constructor(table: CostTable, host: HostTime) {
     this.#linear = new Grid(table.linear);
     this.#rows = new Grid(table.rows);
-    // Slices by the coordinates in which requests are counted come first: the others have less points under 0.
+    // The coordinates that count requests come first, because the other coordinates have fewer
+    // points under 0.
     this.#attention = new Grid(bySlices(table.attention));
     this.#skew = table.skew;
     this.#host = host;

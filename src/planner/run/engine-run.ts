@@ -8,23 +8,26 @@ import type { Request } from '../../scheduler/request/request.js';
 import { Scheduler } from '../../scheduler/scheduler.js';
 import type { Workload } from '../../workload/workload.js';
 
-/** What is simulated. */
+/** The input of a simulation. */
 export interface EngineRunOptions {
   readonly workload: Workload;
-  /** The requests that this engine is given, ascending; default: all. */
+  /** The requests of this engine, ascending; default: all. */
   readonly indices?: Int32Array;
   /** Requests arrive this many times as fast as in the workload. Default 1. */
   readonly speedUp?: number;
   /** The scheduler's options; drafts are not simulated here. */
   readonly scheduler: Omit<SchedulerOptions, 'now'>;
   readonly cost: StepCost;
-  /** Ends the run at this virtual time: requests that have not ended by then are left out. */
+  /** Ends the run at this virtual time. Requests that have not ended by then are left out. */
   readonly untilMs?: number;
-  /** Is called with each step that computes something. The features are valid for the call. */
+  /** Called with each step that computes something. The features are only valid during the call. */
   readonly onStep?: (features: Readonly<StepFeatures>, plan: Plan) => void;
 }
 
-/** When the requests of a run had their tokens, by their index in the workload, in virtual milliseconds; NaN: never. */
+/**
+ * Times of the first and the last token of the requests of a run, by their index in the workload,
+ * in virtual milliseconds; NaN: never.
+ */
 export interface RequestTimes {
   readonly firstMs: Float64Array;
   readonly lastMs: Float64Array;
@@ -38,23 +41,24 @@ interface Step {
   first: Request[];
 }
 
-/** More than there are plans in flight. */
+/** Exceeds the number of plans in flight. */
 const STEPS = 4;
 /** Empty plans in a row, while requests wait, after which a run counts as stalled. */
 const MAX_EMPTY_STEPS = 16;
 const REFUSALS: readonly string[] = ['ERR_BLOCKSTEP_UNFIT', 'ERR_BLOCKSTEP_LIMIT'];
-/** What every text is made of: a token that ends none. */
+/** The token of every text. It ends no text. */
 const TOKEN = 1;
 
 /**
- * One engine in virtual time: the scheduler itself under a step cost, as `blockstep replay` runs it, with no more than that. Nothing is measured of
- * the machine that simulates. Equal options give equal times and an equal digest.
+ * Runs one engine in virtual time: the scheduler itself under a step cost, as `blockstep replay`
+ * runs it, and nothing else. No figure depends on the simulating machine. Equal options give equal
+ * times and an equal digest.
  */
 export class EngineRun {
   readonly times: RequestTimes;
   readonly scheduler: Scheduler;
   steps = 0;
-  /** Requests that the scheduler refused: they can never fit. */
+  /** Requests that the scheduler refused, because they can never fit. */
   refused = 0;
   preemptions = 0;
   readonly #options: EngineRunOptions;
@@ -73,7 +77,7 @@ export class EngineRun {
   #deviceFreeMs = 0;
   #next = 0;
   #emptySteps = 0;
-  /** The repeated steps that the last plan was one of; 0 = none. */
+  /** The series of repeated steps that the last plan belongs to; 0: none. */
   #repeats = 0;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG as `new Scheduler` does */
@@ -109,12 +113,15 @@ export class EngineRun {
     return this.#nowMs;
   }
 
-  /** Runs until every request has ended, or `untilMs`. @throws what the cost throws; ERR_BLOCKSTEP_INVARIANT if it stalls */
+  /**
+   * Runs until every request has ended, or `untilMs`.
+   * @throws the errors of the cost; ERR_BLOCKSTEP_INVARIANT if it stalls
+   */
   run(): void {
     while (this.advance());
   }
 
-  /** One round, as `Replay` has it. @returns false when all is done */
+  /** One round, as in `Replay`. @returns false when the run is finished */
   advance(): boolean {
     this.#addArrivals();
     if (this.scheduler.hasWork()) {
@@ -162,7 +169,10 @@ export class EngineRun {
     this.#inFlight.push(step);
   }
 
-  /** Finds the features of a plan. A repeated step is the one before it, one token further. */
+  /**
+   * Finds the features of a plan. A repeated step equals the previous step with one more token of
+   * context.
+   */
   #weigh(plan: Plan, step: Step): void {
     const features = this.#features;
     if (plan.repeats !== 0 && plan.repeats === this.#repeats) {
@@ -201,7 +211,7 @@ export class EngineRun {
     this.#noteEnds(outputs);
   }
 
-  /** How many tokens each entry brings. In a repeated step each brings one. */
+  /** Number of tokens of each entry. In a repeated step each entry has one. */
   #countsOf(plan: Plan): Int32Array {
     if (plan.repeats !== 0) return this.#ones;
     this.#counts.set(plan.maxOutputTokens.subarray(0, plan.numRequests));
@@ -218,7 +228,10 @@ export class EngineRun {
     return this.#options.workload.arrivalMs[this.#indices[at]] / (this.#options.speedUp ?? 1);
   }
 
-  /** Gives the scheduler what has arrived, and no more than one step could admit: under FCFS no decision changes by that. */
+  /**
+   * Adds arrived requests to the scheduler, but no more than one step could admit. Under FCFS this
+   * changes no decision.
+   */
   #addArrivals(): void {
     const { workload } = this.#options;
     while (this.#next < this.#indices.length && this.scheduler.numWaiting < this.#maxNumSeqs) {

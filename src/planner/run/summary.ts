@@ -1,7 +1,7 @@
 import type { Workload } from '../../workload/workload.js';
 import type { RequestTimes } from './engine-run.js';
 
-/** A quantity of requests, in milliseconds; null where no request has one. */
+/** Statistics of a latency, in milliseconds; null if no request has a value. */
 export interface Quantiles {
   readonly mean: number | null;
   readonly p50: number | null;
@@ -10,7 +10,7 @@ export interface Quantiles {
   readonly p99: number | null;
 }
 
-/** The latencies that agreements are about. */
+/** The latencies that an agreement can bound. */
 export const LATENCIES = ['ttft', 'tpot', 'e2e'] as const;
 export type Latency = (typeof LATENCIES)[number];
 export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;
@@ -20,8 +20,8 @@ export type Statistic = (typeof STATISTICS)[number];
 export type LatencySummary = Readonly<Record<Latency, Quantiles>>;
 
 /**
- * The latencies of each request, by its index, in milliseconds: NaN for one that has none. TPOT is the time between tokens, of
- * requests with two or more.
+ * The latencies of each request, by its index, in milliseconds; NaN: none. TPOT is the time between
+ * tokens, of requests with two or more.
  */
 export function latenciesOf(
   workload: Workload,
@@ -41,7 +41,7 @@ export function latenciesOf(
   return { ttft, tpot, e2e };
 }
 
-/** Sums up the latencies of some requests. @param includes which; default: all */
+/** Summarises the latencies of some requests. @param includes selects the requests; default: all */
 export function summarise(
   latencies: Readonly<Record<Latency, Float64Array>>,
   includes: (index: number) => boolean = () => true,
@@ -66,7 +66,7 @@ export function quantilesOf(values: Float64Array): Quantiles {
   };
 }
 
-/** A quantile of ascending values, linear between them. */
+/** A quantile of ascending values, by linear interpolation. */
 export function quantile(sorted: Float64Array, share: number): number {
   const at = share * (sorted.length - 1);
   const low = Math.floor(at);

@@ -5,32 +5,32 @@ import type { Pool } from './pool.js';
 import { type Condition, strain } from './slo.js';
 import type { Fleet, TaskResult } from './task.js';
 
-/** What a fleet does. */
+/** The result of a fleet. */
 export interface FleetRun {
   readonly latencies: LatencySummary;
-  /** The largest share of a bound of the agreement; at most 1: it is kept. */
+  /** The largest latency as a fraction of its bound; at most 1: the agreement is kept. */
   readonly strain: number;
   /** Tokens generated per second, from the first arrival to the last token. */
   readonly tokensPerSecond: number;
   readonly steps: number;
-  /** Share of the steps outside of what the profile was measured with. */
+  /** Fraction of the steps outside the profile's measurements. */
   readonly extrapolated: number;
   readonly preemptions: number;
-  /** Requests that fit into no engine. An agreement is not kept if there are any. */
+  /** Requests that fit into no engine. Any such request breaks the agreement. */
   readonly refused: number;
   /** Digest of the states of all engines, 16 hex digits. */
   readonly digest: string;
   readonly times: RequestTimes;
 }
 
-/** The same without what each request had. */
+/** A fleet's result without the times of each request. */
 export type PointRun = Omit<FleetRun, 'times'>;
 
-/** Multiplies digests apart, so that engines that change places show. */
+/** Multiplies each digest differently, so that swapped engines change the sum. */
 const ODD = 0x9e3779b97f4a7c15n;
 const WORD = (1n << 64n) - 1n;
 
-/** Simulates a fleet: its engines are spread over the threads, and merged in their order. */
+/** Simulates a fleet. Its engines are spread over the threads, and merged in their order. */
 export async function runFleet(
   pool: Pool,
   workload: Workload,
@@ -86,24 +86,30 @@ function merge(
 
 /** The load at which an agreement breaks. */
 export interface Capacity {
-  /** Requests a second, on average, up to which the agreement is kept; 0 if it is kept at no load that was tried. */
+  /**
+   * Mean requests a second up to which the agreement is kept; 0 if it breaks at every load that was
+   * tried.
+   */
   readonly requestsPerSecond: number;
-  /** True: it was kept at the most load that was tried, 64 times the trace's own. The trace is too short to break it. */
+  /**
+   * True: the agreement was kept at the highest load that was tried, 64 times the trace's own. The
+   * trace is too short to break it.
+   */
   readonly isLeast: boolean;
   /** The run at that load, or at the least load that was tried. */
   readonly run: PointRun;
-  /** All loads that were tried, ascending, and how near they are to the bounds. */
+  /** All loads that were tried, ascending, with their strain. */
   readonly tried: readonly { readonly requestsPerSecond: number; readonly strain: number }[];
 }
 
-/** Bounds of the search, as multiples of the trace's own rate, and its end: the bounds are this near. */
+/** Bounds of the search, as multiples of the trace's own rate, and the precision of its result. */
 const LEAST = 1 / 64;
 const MOST = 64;
 const NEAR = 1.05;
 
 /**
- * Finds by bisection how fast requests may arrive. Near that load latencies grow without bounds: the load says more than a latency at
- * it.
+ * Finds by bisection how fast requests may arrive. Near that load latencies grow without bounds, so
+ * the load says more than a latency.
  */
 export async function findCapacity(
   pool: Pool,
@@ -123,7 +129,7 @@ export async function findCapacity(
   let at = 1;
   let run = await look(at);
   let best = run;
-  // First by doubling, from the trace's own rate, then in between.
+  // First by doubling, from the trace's own rate, then by bisection.
   for (;;) {
     if (run.strain <= 1) {
       low = at;
@@ -144,7 +150,7 @@ export async function findCapacity(
   return { requestsPerSecond: rate * low, isLeast: low >= MOST, run: best, tried };
 }
 
-/** Requests a second of a trace, on average. */
+/** Mean requests a second of a trace. */
 export function requestRate({ arrivalMs, length }: Workload): number {
   return (1000 * (length - 1)) / arrivalMs[length - 1];
 }

@@ -5,32 +5,36 @@ import type { Pool } from './pool.js';
 import { type Condition, strain } from './slo.js';
 import type { Fleet } from './task.js';
 
-/** A part of the trace's time, and the fewest engines that keep the agreement for the requests that arrive in it. */
+/**
+ * A part of the trace's time, and the fewest engines that keep the agreement for the requests that
+ * arrive in it.
+ */
 export interface EngineWindow {
   readonly fromMs: number;
   readonly untilMs: number;
   readonly requests: number;
-  /** Null: not even the most engines that were tried keep it. */
+  /** Null: even the largest number of engines breaks it. */
   readonly engines: number | null;
 }
 
 /** How many equal engines an agreement needs. */
 export interface FleetSize {
-  /** The fewest engines that keep the agreement over the whole trace; null: more than were allowed. */
+  /** The fewest engines that keep the agreement over the whole trace; null: more than the limit. */
   readonly engines: number | null;
   readonly windows: readonly EngineWindow[];
-  /** The numbers of engines that were tried, ascending, and how near each is to the bounds over the whole trace. */
+  /** The numbers of engines that were tried, ascending, with their strain over the whole trace. */
   readonly tried: readonly { readonly engines: number; readonly strain: number }[];
-  /** The run with the fewest, or with the most that were tried. */
+  /** The run with the fewest engines, or with the most that were tried. */
   readonly run: PointRun;
 }
 
-/** Numbers of engines below the fewest that are tried for the windows. */
+/** Smaller numbers of engines that are tried for the windows. */
 const STEPS = 8;
 
 /**
- * Finds the fewest engines behind a router that keep an agreement at the trace's own load, over all of it and over time.
- * @param most engines that are allowed
+ * Finds the fewest engines behind a router that keep an agreement at the trace's own load, over the
+ * whole trace and over time.
+ * @param most largest number of engines
  * @param windows parts of the time from the first arrival to the last
  */
 export async function findFleetSize(
@@ -60,7 +64,7 @@ export async function findFleetSize(
     if (await look(middle)) high = middle;
     else low = middle;
   }
-  // Quiet times need fewer.
+  // Quiet times need fewer engines.
   for (let engines = 1; engines < high; engines += Math.max(1, Math.floor(high / STEPS))) await look(engines);
   const tried = [...runs].sort(([a], [b]) => a - b);
   const { times: _, ...run } = runs.get(high)!;

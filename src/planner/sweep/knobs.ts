@@ -1,7 +1,7 @@
 import { badArgument, show } from '../../base/errors.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 
-/** An option that a sweep varies, with its flag of vLLM; null: vLLM has it under no flag of its own. */
+/** An option that a sweep varies, with its flag of vLLM; null: vLLM has no flag for it. */
 export interface Knob {
   readonly option: keyof SchedulerOptions;
   readonly vllm: string | null;
@@ -25,13 +25,13 @@ export type Sweep = ReadonlyMap<string, readonly number[]>;
 /** One point of a sweep: the value of each knob. */
 export type Point = Readonly<Record<string, number>>;
 
-/** Points that a sweep may have: more are a mistake. */
+/** Most points of a sweep. More are a mistake. */
 export const MOST_POINTS = 20_000;
 const EXPECTED = `knobs such as max-num-seqs=64..512,block-size=16|32: one of ${Object.keys(KNOBS).join(', ')}; a..b doubles from a to b, a..b+c goes on by c; k is 1024`;
 
 /**
- * Reads what is to be varied: `max-num-seqs=64..512,max-num-batched-tokens=1k..16k`.
- * @throws ERR_BLOCKSTEP_BAD_ARG for what is no sweep, and for more than 20,000 points
+ * Parses a sweep: `max-num-seqs=64..512,max-num-batched-tokens=1k..16k`.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an invalid sweep, and for more than 20,000 points
  */
 export function parseSweep(text: string): Sweep {
   const sweep = new Map<string, readonly number[]>();
@@ -76,7 +76,8 @@ export function pointsOf(sweep: Sweep): Point[] {
 export function optionsAt(base: Omit<SchedulerOptions, 'now'>, point: Point): Omit<SchedulerOptions, 'now'> {
   const options: Record<string, unknown> = { ...base };
   for (const [name, value] of Object.entries(point)) options[KNOBS[name].option] = value;
-  // A pool is a number of tokens: larger blocks are fewer, unless the blocks are counted themselves.
+  // The pool keeps its size in tokens. Larger blocks are fewer, unless the sweep sets the number of
+  // blocks.
   if (point['block-size'] !== undefined && point['num-blocks'] === undefined) {
     const tokens = base.numBlocks * (base.blockSize ?? 16);
     options['numBlocks'] = Math.max(2, Math.floor(tokens / point['block-size']));

@@ -5,14 +5,16 @@ import { startThread } from '../../base/scripts/script-file.js';
 import type { Shared, Task, TaskResult } from './task.js';
 import type { Answer } from './worker.js';
 
-/** A task that waits for a thread, or runs. */
+/** A waiting or running task. */
 interface Order {
   readonly task: Task;
   readonly resolve: (result: TaskResult) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** Threads that simulate engines of one trace. What comes out does not depend on how many there are. */
+/**
+ * Threads that simulate engines of one trace. The results do not depend on the number of threads.
+ */
 export class Pool {
   readonly #workers: Worker[];
   readonly #idle: Worker[];
@@ -36,7 +38,10 @@ export class Pool {
     return this.#workers.length;
   }
 
-  /** Runs a task as soon as a thread is free, in the order of the calls. @throws by rejection what the task throws */
+  /**
+   * Runs a task as soon as a thread is free, in the order of the calls.
+   * @throws by rejection the errors of the task
+   */
   run(task: Task): Promise<TaskResult> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ task, resolve, reject });
@@ -44,14 +49,14 @@ export class Pool {
     });
   }
 
-  /** Rejects all tasks, those that come too. */
+  /** Rejects all present and future tasks. */
   fail(error: unknown): void {
     this.#failure ??= error;
     for (const order of [...this.#running.values(), ...this.#waiting.splice(0)]) order.reject(this.#failure);
     this.#running.clear();
   }
 
-  /** Ends the threads, wherever they are. */
+  /** Ends the threads, even in the middle of a task. */
   async close(): Promise<void> {
     this.fail(new Error('the pool is closed'));
     await Promise.all(
@@ -72,7 +77,7 @@ export class Pool {
       const worker = this.#idle.pop()!;
       const order = this.#waiting.shift()!;
       this.#running.set(worker, order);
-      // Whoever waits for a task keeps the process alive.
+      // A task keeps the process alive.
       worker.ref();
       worker.postMessage(order.task);
     }

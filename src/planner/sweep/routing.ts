@@ -4,16 +4,21 @@ import type { Workload } from '../../workload/workload.js';
 export const ROUTERS = ['round-robin', 'prefix'] as const;
 export type Router = (typeof ROUTERS)[number];
 
-/** Input tokens that an engine may be behind the least loaded one before a request goes elsewhere than its prefix lies. */
+/**
+ * The router leaves the engine of a prefix if this engine has so many more input tokens than the
+ * least loaded engine.
+ */
 const MOST_BEHIND = 60_000;
-/** What was sent counts as load for about so long. */
+/** A request counts as load for about this long. */
 const MEMORY_MS = 5_000;
 
 /**
- * The engine of each request. Neither router hears from engines: what it knows is what it sent itself. So engines can be simulated one by one,
- * on as many threads as there are, with the same result.
+ * Chooses the engine of each request. A router hears nothing from engines, and knows only its own
+ * decisions. Engines can therefore be simulated one by one, on any number of threads, with the same
+ * result.
  *
- * `prefix`: to the engine that was sent the longest prefix of the prompt before, unless it was sent much more than another one lately.
+ * `prefix`: the engine that received the longest prefix of the prompt before, unless it received
+ * much more than another engine lately.
  */
 export function route(workload: Workload, engines: number, router: Router, speedUp: number): Int32Array {
   const engineOf = new Int32Array(workload.length);
@@ -23,7 +28,8 @@ export function route(workload: Workload, engines: number, router: Router, speed
     return engineOf;
   }
   const loads = new Float64Array(engines);
-  // The engine that was last sent a prefix that ends with a hash id: ids of different prefixes are different.
+  // By a hash id: the last engine that received the prefix up to this id. Different prefixes have
+  // different ids.
   const sent = new Map<number, number>();
   let lastMs = 0;
   for (let i = 0; i < engineOf.length; i++) {

@@ -1,7 +1,7 @@
 import { badArgument, show } from '../../base/errors.js';
 import { LATENCIES, type Latency, type LatencySummary, STATISTICS, type Statistic } from '../run/summary.js';
 
-/** One condition of an agreement: a latency that is to stay below a bound. */
+/** One condition of an agreement: a bound of a latency. */
 export interface Condition {
   readonly latency: Latency;
   readonly statistic: Statistic;
@@ -11,7 +11,7 @@ export interface Condition {
 const CONDITION = /^(\w+):(\w+)<(\d+(?:\.\d+)?)(ms|s)$/;
 const EXPECTED = `conditions such as ttft:p95<1s,tpot:p95<50ms: one of ${LATENCIES.join(', ')}, then one of ${STATISTICS.join(', ')}, then a time in ms or s`;
 
-/** Reads an agreement. @throws ERR_BLOCKSTEP_BAD_ARG for what is none */
+/** Parses an agreement. @throws ERR_BLOCKSTEP_BAD_ARG for an invalid text */
 export function parseSlo(text: string): Condition[] {
   const seen = new Set<string>();
   return text.split(',').map((part) => {
@@ -34,12 +34,15 @@ export function parseSlo(text: string): Condition[] {
   });
 }
 
-/** An agreement as it is written. */
+/** An agreement in its written form. */
 export function sloInWords(slo: readonly Condition[]): string {
   return slo.map(({ latency, statistic, belowMs }) => `${latency}:${statistic}<${belowMs}ms`).join(',');
 }
 
-/** How near a run is to the bounds: the largest share of a bound; at most 1 means that all are kept. Infinite if a latency has no value. */
+/**
+ * How near a run is to the bounds: the largest latency as a fraction of its bound. At most 1 means
+ * that all are kept. Infinite if a latency has no value.
+ */
 export function strain(slo: readonly Condition[], summary: LatencySummary): number {
   return slo.reduce((most, { latency, statistic, belowMs }) => {
     const value = summary[latency][statistic];

@@ -6,7 +6,7 @@ import { WatchedCost } from '../model/seen-range.js';
 import { EngineRun } from '../run/engine-run.js';
 import { type Router, route } from './routing.js';
 
-/** What threads share: the trace in memory of all, and the profile. */
+/** The common data of all threads: the trace in shared memory, and the profile. */
 export interface Shared {
   readonly columns: WorkloadColumns;
   readonly profile: Profile;
@@ -23,19 +23,19 @@ export interface Fleet {
   readonly member: number;
 }
 
-/** Some engines of a fleet, to be simulated one after the other. */
+/** Some engines of a fleet, which are simulated one after the other. */
 export interface Task extends Fleet {
   /** The engines of this task: from, until. */
   readonly from: number;
   readonly until: number;
 }
 
-/** What was found. Columns have a row for each request of these engines, in their order. */
+/** The result of a task. Columns have a row for each request of these engines, in their order. */
 export interface TaskResult {
   readonly indices: Int32Array;
   readonly firstMs: Float64Array;
   readonly lastMs: Float64Array;
-  /** Of each engine: the digest of its state. */
+  /** For each engine: the digest of its state. */
   readonly digests: BigUint64Array;
   readonly steps: number;
   readonly stepsOutside: number;
@@ -69,7 +69,7 @@ export class TaskRunner {
   readonly #profile: Profile;
   readonly #cost: StepCost;
   readonly #band: readonly StepCost[];
-  /** The engines of all requests, of the fleet that was asked for last. */
+  /** The engines of all requests, for the last fleet. */
   #routed: { key: string; engineOf: Int32Array } | null = null;
 
   constructor({ columns, profile }: Shared) {

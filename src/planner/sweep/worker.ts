@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { BlockstepError } from '../../base/errors.js';
 import { type Shared, type Task, TaskRunner } from './task.js';
 
-/** What a worker answers to a task. */
+/** A worker's answer to a task. */
 export type Answer =
   | { readonly result: ReturnType<TaskRunner['run']> }
   | { readonly code: string | null; readonly message: string };

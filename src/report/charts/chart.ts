@@ -6,7 +6,7 @@ import type {
 } from 'echarts';
 import type { Html } from '../markup/html.js';
 
-/** Where figures come from: `virtual` from the cost model, `measured` from a clock. */
+/** The source of figures: `virtual`: the cost model, `measured`: a clock. */
 export type ChartSource = 'virtual' | 'measured';
 
 /** A chart of a page, with its words. */
@@ -25,23 +25,24 @@ export interface Chart {
   height?: number;
   /** Takes the whole width of the page. */
   wide?: boolean;
-  /** What is drawn; or a text that says why there is nothing to draw. */
+  /** The drawing; or a text that says why there is nothing to draw. */
   drawing: Drawing | string;
-  /** The figures as a table, if they stand nowhere else in the page. */
+  /** The figures as a table, if no other part of the page has them. */
   table?: Html;
 }
 
 /**
- * What is drawn: an ECharts option as plain JSON. Three kinds of text in it are replaced by the page's script (browser/page.js):
- * `var(--name)` by a colour of the page's present scheme, `fn:name` by a function of the script, and `unit:name` by a function that
- * writes numbers with that unit.
+ * An ECharts option as plain JSON. Three kinds of text in it are replaced by the page's script
+ * (browser/page.js). `var(--name)` becomes a colour of the page's present scheme, and `fn:name` a
+ * function of the script. `unit:name` becomes a function that writes numbers with that unit.
  */
 export interface Drawing {
   option: EChartsOption;
   tooltip: ChartTooltip;
   /**
-   * The x axis is time, the same time in all such charts of a page. The time at the pointer is marked in all of them at once, and
-   * each chart says its values there. The first two columns of the dataset are the beginning and the end of a row.
+   * The x axis is time, the same time in all such charts of a page. All of them mark the time at
+   * the pointer at once, and each shows its values there. The first two columns of the dataset are
+   * the beginning and the end of a row.
    */
   isOverTime?: true;
 }
@@ -59,10 +60,13 @@ export interface ChartTooltip {
 export const colorOf = (source: ChartSource): string => `var(--${source})`;
 export const SECOND_COLOR = 'var(--muted)';
 
-/** Charts of at most so many pixels get less margin and fewer ticks. */
+/** Charts of at most this width in pixels get less margin and fewer ticks. */
 const NARROW = 560;
 
-/** The option that all charts begin with. The caller adds `grid`, axes and series; `narrow` holds the differences of narrow pages. */
+/**
+ * The basic option of all charts. The caller adds `grid`, axes and series; `narrow` holds the
+ * differences of narrow pages.
+ */
 export function baseOption(
   own: EChartsOption,
   narrow: EChartsOption = {},
@@ -73,7 +77,7 @@ export function baseOption(
     textStyle: { fontFamily: 'inherit', color: 'var(--text)' },
     ...own,
   };
-  // The second rule undoes the first one when the page is made wide again.
+  // The second rule undoes the first rule when the page becomes wide again.
   const wide = Object.fromEntries(Object.keys(narrow).map((key) => [key, own[key] ?? {}]));
   return {
     baseOption: base,
@@ -108,7 +112,7 @@ export function yAxis(name: string, own: YAXisComponentOption): YAXisComponentOp
   } as YAXisComponentOption;
 }
 
-/** How the values of an axis are written. */
+/** The labels of an axis. */
 export const AXIS_LABEL = { color: 'var(--muted)', fontSize: 12, hideOverlap: true, formatter: 'fn:figure' };
 
 function axisLook(): object {
@@ -138,7 +142,10 @@ export function pointerTooltip(type: 'line' | 'shadow' = 'line'): TooltipCompone
 /** Choices of ticks within a factor of ten, from many ticks to one. */
 const TICK_FACTORS = [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
 
-/** Round values inside [min, max], about evenly spaced on a logarithmic scale: as many as possible, and at most `most`. */
+/**
+ * Round values inside [min, max], about evenly spaced on a logarithmic scale: as many as possible,
+ * and at most `most`.
+ */
 export function logTicks(min: number, max: number, most: number): number[] {
   const ticks = (factors: readonly number[]): number[] => {
     const found: number[] = [];

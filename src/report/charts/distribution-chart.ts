@@ -18,13 +18,13 @@ export interface DistributionChartInput {
   source: Chart['source'];
   note: string;
   /**
-   * Unit of the drawn values; how many of the distribution's units make one of it (default 1); what each value belongs to
-   * ("requests").
+   * Unit of the drawn values; the number of the distribution's units in it (default 1); the name of
+   * the counted events ("requests").
    */
   unit: string;
   perUnit?: number;
   of: string;
-  /** The text that stands in place of the chart if there are no values. */
+  /** The text in place of the chart if there are no values. */
   empty: string;
   distribution: Distribution;
   percentiles: {
@@ -37,7 +37,10 @@ export interface DistributionChartInput {
 }
 
 const MOST_BARS = 72;
-/** If the largest value is at most this many times the smallest, the axis is linear, which is easier to read. */
+/**
+ * If the largest value is at most this many times the smallest, the axis is linear, which is easier
+ * to read.
+ */
 const LINEAR_RANGE = 4;
 
 /** A chart of a distribution: the share of values by size, with the percentiles marked. */
@@ -54,7 +57,8 @@ export function distributionChart(input: DistributionChartInput): Chart {
   const color = colorOf(source);
   const total = counts.reduce((a, b) => a + b, 0);
   const end = edges.length - 1;
-  // Each row: from, to, share, count. A row of height 0 at each end draws the outline's left and right side.
+  // Each row: from, to, share, count. A row of height 0 at each end draws the outline's left and
+  // right side.
   const rows = counts.map((count, i) => [edges[i], edges[i + 1], count / total, count].map(coarse));
   rows.unshift([rows[0][0], rows[0][0], 0, 0]);
   rows.push([coarse(edges[end]), coarse(edges[end]), 0, 0]);
@@ -103,17 +107,17 @@ function sizeAxis(edges: readonly number[]): object {
       axisLabel: { ...AXIS_LABEL, showMinLabel: false, showMaxLabel: false },
     };
   }
-  // At the very ends a label would run into the other axis, or out of the chart.
+  // At the very ends a label would overlap the other axis, or leave the chart.
   const ticks = logAxisTicks(min * (max / min) ** 0.06, max * (max / min) ** -0.03, 8);
   return { type: 'log', min, max, splitLine, ...ticks };
 }
 
-/** To the right of this share of the axis a label does not fit between its line and the edge. */
+/** To the right of this fraction of the axis a label does not fit between its line and the edge. */
 const LAST_ROOM = 0.62;
 
 /**
- * Upright lines that mark the percentiles. A label begins at its line, or ends at it if there is no room on the right. Each label has
- * a height of its own, chosen so that no label covers the line of another.
+ * Vertical lines that mark the percentiles. A label begins at its line, or ends at it if there is
+ * no room on the right. Each label has its own height, so that no label covers the line of another.
  */
 function markers(
   { percentiles, unit, perUnit = 1 }: DistributionChartInput,

@@ -1,4 +1,7 @@
-/** Bars of a distribution: bar i spans `edges[i]` to `edges[i + 1]`. Edges are evenly spaced on a log scale. */
+/**
+ * Bars of a distribution: bar i spans `edges[i]` to `edges[i + 1]`. Edges are evenly spaced on a
+ * log scale.
+ */
 export interface Bars {
   edges: number[];
   /** How many values fell into each bar. */
@@ -9,10 +12,13 @@ export interface Bars {
 const PER_DECADE = 60;
 const LOW = -3;
 const HIGH = 12;
-/** How many of the finest bars may become one, so that there are few enough. */
+/** How many of the finest bars may be merged into one, to limit the number of bars. */
 const MERGES = [1, 2, 3, 5, 10, 20, 60, 180, 900] as const;
 
-/** Counts non-negative numbers by size, in constant memory. A bar is 4 % wide; values beyond the outermost bars count there. */
+/**
+ * Counts non-negative numbers by size, in constant memory. A bar is 4 % wide; values beyond the
+ * outermost bars count there.
+ */
 export class Distribution {
   readonly #counts = new Float64Array((HIGH - LOW) * PER_DECADE);
 

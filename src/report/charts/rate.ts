@@ -1,8 +1,9 @@
 import type { Timeline, Track } from './timeline.js';
 
 /**
- * How often something happens per second, over time. What was counted between two moments counts as spread evenly between them.
- * So the mean over any time is the count in that time divided by its length, however close the moments are.
+ * The number of events per second, over time. Events between two settled moments count as spread
+ * evenly between them. So the mean over any time is the count in that time divided by its length,
+ * however close the moments are.
  */
 export class Rate {
   /** Events per second. */
@@ -23,8 +24,8 @@ export class Rate {
   }
 
   /**
-   * Settles a moment, not before the last one: the events since then are spread over the time since then. Without time between,
-   * they wait.
+   * Settles a moment, not before the last one: the events since then are spread over the time since
+   * then. If no time has passed, they wait.
    */
   settle(nowMs: number): void {
     const span = nowMs - this.#knownMs;

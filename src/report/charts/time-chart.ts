@@ -17,7 +17,7 @@ export interface TimeSeries {
 export interface TimeAxis {
   endMs: number;
   unit: TimeUnit;
-  /** What the time is told by: the cost model, or a clock. */
+  /** The clock of the time: the cost model's, or a real clock. */
   clock: 'virtual' | 'real';
 }
 
@@ -36,19 +36,25 @@ export interface TimeChartInput {
   timeline: Timeline;
   /** One or two. */
   series: readonly TimeSeries[];
-  /** A moment that is marked, and what happened then. */
+  /** A marked moment, and its event. */
   mark?: { atMs: number; what: string } | null;
 }
 
 const LABEL = { color: 'var(--muted)', fontSize: 11, hideOverlap: true };
-/** Pixels above the drawing, for the values at the pointer's time. In narrow pages two series take two lines of text. */
+/**
+ * Pixels above the drawing, for the values at the pointer's time. In narrow pages two series take
+ * two lines of text.
+ */
 const TOP = 26;
 const narrow = (lines: number): EChartsOption => ({
   xAxis: { splitNumber: 3 },
   grid: { left: 50, right: 12, top: TOP + 16 * (lines - 1), bottom: 24 },
 });
 
-/** Columns of a row of the dataset: the bucket's start and end, its middle, then per series MIN to ALONE. */
+/**
+ * Columns of a row of the dataset: the bucket's start and end, its middle, then per series MIN to
+ * ALONE.
+ */
 const [FROM, TO, MIDDLE, FIRST] = [0, 1, 2, 3];
 const [MIN, MEAN, MAX, SPAN, ALONE] = [0, 1, 2, 3, 4];
 const PER_SERIES = 5;
@@ -132,12 +138,12 @@ function lines(
     ...common,
     name,
     encode: { x: MIDDLE, y: column(MEAN) },
-    // A series without extremes has values at single moments only, so the line goes on between them.
+    // A series without extremes has values at single moments only, so the line connects them.
     connectNulls: !band,
     lineStyle: { color, width: 1.5, type: i === 0 ? 'solid' : [6, 3] },
     itemStyle: { color },
   };
-  // A mean between two gaps would be a line of no length: it is drawn as a point.
+  // A mean between two gaps would be a line of no length, so it is drawn as a point.
   const alone: SeriesOption = {
     name: `${name}, alone`,
     type: 'scatter',
@@ -147,7 +153,8 @@ function lines(
     itemStyle: { color },
   };
   if (!band) return [mean, alone];
-  // The area between the extremes: an invisible line at the smallest value, and the span stacked on it.
+  // The area between the extremes: an invisible line at the smallest value, and the span stacked on
+  // it.
   const stack = { ...common, stack: `band-${i}`, stackStrategy: 'all', lineStyle: { width: 0 } } as const;
   return [
     { ...stack, name: `${name}, smallest`, encode: { x: MIDDLE, y: column(MIN) } },
@@ -162,7 +169,7 @@ function lines(
   ];
 }
 
-/** An upright line with a text on the side where there is more room. */
+/** A vertical line with a text on the side with more room. */
 function markLine({ atMs, what }: { atMs: number; what: string }, { unit, endMs }: TimeAxis): object {
   const isLate = atMs > endMs / 2;
   const place = { align: isLate ? 'right' : 'left', offset: [isLate ? -6 : 6, 0], verticalAlign: 'top' };
@@ -184,7 +191,7 @@ function valueAxis(
   const label = { ...LABEL, formatter: `fn:${format}` };
   const max = Math.max(...points.flatMap((track) => track.max.map((value) => value ?? 0)));
   const common = { type: 'value', min: 0, splitNumber: 3, axisLabel: label };
-  // The axis goes to 100 %, unless the values are so small that nothing could be told apart.
+  // The axis ends at 100 %, unless the values are so small that they would look alike.
   if (format === 'percent') return { ...common, ...((max > 0.2 || max === 0) && { max: 1, interval: 0.5 }) };
   if (scale === 'linear') return { ...common, ...(max < 1 ? {} : { minInterval: 1 }) };
   const min = Math.min(...points.flatMap((track) => track.min.map((value) => value ?? Infinity)));
@@ -199,7 +206,7 @@ function valueAxis(
   };
 }
 
-/** What is drawn of a track: the extremes only where there is a band. */
+/** The drawn part of a track: the extremes only if there is a band. */
 function drawn(track: TrackPoints, series: TimeSeries): TrackPoints {
   return series.band ? track : { min: track.mean, mean: track.mean, max: track.mean };
 }
@@ -230,7 +237,9 @@ function summaries({ timeline, series, perUnit = 1 }: TimeChartInput) {
   });
 }
 
-/** The figures as a table: of one line the figures alone, of two lines a row each with its name. */
+/**
+ * The figures as a table: for one line the figures alone, for two lines a row each with its name.
+ */
 function table(input: TimeChartInput): Html {
   const text = input.format === 'percent' ? percent : figure;
   const lines = summaries(input).map(({ name, min, mean, max }, i) => ({
@@ -264,7 +273,10 @@ const UNITS: readonly TimeUnit[] = [
   { name: 'ms', ms: 1 },
 ];
 
-/** The axis of charts that end at `endMs` by this clock, in the largest unit in which that is at least 3. */
+/**
+ * The axis of charts that end at `endMs` by this clock, in the largest unit of which this is at
+ * least 3.
+ */
 export function timeAxis(endMs: number, clock: TimeAxis['clock']): TimeAxis {
   return { endMs, clock, unit: UNITS.find((unit) => endMs >= 3 * unit.ms) ?? UNITS[UNITS.length - 1] };
 }

@@ -1,14 +1,19 @@
 /** One quantity over time, bucket by bucket. */
 export interface Track {
-  /** Smallest and largest value of each bucket; Infinity and -Infinity in buckets without a value. */
+  /**
+   * Smallest and largest value of each bucket; Infinity and -Infinity in buckets without a value.
+   */
   readonly min: Float64Array;
   readonly max: Float64Array;
-  /** Per bucket: the sum of values times weights, and the sum of weights. Their quotient is the mean. */
+  /**
+   * Per bucket: the sum of values times weights, and the sum of weights. Their quotient is the
+   * mean.
+   */
   readonly sum: Float64Array;
   readonly weight: Float64Array;
 }
 
-/** A track as it is drawn: null in buckets without a value. */
+/** A track for drawing: null in buckets without a value. */
 export interface TrackPoints {
   min: (number | null)[];
   mean: (number | null)[];
@@ -18,9 +23,10 @@ export interface TrackPoints {
 const FIRST_WIDTH_MS = 1;
 
 /**
- * Several quantities over the same time, in constant memory. There is a fixed number of buckets. When time runs past the last one,
- * pairs of buckets are merged and the width of a bucket doubles. So no peak is ever lost, and equal inputs give equal results. At
- * the end between half of the buckets and all of them are in use.
+ * Several quantities over the same time, in constant memory. The number of buckets is fixed. When
+ * time runs past the last bucket, pairs of buckets are merged and the width of a bucket doubles. So
+ * no peak is ever lost, and equal inputs give equal results. At the end between half of the buckets
+ * and all of them are in use.
  */
 export class Timeline {
   readonly #tracks: Track[] = [];
@@ -55,18 +61,22 @@ export class Timeline {
     return track;
   }
 
-  /** The quantity had `value` at one moment. The mean of such a quantity is over its values, by their weights. */
+  /**
+   * Records a `value` at one moment. The mean of such a quantity is over its values, by their
+   * weights.
+   */
   add(track: Track, atMs: number, value: number, weight = 1): void {
     put(track, this.#bucket(atMs), value, weight);
   }
 
-  /** The quantity was `value` from one moment to another. The mean of such a quantity is over time. */
+  /** Records a `value` from one moment to another. The mean of such a quantity is over time. */
   hold(track: Track, fromMs: number, toMs: number, value: number): void {
     const last = this.#bucket(toMs);
     for (let i = this.#bucket(fromMs); i <= last; i++) {
       const start = Math.max(fromMs, i * this.#widthMs);
       const end = Math.min(toMs, (i + 1) * this.#widthMs);
-      // A single moment counts for the extremes only. A span that ends where a bucket begins has no part in that bucket.
+      // A single moment counts for the extremes only. A span that ends where a bucket begins has no
+      // part in that bucket.
       if (end > start || fromMs === toMs) put(track, i, value, end - start);
     }
   }
@@ -77,14 +87,14 @@ export class Timeline {
       const none = min[i] === Infinity;
       points.min.push(none ? null : min[i]);
       points.max.push(none ? null : max[i]);
-      // Rounding may put the mean slightly outside of the extremes.
+      // Rounding may put the mean slightly outside the extremes.
       const mean = weight[i] > 0 ? Math.min(max[i], Math.max(min[i], sum[i] / weight[i])) : null;
       points.mean.push(mean);
     }
     return points;
   }
 
-  /** Extremes and mean over the whole time; null if nothing was counted. */
+  /** Extremes and mean over the whole time; null without values. */
   summary({ min, max, sum, weight }: Track): { min: number; mean: number; max: number } | null {
     const total = add(weight);
     if (total === 0) return null;

@@ -1,6 +1,9 @@
 import { type Html, html } from './html.js';
 
-/** A number in three significant digits, more only before the point; thousands are grouped. */
+/**
+ * A number in three significant digits, with more digits only before the point. Thousands are
+ * grouped.
+ */
 export function figure(value: number): string {
   if (Number.isInteger(value)) return grouped(value);
   const magnitude = Math.abs(value);
@@ -14,7 +17,7 @@ export function grouped(count: number): string {
   return count.toLocaleString('en-US');
 }
 
-/** A duration in the units that people use: 51.4 ms, 52.4 s, 21 min 33 s, 3 h 5 min, 2 d 4 h. */
+/** A duration in common units: 51.4 ms, 52.4 s, 21 min 33 s, 3 h 5 min, 2 d 4 h. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${figure(ms)} ms`;
   const seconds = Math.round(ms / 1000);
@@ -39,12 +42,15 @@ export interface TimeUnit {
 const MILLISECONDS: TimeUnit = { name: 'ms', ms: 1 };
 const SECONDS: TimeUnit = { name: 's', ms: 1000 };
 
-/** The unit for latencies of which the largest is `maxMs`. All of them are written in it, so that they can be compared. */
+/**
+ * The unit for latencies of which the largest is `maxMs`. All of them use it, so that they can be
+ * compared.
+ */
 export function latencyUnit(maxMs: number | null): TimeUnit {
   return maxMs !== null && maxMs >= 10_000 ? SECONDS : MILLISECONDS;
 }
 
-/** A count with the name of what is counted, given in the singular: 1 request, 2 requests. */
+/** A count with a noun in the singular: 1 request, 2 requests. */
 export function counted(count: number, one: string): string {
   return `${grouped(count)} ${one}${count === 1 ? '' : 's'}`;
 }
@@ -54,12 +60,12 @@ export function decimal(value: number, digits = 1): string {
   return value.toLocaleString('en-US', { maximumFractionDigits: digits });
 }
 
-/** A number as people read it, with its exact value as an attribute; a dash for null. */
+/** A number for people, with its exact value as an attribute; a dash for null. */
 export function datum(value: number | null, text: (value: number) => string = figure): Html {
   return value === null ? html`–` : html`<data value="${value}">${text(value)}</data>`;
 }
 
-/** A share from 0 to 1 as a percentage. */
+/** A fraction from 0 to 1 as a percentage. */
 export function percent(share: number): string {
   return `${(100 * share).toFixed(2)} %`;
 }

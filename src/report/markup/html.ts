@@ -1,10 +1,16 @@
-/** A piece of HTML. Only `html` and `trusted` make one; everything else that is put into a page is text, and is escaped. */
+/**
+ * A piece of HTML. Only `html` and `trusted` make it. Every other value in a page is text, and is
+ * escaped.
+ */
 export class Html {
   /** @internal */
   constructor(readonly source: string) {}
 }
 
-/** What may stand in a template. Text and numbers are escaped, lists are joined, null and false become nothing. */
+/**
+ * A value in a template. Text and numbers are escaped, lists are joined, null and false become
+ * nothing.
+ */
 export type HtmlValue = Html | string | number | null | false | readonly HtmlValue[];
 
 /** Template tag: the literal parts are HTML, every value is text unless it is `Html` itself. */
@@ -14,7 +20,10 @@ export function html(parts: TemplateStringsArray, ...values: readonly HtmlValue[
   return new Html(source);
 }
 
-/** Takes `source` as HTML without escaping it. For constants, and for text that was escaped by other rules. */
+/**
+ * Takes `source` as HTML without escaping it. For constants, and for text that was escaped by other
+ * rules.
+ */
 export function trusted(source: string): Html {
   return new Html(source);
 }
@@ -29,7 +38,8 @@ const ENTITIES: Record<string, string> = {
 
 /** Text escaped for a place between tags or inside a quoted attribute. */
 export function escapeText(text: string): string {
-  // Lone surrogates cannot be written as UTF-8; control characters are not allowed in HTML, not even as entities.
+  // Lone surrogates cannot be written as UTF-8; control characters are not allowed in HTML, not
+  // even as entities.
   return printable(text).replace(/[&<>"']/g, (character) => ENTITIES[character]);
 }
 

@@ -7,8 +7,8 @@ import { STYLE } from './style.js';
 import { renderTiles, type Tile } from './tiles.js';
 
 /**
- * A part of a page: charts in two columns; charts over the same time as strips, one below the other; or anything else in one
- * panel.
+ * A part of a page: charts in two columns; charts over the same time as strips, one below the
+ * other; or other content in one panel.
  */
 export type Section =
   | { title: string; intro?: HtmlValue; charts: readonly Chart[] }
@@ -21,17 +21,17 @@ export interface PageInput {
   title: HtmlValue;
   /** The title without markup. */
   plainTitle: string;
-  /** What the page shows, and how to read it. */
+  /** The content of the page, and how to read it. */
   lead: HtmlValue;
-  /** Where most of the figures come from; charts and figures from another source are tagged. */
+  /** The source of most figures. Charts and figures from another source are tagged. */
   source: ChartSource;
   /** Warnings, shown at the top. */
   warnings: readonly HtmlValue[];
-  /** The figures that most readers look for. */
+  /** The most wanted figures. */
   tiles: readonly Tile[];
   sections: readonly Section[];
   footer: HtmlValue;
-  /** Everything that the page shows, for programs: a data block with the id `report`. */
+  /** All data of the page, for programs: a data block with the id `report`. */
   data: unknown;
 }
 
@@ -39,8 +39,9 @@ const CHART_HEIGHT = 280;
 const STRIP_HEIGHT = 158;
 
 /**
- * Renders a whole page as one file. The page fetches nothing: its Content-Security-Policy forbids that, and every script but its own
- * two. It can be opened from a disk as well as from a server.
+ * Renders a whole page as one file. The page fetches nothing. Its Content-Security-Policy forbids
+ * that, and every script but its own two. The page can be opened from a disk as well as from a
+ * server.
  */
 export function renderPage(input: PageInput, library: PlotLibrary): string {
   const charts = input.sections.flatMap(chartsOf);
@@ -126,7 +127,10 @@ ${chart.table ?? null}
 `;
 }
 
-/** A strip: the words stand beside the drawing, so that all drawings of a section are exactly one below the other. */
+/**
+ * A strip: the words stand beside the drawing, so that all drawings of a section are exactly one
+ * below the other.
+ */
 function renderStrip(chart: Chart, usual: ChartSource): Html {
   return html`<figure class="strip">
 <div>
@@ -149,7 +153,10 @@ function renderDrawing({ id, description, drawing, height }: Chart, usualHeight:
   return html`<div class="plot"><p class="readout" aria-hidden="true"></p><div class="chart" id="${id}" role="img" aria-label="${description}" style="height: ${height ?? usualHeight}px"></div></div>`;
 }
 
-/** The page's own script, without the source map comment of the compiler: a browser would fetch the map. */
+/**
+ * The page's own script, without the source map comment of the compiler: a browser would fetch the
+ * map.
+ */
 function readScript(): string {
   const source = readFileSync(new URL('../browser/page.js', import.meta.url), 'utf8');
   return source.replace(/^\/\/# sourceMappingURL=.*$/m, '');

@@ -1,4 +1,7 @@
-/** Colours of the light scheme. In both schemes text has a contrast of at least 4.5, and lines of charts of at least 3. */
+/**
+ * Colours of the light scheme. In both schemes text has a contrast of at least 4.5, and lines of
+ * charts of at least 3.
+ */
 const LIGHT = {
   page: '#f6f7f9',
   panel: '#ffffff',
@@ -35,7 +38,7 @@ const variables = (colors: typeof LIGHT): string =>
     .map(([name, value]) => `--${name}: ${value};`)
     .join(' ');
 
-/** The colours as CSS variables: of the reader's scheme, and light where the page is printed. */
+/** The colours as CSS variables: in the reader's scheme, and light on paper. */
 export const PALETTE = `:root { color-scheme: light dark; ${variables(LIGHT)} }
 @media (prefers-color-scheme: dark) { :root { ${variables(DARK)} } }
 @media print { :root { color-scheme: light; ${variables(LIGHT)} } }`;

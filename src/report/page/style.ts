@@ -1,8 +1,9 @@
 import { PALETTE } from './palette.js';
 
 /**
- * The style of every page. Colours: blue for virtual figures, orange for measured ones, red for warnings, grey for the rest. Type:
- * figures are large and set in columns, their explanations small and muted.
+ * The style of every page. Colours: blue for virtual figures, orange for measured figures, red for
+ * warnings, grey for the rest. Type: figures are large and in columns, their explanations small and
+ * muted.
  */
 export const STYLE = `
 ${PALETTE}

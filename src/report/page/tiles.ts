@@ -1,12 +1,12 @@
 import type { ChartSource } from '../charts/chart.js';
 import { type Html, type HtmlValue, html } from '../markup/html.js';
 
-/** A tile: one of the figures that a page begins with. */
+/** A tile: a figure at the top of a page. */
 export interface Tile {
   label: string;
   /** The figure in a few characters, or null if there is none. */
   value: HtmlValue;
-  /** Its unit, or what it is a percentile of. */
+  /** Its unit, or the quantity of a percentile. */
   unit: string;
   /** One more line about the figure; without a figure, the reason. */
   detail: HtmlValue;

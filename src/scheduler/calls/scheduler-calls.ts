@@ -3,11 +3,9 @@ import { enterCallee, leaveCallee } from '../../base/foreign/callee.js';
 import { Core } from '../../core/core.js';
 import { LogWriter } from '../log/log.js';
 import { coreConfig } from '../options/core-config.js';
-import type { LogSink, SchedulerConfig } from '../options/options.js';
+import type { LogSink, RuledConfig } from '../options/options.js';
 import type { Plan } from '../plan/plan.js';
-import type { Request, TakenRequest } from '../request/request.js';
-import type { Chunk } from '../request/session.js';
-import { askConnector } from '../schedule/schedule.js';
+import { askConnector, schedule } from '../schedule/schedule.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
 import { maySteady } from '../steady/joining.js';
@@ -29,13 +27,8 @@ export class SchedulerCalls {
   /** Steps that need no rule; null where the options allow none. */
   readonly repeat: Repeat | null;
 
-  /** Called with a new request whose fields are good. To refuse the request it throws. */
-  admitNew: (request: TakenRequest) => void = () => {};
-  /** The same for a chunk of a session. */
-  admitChunk: (chunk: Chunk, request: Request) => void = () => {};
-
   /** @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; what the connector or the log sink throws */
-  constructor(config: SchedulerConfig) {
+  constructor(config: RuledConfig) {
     const core = new Core(coreConfig(config));
     try {
       this.log = config.log === null ? null : this.#openLog(config.log, config, core);
@@ -76,6 +69,16 @@ export class SchedulerCalls {
     if (!this.state.config.strict) return;
     purgeWaiting(this.state);
     this.state.anomalies.throwFirst();
+  }
+
+  /** See `Scheduler.schedule`. */
+  schedule(): Plan {
+    const repeated = this.repeat === null ? null : this.repeat.plan();
+    if (repeated !== null) return repeated;
+    return this.enter(() => {
+      this.beginStep();
+      return this.gate.change(() => schedule(this.state));
+    });
   }
 
   /**
@@ -145,7 +148,7 @@ export class SchedulerCalls {
   }
 
   /** Opens the log. A sink that throws would leave a hole in the log, so it poisons the scheduler. */
-  #openLog(sink: LogSink, config: SchedulerConfig, core: Core): LogWriter {
+  #openLog(sink: LogSink, config: RuledConfig, core: Core): LogWriter {
     const { gate } = this;
     const log = new LogWriter({ write: (bytes) => gate.change(() => writeTo(sink, bytes)) }, config);
     core.native.record(true);

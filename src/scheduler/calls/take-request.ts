@@ -6,7 +6,7 @@ import { TOKEN_MAX } from '../../core/core.js';
 import { poolTokens } from '../options/options.js';
 import type { Grammar, GrammarCalls } from '../request/grammar.js';
 import type { Request, RequestInput, TakenRequest } from '../request/request.js';
-import type { Chunk, ChunkInput, Session } from '../request/session.js';
+import type { ChunkInput, Session } from '../request/session.js';
 import type { StopConditions, TakenStops } from '../request/stop-conditions.js';
 import { MAX_TIMEOUT } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -21,14 +21,18 @@ const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
  * Checks everything about a new request that can be checked without native code. The core checks the range of the
  * prompt's token ids, in the pass that copies them. Each field is read once, so that the value that was checked is the
  * value that is used.
+ * @param newId makes an id for a request that has none; without it an id is demanded
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
  */
-export function takeRequest(s: SchedulerState, input: RequestInput): TakenRequest {
-  if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
-  checkNames(input, REQUEST_FIELDS);
-  const { id, prompt, priority, arrivalTime, cacheSalt, adapter, resumable, grammar, maxTokens } = input;
+export function takeRequest(
+  s: SchedulerState,
+  input: RequestInput | NamelessRequest,
+  newId?: () => string,
+): TakenRequest {
+  checkFields(input);
+  const { prompt, priority, arrivalTime, cacheSalt, adapter, resumable, grammar, maxTokens } = input;
   const { transferParams, params, timeoutMs } = input;
-  checkName('id', id, 1);
+  const id = takeId(input, newId);
   const tokens = takeTokenIds('prompt', prompt);
   const mayBeEmpty = resumable === true && grammar === undefined;
   if (tokens.length === 0 && !mayBeEmpty) throw badArgument('prompt', 'none', AT_LEAST_ONE);
@@ -58,6 +62,20 @@ export function takeRequest(s: SchedulerState, input: RequestInput): TakenReques
   return request;
 }
 
+/** Refuses what is no object, or has a field that requests do not have. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkFields(input: NamelessRequest): void {
+  if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
+  checkNames(input, REQUEST_FIELDS);
+}
+
+/** A request whose id may be made up. */
+export type NamelessRequest = Omit<RequestInput, 'id'> & { id?: string };
+
+/** The id of a request, read once. @param newId see `takeRequest` @throws ERR_BLOCKSTEP_BAD_ARG */
+export function takeId({ id }: NamelessRequest, newId?: () => string): string {
+  return checkName('id', newId === undefined ? id : (id ?? newId()), 1);
+}
+
 function takeTimeout(value: unknown): number {
   if (typeof value === 'number' && value > 0 && value <= MAX_TIMEOUT) return value;
   throw badArgument(
@@ -74,6 +92,16 @@ function takeTimeout(value: unknown): number {
 export function takeParams(params: unknown): Readonly<Record<string, unknown>> {
   if (typeof params === 'object' && params !== null && !Array.isArray(params)) return { ...params };
   throw badArgument('transferParams', show(params), 'an object');
+}
+
+/** The transfer params of a request that was refused, whatever else is wrong with it; null if they are none. */
+export function paramsOf(input: NamelessRequest): Readonly<Record<string, unknown>> | null {
+  try {
+    const { transferParams } = input;
+    return transferParams === undefined ? null : takeParams(transferParams);
+  } catch {
+    return null;
+  }
 }
 
 /** A chunk as its caller gave it, checked as far as that is possible without its session. `prompt` is a copy. */
@@ -115,12 +143,17 @@ function checkTokens(name: string, tokens: Int32Array): void {
   checkInteger(`${name}[${at}]`, tokens[at], 0, TOKEN_MAX);
 }
 
+/** A chunk of which only the time is missing at which it is added. */
+export interface CompleteChunk extends TakenChunk {
+  stops: TakenStops;
+}
+
 /**
  * Completes a chunk with the stop conditions of its session. The length of the session when a queued chunk begins is
  * not known yet, so a queued chunk is refused only if it is sure not to fit.
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT
  */
-export function completeChunk(s: SchedulerState, request: Request, chunk: TakenChunk): Chunk {
+export function completeChunk(s: SchedulerState, request: Request, chunk: TakenChunk): CompleteChunk {
   const { stops: first, numQueuedTokens } = request.session as Session;
   const { deviations } = s.config;
   const stops = { ...first, ...chunk.stops };
@@ -129,8 +162,7 @@ export function completeChunk(s: SchedulerState, request: Request, chunk: TakenC
     const said = s.queues.idle.has(request) ? Math.max(0, request.numTokens - 1) : request.numPromptTokens;
     checkFits(s, said + numQueuedTokens + chunk.prompt.length, chunk.prompt.length);
   }
-  const arrivalTime = chunk.arrivalTime ?? s.now;
-  return { prompt: chunk.prompt, stops, arrivalTime, addedAt: s.now, params: chunk.params };
+  return { ...chunk, stops };
 }
 
 /**

@@ -18,25 +18,15 @@ import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 /**
  * Checks the result of a step: its arrays cover every entry of the plan, with as many tokens as `counts` says and no
  * more than each entry can bring. Arrays may be longer than needed. A result that was checked is not checked again: the
- * engine checks an answer to see whether rows must be repaired, and hands on what this function gave.
+ * engine checks an answer by itself, since rows that are wrong fail alone there.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
   if (result instanceof TakenResult) return result;
   if (typeof result !== 'object' || result === null) throw badArgument('result', show(result), 'an object');
-  const { tokens, counts, errors } = result;
-  checkFlatFields(result, tokens, counts);
-  const taken = takeFlat(plan.numRequests, tokens, counts, plan.maxOutputTokens);
-  if (errors === undefined) return taken;
-  const flags = takeUint8Array('errors', errors);
-  if (flags.length < plan.numRequests) {
-    throw badArgument(
-      'errors',
-      `${flags.length} entries`,
-      `at least ${plan.numRequests} entries, one for each of the plan`,
-    );
-  }
-  taken.errors = flags;
+  const taken = readRows(plan.numRequests, result);
+  if (judgeRows(taken, plan.numRequests, plan.maxOutputTokens) === 'wrong')
+    throw faultOf(taken, plan.numRequests, plan.maxOutputTokens);
   return taken;
 }
 
@@ -80,9 +70,10 @@ function draftsOf(
     throw badArgument('drafts', got, when);
   }
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
-  const { tokens, counts } = drafts;
-  checkFlatFields(drafts, tokens, counts);
-  return takeFlat(plan.numRequests, tokens, counts, plan.maxNextDrafts);
+  const taken = readRows(plan.numRequests, drafts);
+  if (judgeRows(taken, plan.numRequests, plan.maxNextDrafts) === 'wrong')
+    throw faultOf(taken, plan.numRequests, plan.maxNextDrafts);
+  return taken;
 }
 
 /**
@@ -101,42 +92,62 @@ function lacksField(result: object, field: string): Error {
 }
 
 /**
- * Checks `n` counts, each from 0 to `most[i]`, and as many token ids as the counts add up to, each from 0 to 2^31 - 2.
+ * Reads the arrays of a result, and checks that they have `n` rows.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for a result of another form
  */
-function takeFlat(n: number, tokens: unknown, counts: unknown, most: Uint8Array): TakenResult {
+export function readRows(n: number, result: StepResult): TakenResult {
+  const { tokens, counts, errors } = result;
+  checkFlatFields(result, tokens, counts);
   const taken = new TakenResult(takeInt32Array('tokens', tokens), takeInt32Array('counts', counts));
-  const { tokens: ids, counts: lengths } = taken;
-  if (lengths.length < n) {
-    throw badArgument(
-      'counts',
-      `${lengths.length} entries`,
-      `at least ${n} entries, one for each of the plan`,
-    );
-  }
+  checkRows('counts', taken.counts, n);
+  if (errors === undefined) return taken;
+  taken.errors = takeUint8Array('errors', errors);
+  checkRows('errors', taken.errors, n);
+  return taken;
+}
+
+/** @throws ERR_BLOCKSTEP_BAD_ARG if an array has fewer than `n` entries */
+export function checkRows(name: string, { length }: { length: number }, n: number): void {
+  if (length >= n) return;
+  throw badArgument(name, `${length} entries`, `at least ${n} entries, one for each of the plan`);
+}
+
+/**
+ * Judges `n` rows: each count from 0 to `most[i]`, and as many token ids as the counts add up to, each from 0 to
+ * 2^31 - 2. Notes the sum of the counts.
+ * @returns `short`: some row has no token though one is due
+ */
+export function judgeRows(taken: TakenResult, n: number, most: Uint8Array): 'good' | 'short' | 'wrong' {
+  const { tokens, counts } = taken;
   let total = 0;
   // The sign bit collects the faults of all entries, so that the loops need no branch.
   let wrong = 0;
   let short = 0;
   for (let i = 0; i < n; i++) {
-    const count = lengths[i];
+    const count = counts[i];
     wrong |= count | (most[i] - count);
     short |= (count - 1) & (0 - most[i]);
     total += count;
   }
-  if (wrong < 0) throwFirst('counts', lengths, n, (i) => most[i]);
-  if (ids.length < total)
-    throw badArgument('tokens', `${ids.length} ids`, `at least ${total} ids, the sum of counts`);
-  for (let i = 0; i < total; i++) wrong |= ids[i] | (ids[i] + 1);
-  if (wrong < 0) throwFirst('tokens', ids, total, () => TOKEN_MAX);
   taken.numTokens = total;
-  taken.isShort = short < 0;
-  return taken;
+  if (wrong < 0 || tokens.length < total) return 'wrong';
+  for (let i = 0; i < total; i++) wrong |= tokens[i] | (tokens[i] + 1);
+  if (wrong < 0) return 'wrong';
+  return short < 0 ? 'short' : 'good';
 }
 
-function throwFirst(field: string, values: Int32Array, n: number, most: (i: number) => number): never {
-  let at = 0;
-  while (at < n - 1 && values[at] >= 0 && values[at] <= most(at)) at++;
-  throw badArgument(`${field}[${at}]`, String(values[at]), `an integer from 0 to ${most(at)}`);
+/** What is wrong first with wrong rows. */
+function faultOf({ tokens, counts, numTokens }: TakenResult, n: number, most: Uint8Array): Error {
+  for (let i = 0; i < n; i++)
+    if (counts[i] < 0 || counts[i] > most[i]) return notIn('counts', counts, i, most[i]);
+  if (tokens.length < numTokens)
+    return badArgument('tokens', `${tokens.length} ids`, `at least ${numTokens} ids, the sum of counts`);
+  const at = tokens.findIndex((token) => token < 0 || token > TOKEN_MAX);
+  return notIn('tokens', tokens, at, TOKEN_MAX);
+}
+
+function notIn(field: string, values: Int32Array, at: number, most: number): Error {
+  return badArgument(`${field}[${at}]`, String(values[at]), `an integer from 0 to ${most}`);
 }
 
 /**
@@ -196,7 +207,7 @@ export function takeResetOptions(options: unknown): Required<ResetOptions> {
  * Takes the reports of a connector's workers that come outside a step.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeTransfers(anomalies: Anomalies, output: ConnectorOutput): TakenOutput {
+export function parseTransfers(anomalies: Anomalies, output: ConnectorOutput): TakenOutput {
   if (typeof output === 'object' && output !== null) checkNames(output, CONNECTOR_OUTPUT_FIELDS);
   const reports = takeOutput(anomalies, output);
   if (reports === null) throw badArgument('output', show(output), 'an object');

@@ -13,7 +13,7 @@ import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
  * that it names. A report that names no registered use changes nothing and is counted (get and skip, vLLM #43226): its
  * request has ended, its rank has reported before, or its rank was never asked.
  */
-export function takeTransfers(s: SchedulerState, output: TakenOutput): void {
+export function applyReports(s: SchedulerState, output: TakenOutput): void {
   s.connector?.tellOutput(output);
   for (const report of output.renewed) takeRenewed(s, report);
   for (const report of output.finishedReceiving) takeReceived(s, report);

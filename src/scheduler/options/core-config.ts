@@ -3,7 +3,7 @@ import type { NativeConfig } from '../../core/native/native.js';
 import type { NativeGroup } from '../../core/native/native-groups.js';
 import { type Placement, resolvePlacement } from '../../core/placement.js';
 import { admissionCap, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
-import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type SchedulerConfig } from './options.js';
+import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type RuledConfig } from './options.js';
 
 type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes' | 'retention';
 
@@ -15,11 +15,11 @@ const OPS_PER_ENTRY = 4;
  * one.
  */
 type DecidingConfig = Omit<
-  SchedulerConfig,
+  RuledConfig,
   'now' | 'log' | 'placement' | 'connector' | 'borrower' | 'kvEvents'
 > & {
   placement?: Placement;
-  kvEvents?: SchedulerConfig['kvEvents'];
+  kvEvents?: RuledConfig['kvEvents'];
 };
 
 /** The configuration of the native core for a scheduler of this configuration. */

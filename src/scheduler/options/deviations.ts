@@ -1,4 +1,4 @@
-import { knownNames } from '../../base/known-names.js';
+import { badArg, isObject } from '../../base/checks.js';
 
 /**
  * The named deviations: places where vLLM's exact behaviour is itself a failure, so that blockstep differs. All are
@@ -263,24 +263,38 @@ const ALL_ON: Deviations = {
   eventsByHash: true,
 };
 
-/** The names that the option `deviations` may have. */
-export const DEVIATION_NAMES = knownNames<Deviations>('deviations', ALL_ON);
-
 /** Names of all deviations. */
 export const DEVIATIONS = Object.freeze(Object.keys(ALL_ON)) as readonly (keyof Deviations)[];
 
 /**
- * The deviations of a scheduler: all on, except where `given` says otherwise; `false` turns all off but those that the chosen version of
- * vLLM has mended.
+ * The deviations of a scheduler.
+ * @param given the option: all on, all off, or the names of those that are off
+ * @param mended those that stay on where all are off: the chosen version of vLLM has them too
+ * @throws ERR_BLOCKSTEP_BAD_ARG with the unknown name and all that are known
  */
-export function resolveDeviations(
-  given: Partial<Deviations> | false | undefined,
-  mended: readonly (keyof Deviations)[] = [],
-): Readonly<Deviations> {
+export function takeDeviations(given: unknown, mended: readonly (keyof Deviations)[]): Readonly<Deviations> {
   const resolved = { ...ALL_ON };
-  for (const name of DEVIATIONS) {
-    if (given === false) resolved[name] = mended.includes(name);
-    else if (given?.[name] !== undefined) resolved[name] = given[name];
-  }
+  if (given === false) for (const name of DEVIATIONS) resolved[name] = mended.includes(name);
+  else if (Array.isArray(given)) for (const name of namesIn(given)) resolved[name] = false;
+  else if (given !== undefined && given !== true)
+    throw badArg('deviations', given, 'true, false, or a list of the deviations that are off');
   return Object.freeze(resolved);
+}
+
+/**
+ * The option `deviations` of which these came, each on or off. What is wrong stays in it, so that it is refused: unknown names, and whatever is no
+ * object, as a damaged log may have it.
+ */
+export function deviationsOff(given: Readonly<Record<string, boolean>>): string[] {
+  if (!isObject(given)) return given;
+  return Object.keys(given).filter(
+    (name) => given[name] !== true || !DEVIATIONS.includes(name as keyof Deviations),
+  );
+}
+
+function namesIn(given: readonly unknown[]): (keyof Deviations)[] {
+  return Array.from(given, (name, index) => {
+    if (DEVIATIONS.includes(name as keyof Deviations)) return name as keyof Deviations;
+    throw badArg(`deviations[${index}]`, name, `one of ${DEVIATIONS.join(', ')}`);
+  });
 }

@@ -1,6 +1,7 @@
 import { knownNames, type NamesOf } from '../../base/known-names.js';
 import type { SchedulerOptions } from './options.js';
 import type { ResetOptions } from './reset.js';
+import { SINGLE_RULES } from './rules.js';
 
 /** Every option of a scheduler. */
 export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
@@ -23,21 +24,8 @@ export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
   numRows: true,
   hashSeed: true,
   like: true,
-  freeOrder: true,
-  admissionLookahead: true,
   watermark: true,
-  loadReservation: true,
   draftSlots: true,
-  padDecode: true,
-  fenceFrees: true,
-  sessionSeats: true,
-  preemptedOutputs: true,
-  preemptedIds: true,
-  windowBasis: true,
-  stateLoads: true,
-  promptTails: true,
-  retention: true,
-  grammarFailures: true,
   deviations: true,
   connector: true,
   borrower: true,
@@ -61,8 +49,11 @@ export const SCHEDULER_OPTION_NAMES: NamesOf<SchedulerOptions> = {
 const OF_ENGINE = 'it is an option of an Engine, which has a scheduler';
 const OF_REQUEST = 'it is a field of a request';
 
+const OF_VERSION = 'it is a rule of vLLM that no option sets alone; like chooses the rules of a version';
+
 /** Hints for options that have other names in vLLM or elsewhere, or that are no options here. */
 export const OPTION_WORDS: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(SINGLE_RULES.map((name) => [name, OF_VERSION])),
   numGpuBlocks: 'did you mean numBlocks?',
   numGpuBlocksOverride: 'did you mean numBlocks?',
   gpuMemoryUtilization: 'numBlocks says how large the KV pool is',

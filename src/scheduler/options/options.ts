@@ -7,10 +7,10 @@ import type { KvEventSink, TakenKvEventSink } from '../events/kv-event.js';
 import type { Deadlines } from '../request/wait.js';
 import type { Deviations } from './deviations.js';
 import { type KvGroupOptions, type KvGroups, mostPlaces } from './kv-groups.js';
-import type { VersionRules, VllmVersion } from './rules.js';
+import type { SingleRules, VllmVersion } from './rules.js';
 
 /** Options of a scheduler, under vLLM's names. Only `numBlocks` has no default. */
-export interface SchedulerOptions extends PlacementOptions, Partial<VersionRules> {
+export interface SchedulerOptions extends PlacementOptions {
   /** Blocks of the KV pool, the null block 0 included (vLLM's num_gpu_blocks). 2 to 1,048,576. */
   numBlocks: number;
   /** Tokens per block. Default 16. */
@@ -66,12 +66,26 @@ export interface SchedulerOptions extends PlacementOptions, Partial<VersionRules
   /** Key of the block hash, 128 bits. Default: random. Replicas that share a cache need the same key. */
   hashSeed?: Uint8Array | bigint | number;
   /**
-   * The commit of vLLM whose rules decide where versions of vLLM differ (`VersionRules`); single rules given beside it override it. Deviations that this
-   * version has mended itself are then on even with `deviations: false`. Default: `28be48fa`, with all deviations.
+   * The version of vLLM whose rules decide where versions differ: `vllm-0.22` (commit 28be48fa) or `vllm-0.27` (017e9f444). Deviations that this
+   * version has mended itself are then on even with `deviations: false`. Default: the rules of `vllm-0.22`, with three of `vllm-0.27` that
+   * give more hits or fewer preemptions, and all deviations.
    */
   like?: VllmVersion | null;
-  /** Named deviations from vLLM. All are on by default; `false` turns all off. */
-  deviations?: Partial<Deviations> | false;
+  /**
+   * Share of all blocks that an admission leaves free while other requests run, 0 to less than 1 (vLLM #44594). Each running request may need a block
+   * at any time: 0.01 to 0.05 prevents preemptions in a tight pool. Default 0.
+   */
+  watermark?: number;
+  /**
+   * Tokens of `maxNumBatchedTokens` that each scheduled request costs on top of its own: slots that a drafter of parallel tokens needs
+   * (vLLM #51725). 0 to 64. Default 0.
+   */
+  draftSlots?: number;
+  /**
+   * Where vLLM's behaviour is a failure, blockstep differs by a named deviation (docs/guarantees.md). `true`: all are on. `false`: all are off. A list
+   * of names: these are off, and all others on. Default true.
+   */
+  deviations?: boolean | readonly string[];
   /** The connector, which moves KV blocks between this engine and elsewhere. Default: none. */
   connector?: SchedulerConnector | null;
   /**
@@ -125,7 +139,7 @@ export const DEFAULT_LIMITS = {
 } as const;
 
 /** Checked `SchedulerOptions`, with every default filled in. */
-export interface SchedulerConfig extends Readonly<VersionRules> {
+export interface SchedulerConfig {
   /** Blocks of the KV pool, the null block 0 included. */
   readonly numBlocks: number;
   /** Tokens per block. */
@@ -160,8 +174,12 @@ export interface SchedulerConfig extends Readonly<VersionRules> {
   readonly numRows: number;
   /** Key of the block hash, 16 bytes. */
   readonly hashSeed: Uint8Array;
-  /** Deviations from vLLM, each on (true) or off. */
-  readonly deviations: Readonly<Deviations>;
+  /** Share of all blocks that an admission leaves free while other requests run. */
+  readonly watermark: number;
+  /** Tokens of `maxNumBatchedTokens` that each scheduled request costs on top of its own. */
+  readonly draftSlots: number;
+  /** Deviations from vLLM by their names, each on (true) or off. */
+  readonly deviations: Readonly<Record<string, boolean>>;
   /** Where the state is kept, and whether host or GPU decides. */
   readonly placement: Placement;
   /** The methods of the connector, looked up once; null = no connector. */
@@ -188,6 +206,16 @@ export interface SchedulerConfig extends Readonly<VersionRules> {
   readonly log: LogSink | null;
 }
 
+/** The same for the scheduler itself: with the rules that follow from `like`. */
+export interface RuledConfig extends SchedulerConfig, Readonly<SingleRules> {
+  readonly deviations: Readonly<Deviations>;
+}
+
+/** A checked configuration with the rules that its public type does not name. */
+export function ruledConfig(config: SchedulerConfig): RuledConfig {
+  return config as RuledConfig;
+}
+
 /**
  * Tokens beyond the scheduled ones for which a decode step reserves blocks, for drafts (vLLM num_lookahead_tokens).
  */
@@ -202,7 +230,7 @@ export function numLookaheadTokens(
  * a plan, and a last token that is computed again. 0 without the deviation `keepDraftWindows`, and where steps in flight keep all.
  */
 export function numUnsettledTokens(
-  config: Pick<SchedulerConfig, 'pipelineDepth' | 'numSpeculativeTokens' | 'deviations' | 'windowBasis'>,
+  config: Pick<RuledConfig, 'pipelineDepth' | 'numSpeculativeTokens' | 'deviations' | 'windowBasis'>,
 ): number {
   const { pipelineDepth, numSpeculativeTokens, deviations, windowBasis } = config;
   if (windowBasis === 'processed') return 0;
@@ -211,7 +239,7 @@ export function numUnsettledTokens(
 }
 
 /** Tokens that the whole pool can hold for one request. The null block and the blocks of sinks hold none. */
-export function poolTokens(config: SchedulerConfig): number {
+export function poolTokens(config: RuledConfig): number {
   const { numBlocks, blockSize, kvGroups, maxModelLen } = config;
   if (kvGroups === null) return (numBlocks - 1) * blockSize;
   const free = numBlocks - 1 - numSinkBlocks(kvGroups);

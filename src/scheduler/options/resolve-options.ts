@@ -7,12 +7,21 @@ import { takeBorrower } from '../borrow/ask-borrower.js';
 import { type ConnectorMethods, takeConnector } from '../connector/connector-methods.js';
 import { takeKvEventSink } from '../events/kv-event.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
-import { DEVIATION_NAMES, DEVIATIONS, type Deviations, resolveDeviations } from './deviations.js';
+import { takeDeviations } from './deviations.js';
 import { takeHashSeed } from './hash-seed.js';
 import { takeKvGroups } from './kv-groups.js';
 import { SCHEDULER_OPTIONS } from './option-names.js';
-import { DEFAULT_LIMITS, type LogSink, type SchedulerConfig, type SchedulerOptions } from './options.js';
-import { MENDED, rulesOf, takeRules, type VersionRules, VLLM_VERSIONS, type VllmVersion } from './rules.js';
+import { DEFAULT_LIMITS, type LogSink, type RuledConfig, type SchedulerOptions } from './options.js';
+import {
+  COMMITS,
+  type Commit,
+  MENDED,
+  rulesOf,
+  takeRules,
+  type VersionRules,
+  VLLM_VERSIONS,
+} from './rules.js';
+import { rulesIn } from './single-rules.js';
 
 const DEADLINE_NAMES = knownNames<Deadlines>('deadlines', DEFAULT_DEADLINES);
 const MAX_BLOCKS = 2 ** 20;
@@ -27,14 +36,14 @@ const MAX_TOKENS = 2 ** 30;
  * Checks the options and fills in the defaults.
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
  */
-export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
+export function resolveOptions(options: SchedulerOptions): RuledConfig {
   if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
   checkNames(options, SCHEDULER_OPTIONS);
   const o = options;
   const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
   const like = takeLike(o.like);
   const connector = takeConnectorOption(o);
-  const limits: Omit<SchedulerConfig, 'kvGroups' | keyof VersionRules> = {
+  const limits: Omit<RuledConfig, 'kvGroups' | keyof VersionRules> = {
     numBlocks: integer('numBlocks', o.numBlocks, undefined, 2, MAX_BLOCKS),
     blockSize: integer('blockSize', o.blockSize, 16, 1, 2 ** 16),
     maxNumSeqs,
@@ -73,7 +82,7 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
     maxLoras: integer('maxLoras', o.maxLoras, 0, 0, MAX_ROWS),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
     hashSeed: takeHashSeed(o.hashSeed ?? connector?.hashSeed),
-    deviations: resolveDeviations(takeDeviations(o.deviations), like === null ? [] : MENDED[like]),
+    deviations: takeDeviations(o.deviations, like === null ? [] : MENDED[like]),
     placement: resolvePlacement(o),
     connector,
     borrower: o.borrower === undefined || o.borrower === null ? null : takeBorrower(o.borrower),
@@ -89,8 +98,8 @@ export function resolveOptions(options: SchedulerOptions): SchedulerConfig {
   };
   const context = { ...limits, hasConnector: limits.connector !== null };
   const requiresDelivery = limits.connector?.requiresKvDelivery !== undefined;
-  const rules = takeRules(o, rulesOf(like, { ...context, requiresDelivery }));
-  const config: SchedulerConfig = {
+  const rules = takeRules(o, rulesIn(o), rulesOf(like, { ...context, requiresDelivery }));
+  const config: RuledConfig = {
     ...limits,
     ...rules,
     kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, { ...context, ...rules }),
@@ -121,7 +130,7 @@ function kindOf({ kvGroups }: SchedulerOptions): 'full' | 'mla' {
  * Refuses a token budget by which some request could never be scheduled. Without the deviation `refuseUnfit` such a request waits for ever, and all
  * behind it, as in vLLM.
  */
-function checkBudget(config: SchedulerConfig): void {
+function checkBudget(config: RuledConfig): void {
   const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen, kvGroups, blockSize } = config;
   const slots = draftSlots > 0 ? ` and draftSlots (${draftSlots})` : '';
   const refuse = (least: string): Error => badArg('maxNumBatchedTokens', maxNumBatchedTokens, least);
@@ -137,9 +146,9 @@ function checkBudget(config: SchedulerConfig): void {
     throw refuse(`at least blockSize (${blockSize})${slots} with Mamba in mode align`);
 }
 
-function takeLike(value: unknown): VllmVersion | null {
+function takeLike(value: unknown): Commit | null {
   if (value === undefined || value === null) return null;
-  return checkOneOf('like', value, VLLM_VERSIONS);
+  return COMMITS[checkOneOf('like', value, VLLM_VERSIONS)];
 }
 
 function integer(
@@ -159,18 +168,6 @@ function boolean(name: string, value: unknown, fallback: boolean): boolean {
 function takeConnectorOption({ connector, numRanks }: SchedulerOptions): ConnectorMethods | null {
   const ranks = numRanks === undefined ? undefined : checkInteger('numRanks', numRanks, 1, MAX_RANKS);
   return connector === undefined || connector === null ? null : takeConnector(connector, ranks);
-}
-
-function takeDeviations(value: SchedulerOptions['deviations']): Partial<Deviations> | false | undefined {
-  if (value === undefined || value === false) return value;
-  if (!isObject(value)) throw badArg('deviations', value, 'an object or false');
-  checkNames(value, DEVIATION_NAMES);
-  const taken: Partial<Deviations> = {};
-  for (const name of DEVIATIONS) {
-    const on = value[name];
-    if (on !== undefined) taken[name] = boolean(`deviations.${name}`, on, true);
-  }
-  return taken;
 }
 
 function takeDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines> {

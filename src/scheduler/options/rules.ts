@@ -3,11 +3,11 @@ import { checkInteger } from '../../base/errors.js';
 import type { Deviations } from './deviations.js';
 
 /**
- * The rules in which versions of vLLM decide differently, and neither is wrong. `like` chooses the rules of one version, and single
- * rules beside it override them. The defaults are those that serve best: of May 2026, but for `freeOrder`, `admissionLookahead` and
+ * The rules in which versions of vLLM decide differently, and neither is wrong. The option `like` chooses all of them at once: these are no
+ * options of their own. The defaults are those that serve best: of May 2026, but for `freeOrder`, `admissionLookahead` and
  * `loadReservation`, which are of August.
  */
-export interface VersionRules {
+export interface SingleRules {
   /**
    * Where the free queue takes blocks that are given back. `tail`: all at its end. `unhashedFirst`: those that carry no hash at its front, since
    * nobody can find them, and only the others at its end (vLLM #42656): more of the prefix cache survives. Default `unhashedFirst`.
@@ -19,20 +19,10 @@ export interface VersionRules {
    */
   admissionLookahead: boolean;
   /**
-   * Share of all blocks that an admission leaves free while other requests run, 0 to less than 1 (vLLM #44594). Each running request may need a block
-   * at any time: 0.01 to 0.05 prevents preemptions in a tight pool. Default 0.
-   */
-  watermark: number;
-  /**
    * Whether a request is admitted to an asynchronous load only if the prompts that are being computed still fit beside it (vLLM #44560). The request's
    * own tokens do not count twice; vLLM counts them where a load of it failed before, and waits for ever. Default true.
    */
   loadReservation: boolean;
-  /**
-   * Tokens of `maxNumBatchedTokens` that each scheduled request costs on top of its own: slots that a drafter of parallel tokens needs
-   * (vLLM #51725). 0 to 64. Default 0.
-   */
-  draftSlots: number;
   /**
    * Whether a request that is admitted with a single token to compute gets a row of drafts that nobody made, in a step whose other requests all
    * decode (vLLM #45237): so that every request of the step has as many tokens, as a captured graph wants it. Default false.
@@ -85,9 +75,28 @@ export interface VersionRules {
   promptTails: boolean;
 }
 
-/** A commit of vLLM whose rules can be chosen: of May 2026 (about 0.22), and of August 2026 (about 0.27). */
-export type VllmVersion = '28be48fa' | '017e9f444';
-export const VLLM_VERSIONS = ['28be48fa', '017e9f444'] as const;
+/** All rules: the single ones, and the two that are options too (`SchedulerOptions`). */
+export interface VersionRules extends SingleRules {
+  watermark: number;
+  draftSlots: number;
+}
+
+/** A commit of vLLM whose rules are known: of main in May 2026, and in August 2026. */
+export type Commit = '28be48fa' | '017e9f444';
+
+/** The versions of vLLM that `like` may name. A release names the commit of main next to it whose decisions were recorded. */
+export type VllmVersion = 'vllm-0.22' | 'vllm-0.27' | Commit;
+
+/** The commit that each version names. */
+export const COMMITS: Readonly<Record<VllmVersion, Commit>> = {
+  'vllm-0.22': '28be48fa',
+  'vllm-0.27': '017e9f444',
+  '28be48fa': '28be48fa',
+  '017e9f444': '017e9f444',
+};
+
+/** The versions that `like` may name. */
+export const VLLM_VERSIONS = Object.freeze(Object.keys(COMMITS)) as readonly [VllmVersion, ...VllmVersion[]];
 
 /** What the rules of a version depend on. */
 export interface RuleContext {
@@ -100,7 +109,7 @@ export interface RuleContext {
 }
 
 /** The deviations that a version of vLLM has mended itself: with its rules they are on even where all others are off. */
-export const MENDED: Readonly<Record<VllmVersion, readonly (keyof Deviations)[]>> = {
+export const MENDED: Readonly<Record<Commit, readonly (keyof Deviations)[]>> = {
   '28be48fa': [],
   '017e9f444': [
     'priorityCursor',
@@ -130,13 +139,17 @@ const MAY: VersionRules = {
   promptTails: false,
 };
 
-/** The names of the rules. */
-export const RULES = Object.freeze(Object.keys(MAY)) as readonly (keyof VersionRules)[];
+const RULES = Object.freeze(Object.keys(MAY)) as readonly (keyof VersionRules)[];
+
+/** The names of the single rules. */
+export const SINGLE_RULES = Object.freeze(
+  RULES.filter((name) => name !== 'watermark' && name !== 'draftSlots'),
+) as readonly (keyof SingleRules)[];
 
 const MAX_SLOTS = 64;
 
-/** The rules of a version of vLLM; null: the defaults. */
-export function rulesOf(like: VllmVersion | null, context: RuleContext): VersionRules {
+/** The rules of a commit of vLLM; null: the defaults. */
+export function rulesOf(like: Commit | null, context: RuleContext): VersionRules {
   if (like === '28be48fa') return MAY;
   const drafts = context.numSpeculativeTokens > 0;
   if (like === null)
@@ -167,11 +180,17 @@ export function rulesOf(like: VllmVersion | null, context: RuleContext): Version
 
 /**
  * Checks the rules that were given, and fills in those of the version.
+ * @param options of a scheduler
+ * @param single the single rules that these options carry
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
  */
-export function takeRules(given: Partial<VersionRules>, defaults: VersionRules): VersionRules {
-  const o = { ...defaults };
-  for (const name of RULES) if (given[name] !== undefined) Object.assign(o, { [name]: given[name] });
+export function takeRules(
+  options: Partial<Omit<VersionRules, keyof SingleRules>>,
+  single: Partial<SingleRules>,
+  defaults: VersionRules,
+): VersionRules {
+  const { watermark = defaults.watermark, draftSlots = defaults.draftSlots } = options;
+  const o = { ...defaults, ...single, watermark, draftSlots };
   return {
     freeOrder: checkOneOf('freeOrder', o.freeOrder, ['tail', 'unhashedFirst'] as const),
     admissionLookahead: checkBoolean('admissionLookahead', o.admissionLookahead),

@@ -12,8 +12,8 @@ export interface StepResult {
 }
 
 /**
- * A checked `StepResult` with the sum of its counts. Its arrays lie over memory whose size cannot change. Only the check makes one, so
- * whoever is handed one need not check it again.
+ * A `StepResult` with the sum of its counts, its arrays read once: they lie over memory whose size cannot change. Whoever is handed one
+ * is handed a checked one.
  */
 export class TakenResult implements StepResult {
   readonly tokens: Int32Array;
@@ -21,8 +21,6 @@ export class TakenResult implements StepResult {
   errors: Uint8Array | undefined = undefined;
   /** The sum of the counts. */
   numTokens = 0;
-  /** Whether some entry brought no token though one was due. */
-  isShort = false;
 
   constructor(tokens: Int32Array, counts: Int32Array) {
     this.tokens = tokens;

@@ -5,9 +5,11 @@ import type { TakenOutput } from '../connector/connector-output.js';
 import type { LogHeader } from '../log/log.js';
 import { type LogRecord, readLog } from '../log/log-reader.js';
 import { coreConfig } from '../options/core-config.js';
+import { deviationsOff } from '../options/deviations.js';
 import { groupOptions } from '../options/kv-groups.js';
 import type { LogSink, SchedulerOptions } from '../options/options.js';
 import { resolveOptions } from '../options/resolve-options.js';
+import { carryRules } from '../options/single-rules.js';
 import type { Plan } from '../plan/plan.js';
 import { Scheduler } from '../scheduler.js';
 import { RecordedAnswers, type RecordedCall, recordedCalls } from './recorded-answers.js';
@@ -213,10 +215,11 @@ function feed(scheduler: Scheduler, record: RecordedCall['record']): void {
 function optionsOf(
   header: LogHeader | undefined,
 ): Omit<SchedulerOptions, 'connector'> & { connector: LogHeader['connector'] } {
-  const { pipelineDepth, hashSeed, connector = null, kvGroups, ...rest } = requireHeader(header);
+  const { pipelineDepth, hashSeed, connector = null, kvGroups, deviations, ...rest } = requireHeader(header);
   const options = {
-    ...rest,
+    ...carryRules(rest),
     ...groupOptions(kvGroups),
+    deviations: deviationsOff(deviations),
     hashSeed: new Uint8Array(Buffer.from(hashSeed, 'hex')),
   };
   return { ...options, pipelineDepth: pipelineDepth as 1 | 2 | 3, connector };

@@ -1,6 +1,6 @@
 import { Control } from '../../core/core.js';
 import { NO_MATCH, type TakenMatch } from '../connector/connector-answers.js';
-import type { SchedulerConfig } from '../options/options.js';
+import type { RuledConfig } from '../options/options.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
@@ -29,7 +29,7 @@ export function computedAtAdmission(
 }
 
 /** Tokens that a block hash covers. Hits are counted in blocks of so many tokens. */
-export function hashedTokens({ kvGroups, blockSize }: SchedulerConfig): number {
+export function hashedTokens({ kvGroups, blockSize }: RuledConfig): number {
   return kvGroups === null ? blockSize : kvGroups.hashBlockSize;
 }
 
@@ -52,7 +52,7 @@ export function matchPrefix(s: SchedulerState, request: Request): number {
  * @param budget tokens that are left to the step
  * @returns -1 if `missing` exceeds the budget and chunked prefill is off
  */
-export function tokensToCompute(config: SchedulerConfig, missing: number, budget: number): number {
+export function tokensToCompute(config: RuledConfig, missing: number, budget: number): number {
   const { longPrefillTokenThreshold, enableChunkedPrefill } = config;
   const most = longPrefillTokenThreshold > 0 ? Math.min(missing, longPrefillTokenThreshold) : missing;
   if (most <= budget) return most;

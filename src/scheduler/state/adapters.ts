@@ -1,4 +1,4 @@
-import type { SchedulerConfig } from '../options/options.js';
+import type { RuledConfig } from '../options/options.js';
 import { NEVER, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { Queues } from './queues.js';
@@ -8,12 +8,12 @@ import type { Queues } from './queues.js';
  * adapter is considered, so that steps without such a request pay nothing.
  */
 export class StepAdapters {
-  readonly #config: SchedulerConfig;
+  readonly #config: RuledConfig;
   /** Adapters of step `#step`, as far as its plan is made. */
   readonly #adapters = new Set<string>();
   #step = NEVER;
 
-  constructor(config: SchedulerConfig) {
+  constructor(config: RuledConfig) {
     this.#config = config;
   }
 

@@ -5,7 +5,7 @@ import { AskedBorrower } from '../borrow/ask-borrower.js';
 import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js';
 import type { EventGroup } from '../events/kv-event-words.js';
 import { ToldKvEvents } from '../events/told-kv-events.js';
-import { dropsLastHit, numLookaheadTokens, poolTokens, type SchedulerConfig } from '../options/options.js';
+import { dropsLastHit, numLookaheadTokens, poolTokens, type RuledConfig } from '../options/options.js';
 import { type LetGo, letGoBy, type StepLetGo } from '../plan/let-go.js';
 import { NEVER, Plan } from '../plan/plan.js';
 import { StepOutputs } from '../plan/step-outputs.js';
@@ -29,7 +29,7 @@ import { Queues } from './queues.js';
  * all of them, by slot.
  */
 export class SchedulerState {
-  readonly config: SchedulerConfig;
+  readonly config: RuledConfig;
   readonly core: Core;
   readonly queues: Queues;
   readonly anomalies: Anomalies;
@@ -149,7 +149,7 @@ export class SchedulerState {
   drafts: Int32Array = new Int32Array(0);
 
   /** @param log the log that the answers of grammars and of the connector are written to; null without a log */
-  constructor(config: SchedulerConfig, core: Core, log: (GrammarLog & ConnectorLog) | null) {
+  constructor(config: RuledConfig, core: Core, log: (GrammarLog & ConnectorLog) | null) {
     this.config = config;
     this.core = core;
     this.anomalies = new Anomalies(config.strict);
@@ -251,7 +251,7 @@ export interface SteadyDecode {
 }
 
 /** What KV cache events say of each group. */
-function eventGroups({ kvGroups, blockSize, kvEvents }: SchedulerConfig): EventGroup[] {
+function eventGroups({ kvGroups, blockSize, kvEvents }: RuledConfig): EventGroup[] {
   if (kvGroups === null) return [{ blockSize, kind: kvEvents?.kind ?? 'full', window: null }];
   return kvGroups.list.map(({ type, blockSize: size, window }) => ({
     blockSize: size,

@@ -1,11 +1,11 @@
-import type { SchedulerConfig } from '../options/options.js';
+import type { RuledConfig } from '../options/options.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /** Whether the options allow a steady decode: nothing but its end has to be decided for a request that decodes. */
-export function maySteady(config: SchedulerConfig): boolean {
+export function maySteady(config: RuledConfig): boolean {
   const { numSpeculativeTokens, draftSlots, padDecode, kvGroups, borrower, placement } = config;
   const isPlain = numSpeculativeTokens === 0 && draftSlots === 0 && !padDecode;
   const isAlone = kvGroups === null && borrower === null && placement.authority === 'host';

@@ -5,7 +5,7 @@ import { releaseFenced } from '../life/preempt.js';
 import { endUnloaded } from '../loads/fence.js';
 import { failLoads } from '../loads/load-failure.js';
 import { loseBlocks } from '../loads/lost-blocks.js';
-import { takeTransfers } from '../loads/reports.js';
+import { applyReports } from '../loads/reports.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
 import type { TakenResult } from '../plan/step-result.js';
@@ -42,7 +42,7 @@ export function update(
   endLost(s, lost);
   endLost(s, without);
   if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
-  if (output !== null) takeTransfers(s, output);
+  if (output !== null) applyReports(s, output);
   // An engine that goes idle makes no plan that could tell of them.
   s.kvEvents?.tell([]);
   return s.outputs;
@@ -58,7 +58,7 @@ export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | nu
   s.openPlan = null;
   endLost(s, lost);
   endLost(s, without);
-  if (output !== null) takeTransfers(s, output);
+  if (output !== null) applyReports(s, output);
   return s.outputs;
 }
 
@@ -77,7 +77,7 @@ function countLoads({ counters }: SchedulerState, { syncLoads }: Plan, isGood: b
 export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
   for (const request of failLoads(s, null, output, NONE)) endUnloaded(s, request);
   for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
-  takeTransfers(s, output);
+  applyReports(s, output);
 }
 
 /**

@@ -13,6 +13,7 @@ export const HARMONY = 'harmony';
 export const TOOL_CALL_PARSERS: Readonly<Record<string, CallForm | typeof HARMONY>> = {
   hermes: HERMES,
   qwen3_coder: QWEN3_CODER,
+  seed_oss: QWEN3_CODER,
   llama3_json: LLAMA3,
   mistral: MISTRAL,
   deepseek_v3: DEEPSEEK,

@@ -7,6 +7,8 @@ import { checkText } from './fields.js';
 /** Characters of a request whose tokens are made at once: it takes a few milliseconds with any tokenizer. */
 const AT_ONCE = 2048;
 const MAX_TEXT = 2 ** 30;
+/** Seconds after which a client may try again, if its text was not tokenized in time. */
+const BUSY_S = 10;
 
 /**
  * Makes tokens of what clients send. A text that is too long for the model whatever its tokens are is refused before they are made, and
@@ -57,10 +59,23 @@ export class Encoder {
   }
 }
 
-/** A text that no vocabulary, or none in its time, makes tokens of is the client's matter. */
+/**
+ * A text that no vocabulary makes tokens of is the client's matter. That it was not done in time is the machine's: the time grows with the
+ * length of the text alone, and the longest has plenty.
+ */
 function refuse(name: string, error: unknown): never {
+  const isLimit = error instanceof AsideLimitError;
+  if (isLimit && error.limit === 'time')
+    throw new ApiError(
+      503,
+      `${name} was not tokenized in time, since the machine is busy: ${error.message}`,
+      {
+        code: 'overloaded',
+        retryAfterSeconds: BUSY_S,
+      },
+    );
   const isText = error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_BAD_MODEL';
-  if (!isText && !(error instanceof AsideLimitError)) throw error;
+  if (!isText && !isLimit) throw error;
   throw new ApiError(400, `${name} cannot be tokenized: ${error.message}`, {
     param: name,
     code: 'invalid_value',

@@ -5,6 +5,7 @@ import { ApiError, toApiError } from '../api/api-error.js';
 /** See `appOptions`. Nobody needs the declarations of Fastify for it. */
 export interface AppOptions {
   readonly return503OnClosing: boolean;
+  readonly http: { readonly requireHostHeader: boolean };
   frameworkErrors(error: Error, request: unknown, reply: unknown): void;
   clientErrorHandler(error: Error, socket: Socket): void;
 }
@@ -20,6 +21,8 @@ export interface AppOptions {
 export const appOptions: AppOptions = {
   /** The plugin answers then. */
   return503OnClosing: false,
+  /** The plugin refuses requests without a host: Node would answer with a status alone. */
+  http: { requireHostHeader: false },
   frameworkErrors(error, _request, reply): void {
     const { status, body } = toApiError(error);
     void (reply as { code(status: number): { send(body: object): void } }).code(status).send(body);

@@ -32,6 +32,9 @@ export class Guard {
 
   /** @throws ApiError if the request is refused */
   check(request: FastifyRequest): void {
+    // Clients of HTTP/1.0 say none, and those of HTTP/1.1 must.
+    if (request.raw.httpVersion === '1.1' && hostOf(request) === undefined)
+      throw new ApiError(400, 'the request has no Host header, as HTTP/1.1 wants', { code: 'missing_host' });
     if (request.method !== 'GET' && request.method !== 'HEAD') this.#checkOrigin(request);
     if (request.routeOptions.config.isOpen === true) return;
     if (this.#hashes.length === 0) this.#checkHost(request);
@@ -51,7 +54,7 @@ export class Guard {
 
   #checkHost(request: FastifyRequest): void {
     const host = hostOf(request);
-    // Clients of HTTP/1.0 say none, and browsers all do.
+    // Only clients of HTTP/1.0 say none, and browsers all do.
     if (host === undefined) return;
     const name = nameOf(host);
     if (isOwn(name) || this.#names.has(name)) return;

@@ -3,6 +3,10 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError, toApiError } from '../api/api-error.js';
 import { readJson } from './json-body.js';
 
+/** Most bytes of a refused body that are taken, and milliseconds that this may take. */
+const MOST_DISCARDED = 2 ** 26;
+const DISCARD_MS = 10_000;
+
 /** Has bodies read, and what is refused before a route is asked. */
 export function addRefusals(app: FastifyInstance, maxBodyBytes: number): void {
   const methods = new Map<string, Set<string>>();
@@ -33,6 +37,27 @@ export function addRefusals(app: FastifyInstance, maxBodyBytes: number): void {
     if (app.server.listenerCount('checkExpectation') === 0)
       app.server.on('checkExpectation', refuseExpectation);
     done();
+  });
+}
+
+/**
+ * Takes the rest of a body that is refused for its length. Many clients send all of a body before they read an answer, and a connection that
+ * is closed with bytes unread is reset: they would never learn why.
+ */
+export function discardBody(request: IncomingMessage): Promise<void> {
+  if (request.complete || request.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    let left = MOST_DISCARDED;
+    const timer = setTimeout(resolve, DISCARD_MS);
+    request.on('data', ({ length }: Buffer) => {
+      left -= length;
+      if (left < 0) resolve();
+    });
+    request.once('close', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    request.once('end', resolve);
   });
 }
 

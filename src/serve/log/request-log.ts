@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { RequestResult } from '../../engine/outputs/outputs.js';
 import { type ApiError, toApiError } from '../api/api-error.js';
 import type { Generation } from '../reply/generation.js';
@@ -84,19 +84,32 @@ export class RequestLog {
       ms: rounded(ms),
       ...(generation !== undefined && countsOf(generation, all)),
       ...(failure !== null && { error: reasonOf(failure, this.#texts !== null) }),
-      ...(failure !== null && failure.status >= 500 && { err: thrown }),
+      // Where the server itself refuses, there is nothing to be found in the stack.
+      ...(failure !== null &&
+        failure.status >= 500 &&
+        failure !== thrown &&
+        !isEnd(failure) && { err: thrown }),
       ...(this.#texts !== null && textsOf(body, results, this.#texts)),
     };
-    const status = failure?.status ?? response.statusCode;
-    write(log, status, method, line);
+    log[levelOf(failure, response.statusCode, method)](line, 'request');
   }
 }
 
-/** What only reads is asked again and again by monitors and pages. */
-function write(log: FastifyBaseLogger, status: number, method: string, line: object): void {
-  if (status >= 500) log.error(line, 'request');
-  else if (status < 400 && (method === 'GET' || method === 'HEAD')) log.debug(line, 'request');
-  else log.info(line, 'request');
+function levelOf(
+  failure: ApiError | null,
+  status: number,
+  method: string,
+): 'error' | 'warn' | 'info' | 'debug' {
+  if (failure !== null) return failure.status >= 500 && !isEnd(failure) ? 'error' : 'info';
+  // A check that says how bad things are has not failed itself.
+  if (status >= 500) return 'warn';
+  // What only reads is asked again and again by monitors and pages.
+  return status < 400 && (method === 'GET' || method === 'HEAD') ? 'debug' : 'info';
+}
+
+/** Whether a request came while the server was ending, as happens in every restart. */
+function isEnd({ body }: ApiError): boolean {
+  return body.error.code === 'shutdown';
 }
 
 /** The results of all choices, when all of them have ended; null for one that failed. */

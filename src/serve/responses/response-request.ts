@@ -143,29 +143,52 @@ function messagesOf(fields: Fields): object[] {
 function addItem(messages: object[], item: unknown, path: string): void {
   if (!isObject(item)) throw badField(path, show(item), 'an object');
   const { type = 'message', role, content } = item;
-  if (type === 'message') messages.push({ role, content: partsOf(content, `${path}.content`) });
+  if (type === 'message') addMessage(messages, role, partsOf(content, `${path}.content`));
   else if (type === 'function_call') addCall(messages, item);
   else if (type === 'function_call_output') {
     const output = partsOf(item['output'], `${path}.output`);
     messages.push({ role: 'tool', tool_call_id: item['call_id'], content: output });
-  } else if (type !== 'reasoning' || !isSilent(item)) {
-    throw unsupported(`${path}.type`, `this server does not know what to do with ${show(type)}`);
-  }
+  } else if (type === 'reasoning') addReasoning(messages, item, path);
+  else if (type === 'item_reference')
+    throw unsupported(`${path}.type`, 'nothing is stored here: send the items themselves (store: false)');
+  else throw unsupported(`${path}.type`, `this server does not know what to do with ${show(type)}`);
+}
+
+/** A message of the assistant, as far as its items have been read. */
+interface OpenMessage {
+  readonly role?: unknown;
+  content?: unknown;
+  tool_calls?: object[];
+}
+
+/** What an assistant says behind its thoughts is one message with them. */
+function addMessage(messages: object[], role: unknown, content: unknown): void {
+  const last = messages.at(-1) as OpenMessage | undefined;
+  const hasOnlyThought = last?.content === null && last.tool_calls === undefined;
+  if (role === 'assistant' && hasOnlyThought) last.content = content;
+  else messages.push({ role, content });
+}
+
+/** What an assistant thought, as this server told of it, or the summary that another did. Nothing is said where both were kept elsewhere. */
+function addReasoning(messages: object[], { content, summary }: Record<string, unknown>, path: string): void {
+  const text = thoughtsOf(content, `${path}.content`) || thoughtsOf(summary, `${path}.summary`);
+  if (text !== '') messages.push({ role: 'assistant', content: null, reasoning_content: text });
+}
+
+function thoughtsOf(parts: unknown, path: string): string {
+  if (parts === undefined || parts === null) return '';
+  if (!Array.isArray(parts)) throw badField(path, show(parts), 'a list of parts with a text');
+  return parts
+    .map((part: unknown, i) => checkText(`${path}[${i}].text`, isObject(part) ? part['text'] : part, LONGEST))
+    .join('');
 }
 
 /** Calls in a row are those of one message of the assistant. */
 function addCall(messages: object[], { call_id, name, arguments: given }: Record<string, unknown>): void {
   const call = { id: call_id, type: 'function', function: { name, arguments: given } };
-  const last = messages.at(-1) as { role?: unknown; tool_calls?: object[] } | undefined;
+  const last = messages.at(-1) as OpenMessage | undefined;
   if (last?.role !== 'assistant') messages.push({ role: 'assistant', content: null, tool_calls: [call] });
   else last.tool_calls = [...(last.tool_calls ?? []), call];
-}
-
-/** Whether a reasoning says nothing: its text was kept elsewhere. */
-function isSilent({ summary, content }: Record<string, unknown>): boolean {
-  return [summary, content].every(
-    (each) => each === undefined || each === null || (Array.isArray(each) && each.length === 0),
-  );
 }
 
 function partsOf(content: unknown, path: string): unknown {

@@ -4,7 +4,8 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import { packageRoot } from '../../core/package-root.js';
 import { ApiError } from '../api/api-error.js';
 import { Guard } from '../entry/guard.js';
-import { addRefusals, refusalOf } from '../entry/refusals.js';
+import { answerHalfClosed } from '../entry/half-closed.js';
+import { addRefusals, discardBody, refusalOf } from '../entry/refusals.js';
 import { RequestLog } from '../log/request-log.js';
 import { Metrics } from '../metrics/metrics.js';
 import { addPageRoutes } from '../page/page-routes.js';
@@ -67,8 +68,10 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
     guard.check(request);
     done();
   });
-  app.setErrorHandler((error, request, reply) => {
+  answerHalfClosed(app);
+  app.setErrorHandler(async (error, request, reply) => {
     const answer = refusalOf(error, maxBodyBytes, request);
+    if (answer.status === 413) await discardBody(request.raw);
     // What the server is to blame for is logged as it was thrown.
     log.failed(reply.raw, answer.status >= 500 ? error : answer);
     return answerError(answer, reply);

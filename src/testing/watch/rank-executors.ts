@@ -15,26 +15,29 @@ interface FailedStep {
   /** The entries that failed. */
   readonly rows: readonly number[];
   readonly isWhole: boolean;
-  /** Steps up to this one were planned before the failure was known, so they may read what it left. */
+  /**
+   * Steps up to this one were planned before the failure was known, so they may read its garbage.
+   */
   until: number;
 }
 
 /**
- * Computes each step on every rank, each rank with KV memory of its own, at different times. All ranks must say the same
- * tokens: a rank whose KV is wrong says others. What a failed row was to write is garbage afterwards.
+ * Computes each step on every rank, at different times. Each rank has its own KV memory. All ranks
+ * must sample the same tokens: a rank with wrong KV samples others. The KV of a failed row becomes
+ * garbage.
  */
 export class RankExecutors implements Executor {
   readonly usesTables = true;
   readonly limits: ReferenceExecutor['limits'];
   readonly ranks: readonly ReferenceExecutor[];
   readonly #fate: StepFate;
-  /** By rank: the steps that were not computed yet, the oldest one first. */
+  /** By rank: the steps that are not computed yet, the oldest first. */
   readonly #waiting: { readonly step: number; compute: () => void }[][];
   readonly #failed: FailedStep[] = [];
   #step = -1;
   /** Blocks that the step leaves as garbage. */
   #garbled: readonly number[] = [];
-  /** How the ranks differed first; null = they did not. */
+  /** The first difference between the ranks; null: none. */
   trouble: string | null = null;
 
   constructor(options: ReferenceExecutorOptions<'cpu'>, numRanks: number, fate: StepFate) {
@@ -55,7 +58,7 @@ export class RankExecutors implements Executor {
     this.limits = this.ranks[0].limits;
   }
 
-  /** The oldest step that a rank has still to compute; Infinity: none. */
+  /** The oldest step that a rank must still compute; Infinity: none. */
   firstWaiting(rank: number): number {
     return this.#waiting[rank][0]?.step ?? Number.POSITIVE_INFINITY;
   }
@@ -67,13 +70,16 @@ export class RankExecutors implements Executor {
     return next !== undefined;
   }
 
-  /** The answer of a step is being taken. @param planned the step that was planned last */
+  /**
+   * Notes that the answer of a step is being taken.
+   * @param planned the step that was planned last
+   */
   settled(step: number, planned: number): void {
     for (const failed of this.#failed)
       if (failed.step <= step) failed.until = Math.min(failed.until, planned);
   }
 
-  /** The first fault that a rank has found, and that no step which failed before explains. */
+  /** The first fault of a rank that no earlier failed step explains. */
   firstFault(rank: number): ReferenceExecutor['faults'][number] | undefined {
     return this.ranks[rank].faults.find(({ step }) => !this.#isExcused(step));
   }

@@ -12,13 +12,13 @@ export interface ScriptedJob {
   readonly sources: Int32Array;
   readonly targets: Int32Array;
   readonly notBefore: number;
-  /** Halves that were copied. */
+  /** Number of halves that were copied. */
   halves: number;
 }
 
-/** Decides what becomes of the jobs of scripted lanes, and watches them. */
+/** Decides the fate of the jobs of scripted lanes, and watches them. */
 export interface LaneScript {
-  /** Called when a job has become ready: nothing that it reads is written any more. */
+  /** Called when a job has become ready: its source blocks are no longer written. */
   ready(job: ScriptedJob): void;
   /** Called before blocks of a job are copied: [from, to) of its lists. */
   copying(job: ScriptedJob, from: number, to: number): void;
@@ -29,8 +29,8 @@ export interface LaneScript {
 }
 
 /**
- * A lane whose jobs go on only when they are told to, so that the same script gives the same run on every machine. The
- * bytes are really copied, by a `HostLane` that is waited for.
+ * A lane whose jobs advance only on command, so that the same script gives the same run on every
+ * machine. A `HostLane` really copies the bytes, and every copy is waited for.
  */
 export class ScriptedLane implements Lane {
   readonly queue: CompletionQueue;
@@ -129,7 +129,7 @@ export class ScriptedLane implements Lane {
     this.#ownQueue.dispose();
   }
 
-  /** Copies the next half of the oldest job, or ends it. @returns false if there is nothing that could go on */
+  /** Copies the next half of the oldest job, or ends it. @returns false if no job can advance */
   goOn(): boolean {
     const [job] = this.#ready;
     if (job === undefined) return false;
@@ -173,7 +173,7 @@ export class ScriptedLane implements Lane {
     try {
       this.queue.post(job.job, verdict);
     } catch {
-      // The queue was disposed before its lane: nobody asks for the job any more.
+      // The queue was disposed before its lane, so nobody asks for the job any more.
     }
   }
 

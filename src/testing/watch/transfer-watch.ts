@@ -15,23 +15,24 @@ interface WatchedLoad {
   readonly isAsync: boolean;
   /** The step whose metadata begins it; -1 = the plan is not made yet. */
   step: number;
-  /** By rank: when it may write; -2 = the worker has not been told of it. */
+  /** By rank: the step after which it may write; -2 = the worker does not know of the load yet. */
   readonly notBefore: number[];
-  /** Ranks that have not said how it ended. */
+  /** Ranks that have not reported the end. */
   readonly silent: Set<number>;
 }
 
 /**
- * What an outside observer knows of the transfers of one connector: which loads were ordered, and what its lanes do. It
- * finds every write into the KV memory that no load asked for or that comes too early, every report that comes before the
- * copies are over, and every block that changes while it is copied away.
+ * An outside observer of the transfers of one connector: its ordered loads, and the work of its
+ * lanes. The observer finds every write into the KV memory that no load asked for or that comes too
+ * early. It also finds every report before the end of its copies, and every block that changes
+ * while it is copied away.
  *
- * Lanes that the connector did not make with `ConnectorWorld.makeLane` are not seen.
+ * The observer cannot see lanes that the connector did not make with `ConnectorWorld.makeLane`.
  */
 export class TransferWatch implements LaneScript {
   /** Whether copies may fail, by chance. */
   failChance: () => boolean = () => false;
-  /** Tokens that were ordered to be loaded. */
+  /** Tokens of the ordered loads. */
   numLoadedTokens = 0;
   /** Jobs that are not over. */
   readonly jobs = new Set<ScriptedJob>();
@@ -41,14 +42,19 @@ export class TransferWatch implements LaneScript {
   #lastPlanned = -1;
   /** Loads that some rank has not reported. */
   readonly #loads = new Set<WatchedLoad>();
-  /** By handle: tokens of the local prefix at the last answer, and whether the load is asynchronous. */
+  /**
+   * By handle: tokens of the local prefix at the last answer, and whether the load is asynchronous.
+   */
   readonly #offers = new Map<number, { local: number; isAsync: boolean }>();
   /** The bytes of a job's sources when it became ready. */
   readonly #before = new Map<ScriptedJob, Uint8Array[]>();
   /** Jobs that will fail, and how many of their halves are copied before. */
   readonly #doomed = new Map<ScriptedJob, number>();
 
-  /** Told of every mistake. It must not be thrown where it is found: the engine counts what a connector throws. */
+  /**
+   * Called with every mistake. A mistake must not be thrown where it is found, because the engine
+   * counts the errors of a connector.
+   */
   readonly broke: (what: string) => void;
 
   constructor(diary: Diary, executors: RankExecutors, broke: (what: string) => void) {
@@ -65,11 +71,11 @@ export class TransferWatch implements LaneScript {
     this.#offers.set(handle, { local, isAsync });
   }
 
-  /** The scheduler orders a load. */
+  /** Notes that the scheduler orders a load. */
   ordered(request: Request, blocks: BlockLists, numTokens: number): void {
     const offer = this.#offers.get(request.handle);
     if (offer === undefined) return;
-    // What a group does not need is not loaded.
+    // Blocks that a group does not need are not loaded.
     const loaded = this.#groups.flatMap((group, g) => {
       const { first, end } = neededPlaces(group, offer.local + numTokens);
       return [...blocks[g].subarray(Math.max(first, Math.floor(offer.local / group.blockSize)), end)];
@@ -87,23 +93,23 @@ export class TransferWatch implements LaneScript {
     for (const load of this.#loads) if (load.step < 0) load.step = step;
   }
 
-  /** The answer of a step is being taken. */
+  /** Notes that the answer of a step is being taken. */
   settled(step: number): void {
     this.#executors.settled(step, this.#lastPlanned);
   }
 
-  /** The workers of a rank are told of a step. */
+  /** Notes that the workers of a rank learn of a step. */
   begun(rank: number, step: number, notBefore: number): void {
     for (const load of this.#loads) if (load.step === step) load.notBefore[rank] = notBefore;
   }
 
-  /** Whether a load of a step is awaited that a step reads at once. */
+  /** Whether a rank owes the report of a synchronous load, which its step reads at once. */
   hasSyncLoad(rank: number): boolean {
     for (const load of this.#loads) if (!load.isAsync && load.silent.has(rank)) return true;
     return false;
   }
 
-  /** A rank says that a load is over. */
+  /** Notes that a rank reports the end of a load. */
   received(rank: number, handle: number, step: number | undefined): void {
     for (const load of this.#loads) {
       if (load.handle !== handle || !load.silent.has(rank) || (step !== undefined && step !== load.step))
@@ -120,12 +126,15 @@ export class TransferWatch implements LaneScript {
     }
   }
 
-  /** Every load of a request that nobody will report any more: its reports were lost, or its worker threw. */
+  /**
+   * Forgets the loads of a request whose reports will never come: they were lost, or its worker
+   * threw.
+   */
   forget(handle: number): void {
     for (const load of this.#loads) if (load.handle === handle) this.#loads.delete(load);
   }
 
-  /** The operator has fenced: loads that no worker was told of go on. */
+  /** Notes a fence of the operator. Loads that no worker knows of continue. */
   fenced(): void {
     for (const load of this.#loads) if (load.notBefore.some((step) => step !== -2)) this.#loads.delete(load);
   }
@@ -137,7 +146,7 @@ export class TransferWatch implements LaneScript {
     );
   }
 
-  /** Whether something is copied out of a place where it will not be looked for any more. */
+  /** Whether any copy is still under way. */
   get isCopying(): boolean {
     return this.jobs.size > 0;
   }
@@ -202,7 +211,7 @@ export class TransferWatch implements LaneScript {
     return this.#rankOf(source) === rank || this.#rankOf(target) === rank;
   }
 
-  /** The rank whose KV memory it is; -1 = another arena. */
+  /** The rank that owns a KV memory; -1 = another arena. */
   #rankOf(arena: BlockArena): number {
     return this.#executors.ranks.findIndex(({ kv }) => kv === arena);
   }

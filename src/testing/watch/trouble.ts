@@ -1,14 +1,14 @@
-/** What breaks a run of a case. `CaseError` says where, and what led to it. */
+/** The failure of a run. `CaseError` adds its place and its history. */
 export class Trouble extends Error {
   override name = 'Trouble';
 }
 
-/** A case that failed: seed and step, what broke, what led to it, and the call that shows it again. */
+/** A case that failed: seed and step, the failure, its history, and the call that repeats it. */
 export class CaseError extends Error {
   override name = 'CaseError';
   /** Name of the case. */
   readonly caseName: string;
-  /** The seed that shows it. */
+  /** The seed that shows the failure. */
   readonly seed: number;
 
   constructor(caseName: string, seed: number, message: string, cause: unknown) {
@@ -21,7 +21,7 @@ export class CaseError extends Error {
 /** Most events that a message shows. */
 const SHOWN = 30;
 
-/** Remembers what happened last. */
+/** Remembers the last events. */
 export class Diary {
   readonly #lines: string[] = [];
   /** Number of the present round. */

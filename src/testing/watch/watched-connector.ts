@@ -6,21 +6,24 @@ import type { Request } from '../../scheduler/request/request.js';
 import type { TransferWatch } from './transfer-watch.js';
 import type { Diary } from './trouble.js';
 
-/** What stands in a borrowed list when the call is over: no block. */
+/** The content of a borrowed list after the call: no block. */
 const POISON = -1;
 
 /** Decides by chance how a connector is treated. */
 export interface Treatment {
-  /** Whether a request is asked about once more than it has to be. */
+  /** Whether a request is asked about once more than necessary. */
   asksTwice(): boolean;
-  /** Told of every mistake that must not be thrown where it is found, since an exception would be counted there. */
+  /**
+   * Called with every mistake. A mistake must not be thrown where it is found, because the
+   * scheduler would count it.
+   */
   broke(what: string): void;
 }
 
 /**
- * The scheduler side of a connector, with an observer around it. Lists are lent for a call and overwritten after it, plans
- * end with it, and the metadata is copied as a message to another process would be. Nothing that the connector throws
- * goes unseen.
+ * The scheduler side of a connector, with an observer around it. Lists are lent for a call and
+ * overwritten after it. Plans end with the call, and metadata is copied like a message to another
+ * process. The observer sees every error of the connector.
  */
 export function watchedConnector(
   inner: SchedulerConnector,
@@ -141,7 +144,7 @@ export function watchedConnector(
   return connector;
 }
 
-/** A view whose lists are lent, and that knows the plans that were lent. */
+/** A view whose lists are lent, and that knows the lent plans. */
 function lendingView(
   view: KvView,
   lend: (lists: BlockLists) => BlockLists,

@@ -10,7 +10,7 @@ import { REPORT_LISTS } from '../../scheduler/connector/connector-output.js';
 import type { TransferWatch } from './transfer-watch.js';
 import type { Diary } from './trouble.js';
 
-/** Decides by chance what becomes of what a worker says. */
+/** Decides by chance the fate of a worker's reports. */
 export interface ReportFate {
   /** Whether the worker is not asked in this round. */
   skips(): boolean;
@@ -18,14 +18,14 @@ export interface ReportFate {
   loses(): boolean;
   /** Whether a report of a transfer comes a second time, later. */
   repeats(): boolean;
-  /** Told of every mistake; see `Treatment`. */
+  /** Called with every mistake; see `Treatment`. */
   broke(what: string): void;
 }
 
 /**
- * The worker side of a connector on one rank, with an observer around it: it is asked late, and what it says comes late,
- * twice or never. What workers say to their scheduler side (`metadata`) is neither lost nor repeated: that is the
- * connector's own conversation.
+ * The worker side of a connector on one rank, with an observer around it. The worker is asked late,
+ * and its reports come late, twice or never. Messages of workers to their scheduler side
+ * (`metadata`) are neither lost nor repeated, because they are the connector's own.
  */
 export class WatchedWorker implements WorkerConnector {
   readonly #inner: WorkerConnector;
@@ -33,12 +33,12 @@ export class WatchedWorker implements WorkerConnector {
   readonly #watch: TransferWatch;
   readonly #diary: Diary;
   readonly #fate: ReportFate;
-  /** Handles that the worker was told to have finished, and has not reported as sent. */
+  /** Handles that the worker knows as finished, and has not reported as sent. */
   readonly #told = new Set<number>();
   #untold: number[] = [];
   /** Reports that come once more. */
   #again: { finishedReceiving: TransferReport[]; finishedSending: TransferReport[] } = none();
-  /** Handles of requests of which a report was lost. */
+  /** Handles of requests with a lost report. */
   readonly lost = new Set<number>();
 
   constructor(inner: WorkerConnector, rank: number, watch: TransferWatch, diary: Diary, fate: ReportFate) {
@@ -74,7 +74,7 @@ export class WatchedWorker implements WorkerConnector {
 
   getFinished(finished: readonly number[]): WorkerOutput | null {
     this.#untold.push(...finished);
-    // A synchronous load has to be reported in the round that takes its step.
+    // A synchronous load must be reported in the round that takes its step.
     if (this.#fate.skips() && !this.#watch.hasSyncLoad(this.#rank)) return null;
     const lent = this.#untold;
     this.#untold = [];

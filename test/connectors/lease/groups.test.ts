@@ -89,7 +89,7 @@ describe('a hand-over of windows and chunks', () => {
 
   it('without handOverWindows computes the prompts whose window was let go, and reads the others', async () => {
     pair(WINDOWS['a window'] as Groups, {
-      deviations: { handOverWindows: false },
+      deviations: ['handOverWindows'],
       enablePrefixCaching: false,
     });
     for (let length = 8; length < 24; length++) await handOver(wordy(length, length), 0);
@@ -262,7 +262,7 @@ describe('what a peer says of a lease', () => {
   });
 
   it('counts more than what the client says', async () => {
-    pair(WINDOWS['a window'] as Groups, { deviations: { handOverWindows: false } });
+    pair(WINDOWS['a window'] as Groups, { deviations: ['handOverWindows'] });
     const prompt = wordy(21, 1);
     const params = structuredClone(await world.prefill(prompt)) as { extents: { from?: number }[] };
     // Behind 21 tokens the window of 20 was let go; the client leaves that out.

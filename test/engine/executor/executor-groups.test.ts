@@ -97,7 +97,7 @@ it('with zeroAttention off, windows and MLA beside states read what a state left
   for (const name of ['a window beside states', 'MLA beside states']) {
     const { groups, numBlocks } = CONFIGS[name];
     const executor = new HonestExecutor(numBlocks, groups);
-    const deviations = { zeroAttention: false };
+    const deviations = ['zeroAttention'];
     expect(await wrongTexts(executor, groups, { deviations })).toBeGreaterThan(0);
   }
 });
@@ -118,7 +118,7 @@ describe('blocks that a load fills', () => {
       connector,
       deadlines: false,
       // Else the plan itself does not name what an asynchronous load fills.
-      deviations: { zeroUnloaded: false },
+      deviations: ['zeroUnloaded'],
     });
     scheduler.add({ id: 'a', prompt: wordy(14, 1), maxTokens: 1 });
     const plan = scheduler.schedule();

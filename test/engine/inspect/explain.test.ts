@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { carryRules } from '../../../src/scheduler/options/single-rules.js';
 import type { Request } from '../../../src/scheduler/request/request.js';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
 import { EngineBench, prompt } from '../../support/engine-bench.js';
@@ -111,7 +112,7 @@ describe('explain', () => {
   });
 
   it('the seats that sessions keep while they wait for input', () => {
-    const bench = new EngineBench({ maxNumSeqs: 1, sessionSeats: 'withIdle' });
+    const bench = new EngineBench(carryRules({ maxNumSeqs: 1, sessionSeats: 'withIdle' }));
     bench.submit({ id: 'session', maxTokens: 1, resumable: true });
     for (let i = 0; i < 3; i++) bench.engine.step();
     bench.submit({ id: 'a', prompt: prompt(6, 1) });
@@ -122,7 +123,7 @@ describe('explain', () => {
   });
 
   it('the outputs that steps in flight bring for a preempted request', async () => {
-    const options = { numBlocks: 7, pipelineDepth: 3, preemptedOutputs: 'await' } as const;
+    const options = carryRules({ numBlocks: 7, pipelineDepth: 3, preemptedOutputs: 'await' });
     const bench = new EngineBench(options, true);
     bench.submit({ id: 'b', prompt: prompt(6, 1), maxTokens: 16 });
     bench.submit({ id: 'a', maxTokens: 16 });

@@ -16,6 +16,7 @@ import {
   type ReferenceExecutorOptions,
   type Request,
 } from '../../../src/index.js';
+import { carryRules } from '../../../src/scheduler/options/single-rules.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 import { BlockArena, CompletionQueue, type Lane, Verdict } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
@@ -263,7 +264,7 @@ async function live(
     connector,
     workers: [connector],
     enablePrefixCaching: caching,
-    fenceFrees,
+    ...carryRules({ fenceFrees }),
     hashSeed: 3,
     strict: bug === 'none',
   });

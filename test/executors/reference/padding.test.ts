@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Plan, SchedulerOptions } from '../../../src/index.js';
+import type { WithRules } from '../../../src/scheduler/options/single-rules.js';
 import { seeded } from '../../support/core-bench.js';
 import { live } from './lives.js';
 import { ReferenceDriver, type Tamper } from './support.js';
@@ -9,7 +10,7 @@ const SEEDS = Array.from({ length: 36 }, (_, seed) => seed);
 /** A life whose prompts are mostly cached, under the rule `padDecode`, with steps in flight. @returns the driver, and how many entries were padded */
 async function padded(
   seed: number,
-  options: Partial<SchedulerOptions>,
+  options: Partial<WithRules<SchedulerOptions>>,
   onMismatch: 'fail-step' | 'report',
   tamper: Tamper = () => {},
 ) {
@@ -93,7 +94,7 @@ describe('admissions with drafts that nobody made, with steps in flight', () => 
     const options = {
       longPrefillTokenThreshold: 2,
       numSpeculativeTokens: 3,
-      deviations: { padWholeRows: false },
+      deviations: ['padWholeRows'],
     };
     let refused = 0;
     for (const seed of SEEDS.slice(0, 12)) {

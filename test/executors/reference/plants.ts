@@ -3,10 +3,11 @@ import type { MismatchKind } from '../../../src/core/native/native-reference.js'
 import type { StepTables } from '../../../src/core/tables.js';
 import type { ReferenceFault } from '../../../src/executors/reference/faults.js';
 import type { Plan, ReferenceExecutorOptions, SchedulerOptions } from '../../../src/index.js';
+import type { WithRules } from '../../../src/scheduler/options/single-rules.js';
 import { thinned } from '../../support/share.js';
 import { ReferenceDriver, wordy } from './support.js';
 
-const CONFIGS: Record<string, Partial<SchedulerOptions>> = {
+const CONFIGS: Record<string, Partial<WithRules<SchedulerOptions>>> = {
   'depth 1': {},
   'depth 2': { pipelineDepth: 2 },
   'depth 3': { pipelineDepth: 3 },
@@ -214,7 +215,7 @@ const KINDS: Record<string, Kind> = {
 
 /** What a scheduler and an executor are made with. */
 interface Config {
-  options: Partial<SchedulerOptions>;
+  options: Partial<WithRules<SchedulerOptions>>;
   reference: Partial<ReferenceExecutorOptions>;
 }
 

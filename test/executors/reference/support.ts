@@ -5,6 +5,7 @@ import type { TablesOnDevice } from '../../../src/executors/reference/device-run
 import type { ReferenceExecutorOptions } from '../../../src/executors/reference/options.js';
 import { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';
 import type { Plan, RequestInput, Scheduler, SchedulerOptions } from '../../../src/index.js';
+import type { WithRules } from '../../../src/scheduler/options/single-rules.js';
 import { PinnedTables } from '../../cuda/pinned-tables.js';
 import { makeScheduler } from '../../support/driver.js';
 import { type Model, unpagedText, wordy } from '../../support/unpaged-text.js';
@@ -51,7 +52,7 @@ export class ReferenceDriver {
   readonly #tablesIn: TablesIn;
 
   constructor(
-    options: Partial<SchedulerOptions> = {},
+    options: Partial<WithRules<SchedulerOptions>> = {},
     reference: Partial<ReferenceExecutorOptions> = {},
     tables: TablesIn = 'pinned',
   ) {

@@ -31,9 +31,9 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F29',
     file: 'src/engine/loop/step-loop.ts',
-    find: '    if (e.workers !== null) this.#takeTransfers();\n',
+    find: '    if (e.workers !== null) this.#handOverReports();\n',
     replace:
-      '      if (e.workers !== null && plan !== null && plan.totalTokens > 0) this.#takeTransfers();\n',
+      '      if (e.workers !== null && plan !== null && plan.totalTokens > 0) this.#handOverReports();\n',
     also: [
       {
         file: 'src/engine/loop/step-loop.ts',

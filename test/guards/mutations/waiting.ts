@@ -77,9 +77,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F62',
-    file: 'src/engine/streams/submission.ts',
-    find: '    timeoutMs,\n',
-    replace: '    timeoutMs: timeoutMs === 0 ? 1 : undefined,\n',
+    file: 'src/scheduler/calls/take-request.ts',
+    find: 'request.timeoutMs = takeTimeout(timeoutMs);',
+    replace: 'takeTimeout(timeoutMs);',
     test,
     means: 'the time of a submission is lost',
   },

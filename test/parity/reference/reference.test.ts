@@ -9,7 +9,6 @@ import type { Trace } from '../trace.js';
 import { generateDeepTrace, generateTrace } from './recorder.js';
 import { ReferenceScheduler } from './scheduler.js';
 
-const OFF = Object.fromEntries(DEVIATIONS.map((name) => [name, false]));
 const makeReference: MakeSubject = (options) => new ReferenceScheduler(options);
 
 describe('the reference scheduler', () => {
@@ -140,14 +139,17 @@ describe('generated traces', () => {
 
   it('show a hash that is left of a token which a session dropped', () => {
     const make: MakeSubject = (options) =>
-      makeScheduler({ ...options, deviations: { ...OFF, sessionHashes: true } });
+      makeScheduler({ ...options, deviations: DEVIATIONS.filter((name) => name !== 'sessionHashes') });
     const found = firstOf(2, traces, (trace) => replay(trace, make).differences.length > 0);
     expect(found.length).toBe(2);
   });
 
   it('have requests that run again before a batch of before their preemption is processed', () => {
     const make = (on: boolean) => (options: Parameters<MakeSubject>[0]) =>
-      makeScheduler({ ...options, deviations: { ...OFF, keepRecomputed: on } });
+      makeScheduler({
+        ...options,
+        deviations: DEVIATIONS.filter((name) => !on || name !== 'keepRecomputed'),
+      });
     const differs = (trace: Trace) => replay(trace, make(true)).differences.length > 0;
     const found = firstOf(6, deepTraces(60), differs);
     expect(found.length).toBe(6);

@@ -190,7 +190,7 @@ describe('what a connector sees of KV cache groups', () => {
     ])('%s', (_, group, expected) => {
       expect(refused(group)).toBe(expected);
       expect(refused(group, 12)).toBe(0);
-      expect(refused(group, 16, { deviations: { refuseWholeMatches: false } })).toBe(0);
+      expect(refused(group, 16, { deviations: ['refuseWholeMatches'] })).toBe(0);
     });
 
     it('nor at once, where the last token is left out', () => {

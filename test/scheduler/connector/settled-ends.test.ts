@@ -284,7 +284,7 @@ describe('what is settled of who shares a block whose load failed, without `shar
 
   /** `r` loads 12 tokens, of which the second block does not come; the others have found them in the same step. */
   function shared(offers: readonly Match[], length: number) {
-    const options = { loadFailurePolicy: 'fail', deviations: { sharersWait: false } } as const;
+    const options = { loadFailurePolicy: 'fail', deviations: ['sharersWait'] } as const;
     const all = watched(options);
     const { driver, connector } = all;
     const answers = [{ numTokens: 12, async: false }, ...offers];

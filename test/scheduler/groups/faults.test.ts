@@ -61,7 +61,7 @@ describe('faults of vLLM with KV cache groups', () => {
         ],
         numSpeculativeTokens: 1,
         speculativeMethod: 'eagle',
-        deviations: { publishMatchable },
+        deviations: publishMatchable || ['publishMatchable'],
       });
       for (const id of ['a', 'b']) {
         scheduler.add({ id, prompt: prompt(50), maxTokens: 1 });
@@ -171,7 +171,7 @@ describe('faults of vLLM with KV cache groups', () => {
         numSpeculativeTokens: 4,
         speculativeMethod: 'draft_model',
         enablePrefixCaching: false,
-        deviations: capDrafts ? {} : { capDrafts, endOutgrown: false, refuseUnfit: false },
+        deviations: capDrafts || ['capDrafts', 'endOutgrown', 'refuseUnfit'],
       });
       scheduler.add({ id: 'a', prompt: prompt(3856), maxTokens: 4 });
       return [finish(scheduler, 200), scheduler.stats().numPreemptions];

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type KvGroupOptions, type Plan, Scheduler, type SchedulerOptions } from '../../../src/index.js';
-import { poolTokens } from '../../../src/scheduler/options/options.js';
+import { poolTokens, ruledConfig } from '../../../src/scheduler/options/options.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 
 const OPTIONS = {
@@ -71,7 +71,7 @@ it.each([15, 16, 17, 18])(
       ...{ blockSize: 2, numBlocks: 20, maxNumBatchedTokens: 16 },
       ...{ numSpeculativeTokens: 4, speculativeMethod: 'draft_model' },
     });
-    expect(poolTokens(scheduler.config)).toBe(18);
+    expect(poolTokens(ruledConfig(scheduler.config))).toBe(18);
     scheduler.add({ id: 'a', prompt: prompt(length), maxTokens: 8 });
     expect(scheduler.freeBlocksToAdmit(scheduler.get('a')!)).toEqual(Float64Array.of(9, 9));
     expect(scheduler.schedule().totalTokens).toBe(Math.min(length, 16));
@@ -139,8 +139,10 @@ describe('a prefix hit that ends within a chunk', () => {
 it('a chunk that begins within a block takes one block more than whole chunks do', () => {
   const most = (chunk: number, numBlocks: number): number =>
     poolTokens(
-      schedulerOf([{ type: 'chunked', chunk }], { numBlocks, maxNumBatchedTokens: 4, maxModelLen: 64 })
-        .config,
+      ruledConfig(
+        schedulerOf([{ type: 'chunked', chunk }], { numBlocks, maxNumBatchedTokens: 4, maxModelLen: 64 })
+          .config,
+      ),
     );
   // A chunk of eight and a step of four take three blocks, one of six and a step of four three too, and one where it begins within one.
   expect(most(8, 4)).toBe(64);
@@ -156,7 +158,9 @@ describe('a prompt with a state in every block', () => {
     { type: 'full', blockSize: 4 },
   ];
   const most = (capStates: boolean): number =>
-    poolTokens(schedulerOf(groups, { ...options, deviations: { capStates } }).config);
+    poolTokens(
+      ruledConfig(schedulerOf(groups, { ...options, deviations: capStates || ['capStates'] }).config),
+    );
 
   it('is admitted where the states that are held at most fit', () => {
     expect(most(true)).toBe(36);
@@ -202,7 +206,7 @@ describe('drafts beside states', () => {
   });
 
   it('off: vLLM refuses neither', () => {
-    make('align', { numSpeculativeTokens: 4, pipelineDepth: 3, deviations: { keepDraftWindows: false } })();
+    make('align', { numSpeculativeTokens: 4, pipelineDepth: 3, deviations: ['keepDraftWindows'] })();
   });
 });
 
@@ -212,7 +216,7 @@ describe('a state in the middle of a block that the next step goes past', () => 
     (wholeStates) => {
       const scheduler = schedulerOf([{ type: 'full' }, { type: 'mamba', mode: 'align' }], {
         ...{ numSpeculativeTokens: 1, speculativeMethod: 'eagle', maxNumBatchedTokens: 7 },
-        deviations: { wholeStates },
+        deviations: wholeStates || ['wholeStates'],
       });
       // Beside the other request the first step has room for three tokens of this one, which end in no block.
       scheduler.add({ id: 'other', prompt: prompt(4).map((token) => token + 900), maxTokens: 2 });

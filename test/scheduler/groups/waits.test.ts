@@ -1,11 +1,12 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type KvGroupOptions, Scheduler, type SchedulerOptions } from '../../../src/index.js';
+import { carryRules, type WithRules } from '../../../src/scheduler/options/single-rules.js';
 import { codeOf, prompt, Random } from '../../support/driver.js';
 
 const NO_DEADLINES = { queue: 0, streamingInput: 0, grammar: 0, load: 0, reclaim: 0 };
 
-function make(options: SchedulerOptions): Scheduler {
-  const scheduler = new Scheduler({ ...options, deadlines: NO_DEADLINES });
+function make(options: WithRules<SchedulerOptions>): Scheduler {
+  const scheduler = new Scheduler({ ...carryRules(options), deadlines: NO_DEADLINES });
   onTestFinished(() => scheduler.dispose());
   return scheduler;
 }
@@ -40,7 +41,7 @@ describe('a session that alone waits holds more than a new request of the same t
     const scheduler = make({
       ...{ numBlocks: 8, blockSize: 4, maxModelLen: 32, maxNumBatchedTokens: 32, numSpeculativeTokens: 2 },
       kvGroups: [{ type: 'mamba', mode: 'align' }, { type: 'full' }],
-      deviations: { reclaimIdleSessions },
+      deviations: reclaimIdleSessions || ['reclaimIdleSessions'],
     });
     scheduler.add({ id: 's', prompt: prompt(5), maxTokens: 1, resumable: true });
     scheduler.addChunk('s', { prompt: prompt(6, 1), maxTokens: 1 });
@@ -89,7 +90,11 @@ it('a padded admission whose tokens end with a block is not padded, with `padWho
   const tokensOf = (padWholeRows: boolean): number[] => {
     const scheduler = make({
       ...{ numBlocks: 40, blockSize: 2, maxModelLen: 40, maxNumSeqs: 2, numSpeculativeTokens: 1 },
-      ...{ kvGroups: [{ type: 'mamba', mode: 'align' }], padDecode: true, deviations: { padWholeRows } },
+      ...{
+        kvGroups: [{ type: 'mamba', mode: 'align' }],
+        padDecode: true,
+        deviations: padWholeRows || ['padWholeRows'],
+      },
     });
     scheduler.add({ id: 'other', prompt: prompt(3, 1), maxTokens: 30 });
     scheduler.add({ id: 's', prompt: prompt(3), maxTokens: 1, resumable: true });

@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type KvGroupOptions, type Plan, Scheduler, type SchedulerOptions } from '../../../src/index.js';
+import { carryRules, type WithRules } from '../../../src/scheduler/options/single-rules.js';
 
 const OPTIONS = {
   ...{ blockSize: 4, numBlocks: 60, maxModelLen: 64, maxNumBatchedTokens: 8 },
@@ -8,8 +9,12 @@ const OPTIONS = {
   windowBasis: 'processed',
 } as const;
 
-function begun(kvGroups: KvGroupOptions[], length: number, more: Partial<SchedulerOptions> = {}): Scheduler {
-  const scheduler = new Scheduler({ ...OPTIONS, kvGroups, ...more });
+function begun(
+  kvGroups: KvGroupOptions[],
+  length: number,
+  more: Partial<WithRules<SchedulerOptions>> = {},
+): Scheduler {
+  const scheduler = new Scheduler(carryRules({ ...OPTIONS, kvGroups, ...more }));
   onTestFinished(() => scheduler.dispose());
   scheduler.add({ id: 'a', prompt: Int32Array.from({ length }, (_, i) => 100 + i), maxTokens: 9 });
   return scheduler;
@@ -74,7 +79,7 @@ describe('states in mode align with steps in flight', () => {
 
   /** Most states that a prompt of seven steps holds. */
   function most(dropStates: boolean): number {
-    const scheduler = begun(kvGroups, 56, { deviations: { dropStates } });
+    const scheduler = begun(kvGroups, 56, { deviations: dropStates || ['dropStates'] });
     let most = 0;
     let before = scheduler.schedule();
     for (let step = 1; step < 7; step++) {

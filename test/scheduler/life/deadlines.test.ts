@@ -1,11 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { WithRules } from '../../../src/scheduler/options/single-rules.js';
 import { DEFAULT_DEADLINES } from '../../../src/scheduler/request/wait.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';
 import { FakeGrammar } from '../../support/fake-grammar.js';
 
 /** A driver whose clock is set by hand. */
-function timed(options: Partial<SchedulerOptions> = {}): { driver: Driver; clock: { now: number } } {
+function timed(options: Partial<WithRules<SchedulerOptions>> = {}): {
+  driver: Driver;
+  clock: { now: number };
+} {
   const clock = { now: 1000 };
   return { driver: new Driver({ now: () => clock.now, ...options }), clock };
 }

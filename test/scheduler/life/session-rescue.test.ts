@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { DEVIATIONS, type Deviations } from '../../../src/scheduler/options/deviations.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';
 import { resetDone } from './reset-result.js';
 
@@ -213,12 +212,11 @@ describe('a failed step', () => {
   });
 });
 
-const NO_RECLAIM: Partial<Deviations> = { reclaimIdleSessions: false };
+const NO_RECLAIM = ['reclaimIdleSessions'];
 
 describe('with all deviations off', () => {
   it('the text of a session is rescued all the same: these are no decisions of vLLM', () => {
-    const off = Object.fromEntries(DEVIATIONS.map((name) => [name, false]));
-    const driver = new Driver({ pipelineDepth: 2, deviations: off }, { tokenAt: endsAt(2) });
+    const driver = new Driver({ pipelineDepth: 2, deviations: false }, { tokenAt: endsAt(2) });
     const handle = addSession(driver);
     driver.addChunk(handle, { prompt: prompt(3, 7), ignoreEos: true });
     driver.endSession(handle);

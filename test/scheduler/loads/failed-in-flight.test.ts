@@ -44,7 +44,12 @@ describe('F19 a synchronous load of a step in flight fails, and that is said bef
     it(`a block of a load that was aborted, and of the next one; nobody is named${evictFailedLoads ? '' : ', without `evictFailedLoads`'}`, () => {
       const driver = new RemoteDriver(
         { a: { ext: 8 }, b: { ext: 12 } },
-        { loadFailurePolicy: 'recompute', numBlocks: 5, pipelineDepth: 2, deviations: { evictFailedLoads } },
+        {
+          loadFailurePolicy: 'recompute',
+          numBlocks: 5,
+          pipelineDepth: 2,
+          deviations: evictFailedLoads || ['evictFailedLoads'],
+        },
       );
       const a = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 3 });
       scheduleWork(driver);
@@ -73,7 +78,7 @@ describe('F19 a row fails, and the load that its step waited for', () => {
     it(`${how}, without \`evictOnStepFailure\`: what the load left is not found by who comes next`, () => {
       const driver = new RemoteDriver(
         { a: { ext: 8 } },
-        { deviations: { evictOnStepFailure: false }, loadFailurePolicy: 'recompute' },
+        { deviations: ['evictOnStepFailure'], loadFailurePolicy: 'recompute' },
       );
       driver.broken = [0, 1];
       const a = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 3 });

@@ -48,7 +48,7 @@ describe('a load that fails over a block that was published before, without `lim
         it(`${how}, ${where}: ${reads ? 'its reader computes it again, and ' : ''}nobody finds it`, () => {
           const driver = new RemoteDriver(
             { one: { ext: 1, async: true } },
-            { deviations: { limitLoadRetries: false }, loadFailurePolicy: 'recompute', blockSize: 1 },
+            { deviations: ['limitLoadRetries'], loadFailurePolicy: 'recompute', blockSize: 1 },
           );
           const one = driver.loading({ id: 'one', prompt: [7], maxTokens: 1 });
           driver.received(one);

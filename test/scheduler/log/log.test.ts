@@ -7,6 +7,7 @@ import { BlockstepError } from '../../../src/base/errors.js';
 import { loadAddon } from '../../../src/core/loader.js';
 import { type LogRecord, readLog } from '../../../src/scheduler/log/log-reader.js';
 import { coreConfig } from '../../../src/scheduler/options/core-config.js';
+import { ruledConfig } from '../../../src/scheduler/options/options.js';
 import { replayCommands, replayInputs } from '../../../src/scheduler/replay/log-replay.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import {
@@ -58,7 +59,7 @@ describe('a log', () => {
         record.kind === 'commands' ? [...record.words] : [],
       );
       expect(words.length).toBeGreaterThan(100);
-      const result = loadAddon().replay(coreConfig(scheduler.config), Uint32Array.from(words));
+      const result = loadAddon().replay(coreConfig(ruledConfig(scheduler.config)), Uint32Array.from(words));
       expect(result.digest).toBe(scheduler.digest());
       expect(result.freeBlocks).toBe(scheduler.core.freeBlocks);
       expect(replayCommands(bytes)).toEqual(result);

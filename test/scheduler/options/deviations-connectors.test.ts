@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Deviations } from '../../../src/scheduler/options/deviations.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { WithRules } from '../../../src/scheduler/options/single-rules.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import { RemoteDriver } from '../../guards/remote.js';
 import type { Script } from '../../support/connector/scripted-connector.js';
@@ -12,8 +12,8 @@ type Policy = (typeof POLICIES)[number];
 
 function make(
   scripts: Record<string, Script>,
-  deviations: Partial<Deviations>,
-  options: Partial<SchedulerOptions> = {},
+  deviations: boolean | readonly string[],
+  options: Partial<WithRules<SchedulerOptions>> = {},
 ): RemoteDriver {
   return new RemoteDriver(scripts, { deviations, ...options });
 }
@@ -21,11 +21,10 @@ function make(
 describe('evictFailedLoads', () => {
   /** Blocks 1 and 2 of `r` do not come. It computes one of them a step, and meanwhile somebody else asks for them. */
   function foundMeanwhile(evictFailedLoads: boolean): { driver: RemoteDriver; r: number; q: number } {
-    const driver = make(
-      { r: { ext: 12 } },
-      { evictFailedLoads },
-      { loadFailurePolicy: 'recompute', longPrefillTokenThreshold: 4 },
-    );
+    const driver = make({ r: { ext: 12 } }, evictFailedLoads || ['evictFailedLoads'], {
+      loadFailurePolicy: 'recompute',
+      longPrefillTokenThreshold: 4,
+    });
     driver.broken = [1, 2];
     const r = driver.add({ id: 'r', prompt: prompt(13), maxTokens: 2 });
     driver.schedule();
@@ -61,7 +60,7 @@ describe('evictFailedLoads', () => {
       /** Its load fails after it was aborted, in the step that was to read it. */
       const left = (evictFailedLoads: boolean) => {
         const options = { loadFailurePolicy, pipelineDepth };
-        const driver = make({ r: { ext: 12 } }, { evictFailedLoads }, options);
+        const driver = make({ r: { ext: 12 } }, evictFailedLoads || ['evictFailedLoads'], options);
         driver.broken = [0, 1, 2];
         const r = driver.add({ id: 'r', prompt: prompt(13), maxTokens: 2 });
         driver.schedule();
@@ -87,7 +86,7 @@ describe('evictFailedLoads', () => {
     }
 
     it(`on, ${loadFailurePolicy}: what was there before the load is kept`, () => {
-      const driver = make({ r: { ext: 12 } }, {}, { loadFailurePolicy, longPrefillTokenThreshold: 4 });
+      const driver = make({ r: { ext: 12 } }, true, { loadFailurePolicy, longPrefillTokenThreshold: 4 });
       const a = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 1 });
       driver.run();
       driver.broken = [2];
@@ -108,7 +107,7 @@ describe('sharersWait', () => {
   /** `q` has found what `r` loads in the same step. The load fails; `r` would compute one block of it a step. */
   function shared(sharersWait: boolean, loadFailurePolicy: Policy, pipelineDepth: 1 | 2) {
     const options = { loadFailurePolicy, pipelineDepth, longPrefillTokenThreshold: 4 };
-    const driver = make({ r: { ext: 12 } }, { sharersWait }, options);
+    const driver = make({ r: { ext: 12 } }, sharersWait || ['sharersWait'], options);
     driver.broken = [1, 2];
     const r = driver.add({ id: 'r', prompt: prompt(13), maxTokens: 3 });
     const q = driver.add({ id: 'q', prompt: prompt(13), maxTokens: 3 });
@@ -154,7 +153,7 @@ describe('sharersWait', () => {
       const what = sharersWait ? 'keeps its blocks and starts again' : 'fails with it, as in vLLM';
       it(`${sharersWait ? 'on' : 'off'}, fail, depth ${pipelineDepth}: a sharer that is loading what comes behind ${what}`, () => {
         const scripts = { r: { ext: 8 }, q: { ext: 16, async: true, oneshot: true } };
-        const driver = make(scripts, { sharersWait }, { pipelineDepth });
+        const driver = make(scripts, sharersWait || ['sharersWait'], { pipelineDepth });
         driver.broken = [0];
         const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 2 });
         const q = driver.add({ id: 'q', prompt: prompt(17), maxTokens: 2 });
@@ -181,7 +180,7 @@ describe('admitStuckLoads', () => {
   function stuck(admitStuckLoads: boolean, pipelineDepth: 1 | 2) {
     const script = { ext: 8, async: true, oneshot: true };
     const options = { numBlocks: 7, reserveFullIsl: false, loadReservation: false, pipelineDepth };
-    const driver = make({ a: script, b: script, c: script }, { admitStuckLoads }, options);
+    const driver = make({ a: script, b: script, c: script }, admitStuckLoads || ['admitStuckLoads'], options);
     const handles = ['a', 'b', 'c'].map((id, i) => driver.add({ id, prompt: prompt(9, i), maxTokens: 2 }));
     driver.empty();
     for (const handle of handles) driver.received(handle);
@@ -222,7 +221,7 @@ describe.each([null, '28be48fa', '017e9f444'] as const)('admitStuckLoads, with t
       a: { ext: 16, async: true, oneshot: true },
       b: { ext: 12, async: true, oneshot: true },
     };
-    const driver = make(scripts, { admitStuckLoads }, options);
+    const driver = make(scripts, admitStuckLoads || ['admitStuckLoads'], options);
     const a = driver.add({ id: 'a', prompt: prompt(16), maxTokens: 2 });
     const b = driver.add({ id: 'b', prompt: prompt(12, 1), maxTokens: 2 });
     driver.empty();
@@ -255,7 +254,7 @@ describe('admitStuckLoads, while one request runs', () => {
   function growing(admitStuckLoads: boolean) {
     const small = { numBlocks: 7, maxNumSeqs: 1, maxNumBatchedTokens: 4, enablePrefixCaching: false };
     const options = { ...small, reserveFullIsl: false, policy: 'priority' } as const;
-    const driver = make({ b: { ext: 8, async: true } }, { admitStuckLoads }, options);
+    const driver = make({ b: { ext: 8, async: true } }, admitStuckLoads || ['admitStuckLoads'], options);
     const b = driver.add({ id: 'b', prompt: prompt(9, 1), maxTokens: 2, priority: 1 });
     driver.empty();
     driver.received(b);
@@ -289,7 +288,10 @@ describe('finalTokenDelivery', () => {
       : 'ends without blocks, and the consumer gets nothing, as in vLLM';
     it(`${finalTokenDelivery ? 'on' : 'off'}: what has to deliver, stops and was preempted meanwhile ${what}`, () => {
       const scripts = { r: { delayFree: true, delivers: true } };
-      const driver = make(scripts, { finalTokenDelivery }, { pipelineDepth: 2, numBlocks: 6 });
+      const driver = make(scripts, finalTokenDelivery || ['finalTokenDelivery'], {
+        pipelineDepth: 2,
+        numBlocks: 6,
+      });
       driver.add({ id: 'o', prompt: prompt(7), maxTokens: 4 });
       const r = driver.add({ id: 'r', prompt: prompt(9, 1), maxTokens: 2 });
       const request = driver.request(r);
@@ -316,7 +318,7 @@ describe('the deviations about connectors', () => {
   const NAMES = ['evictFailedLoads', 'sharersWait', 'admitStuckLoads', 'finalTokenDelivery'] as const;
 
   /** Random loads and sends, of which none fails. */
-  function plansOf(seed: number, deviations: Partial<Deviations>): string[] {
+  function plansOf(seed: number, deviations: boolean | readonly string[]): string[] {
     const random = new Random(seed);
     const pipelineDepth = (1 + (seed % 3)) as 1 | 2 | 3;
     const kinds: Script[] = [
@@ -353,8 +355,8 @@ describe('the deviations about connectors', () => {
 
   it('turn nothing where nothing fails: with each off the plans are those with all on', () => {
     for (let seed = 0; seed < 6; seed++) {
-      const all = plansOf(seed, {});
-      for (const name of NAMES) expect(plansOf(seed, { [name]: false })).toEqual(all);
+      const all = plansOf(seed, true);
+      for (const name of NAMES) expect(plansOf(seed, [name])).toEqual(all);
     }
   });
 });
@@ -363,7 +365,9 @@ describe('limitLoadRetries', () => {
   /** Every load of `r` fails; says after how many of them it was told that its answer is complete, -1 = never. */
   function loadsUntilAnswered(limitLoadRetries: boolean): number {
     const scripts = { r: { ext: 8, async: true } };
-    const driver = make(scripts, { limitLoadRetries }, { loadFailurePolicy: 'recompute' });
+    const driver = make(scripts, limitLoadRetries || ['limitLoadRetries'], {
+      loadFailurePolicy: 'recompute',
+    });
     const r = driver.add({ id: 'r', prompt: prompt(9), maxTokens: 1 });
     const request = driver.request(r);
     for (let i = 0; i < 100; i++) {
@@ -393,7 +397,7 @@ describe('reserveForHolders', () => {
   /** An idle engine of eight blocks; the only load, of six, has failed wholly. Two short requests stand behind it. */
   function again(reserveForHolders: boolean): RemoteDriver {
     const options = { numBlocks: 9, loadFailurePolicy: 'recompute', loadReservation: true } as const;
-    const driver = make({ r: { ext: 23, async: true } }, { reserveForHolders }, options);
+    const driver = make({ r: { ext: 23, async: true } }, reserveForHolders || ['reserveForHolders'], options);
     const r = driver.loading({ id: 'r', prompt: prompt(24), maxTokens: 2 });
     for (let i = 0; i < 2; i++) driver.add({ id: `o${i}`, prompt: prompt(4, 1 + i), maxTokens: 1 });
     driver.say({ failedReceiving: [{ handle: r }], finishedReceiving: [{ handle: r }] });
@@ -424,7 +428,9 @@ describe('reserveForHolders', () => {
 describe('skipEndedBitmasks', () => {
   /** The first of two steps in flight ends `g`, whose blocks are then sent. Who is in the bitmask of the second, and later. */
   function bitmasks(skipEndedBitmasks: boolean): string[][] {
-    const driver = make({ g: { delayFree: true } }, { skipEndedBitmasks }, { pipelineDepth: 2 });
+    const driver = make({ g: { delayFree: true } }, skipEndedBitmasks || ['skipEndedBitmasks'], {
+      pipelineDepth: 2,
+    });
     const { scheduler } = driver;
     const seen: string[][] = [];
     const look = (plan: Plan): unknown => seen.push(plan.bitmaskEntries().map((i) => plan.requests[i].id));

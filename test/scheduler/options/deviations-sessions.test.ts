@@ -8,7 +8,7 @@ import { resetDone, resetRefused } from '../life/reset-result.js';
 describe('sessionHashes', () => {
   /** Blocks of four: the token that the session drops has filled one. Then somebody asks with just that token. */
   function askedBehind(sessionHashes: boolean): Driver {
-    const driver = new Driver({ deviations: { sessionHashes } });
+    const driver = new Driver({ deviations: sessionHashes || ['sessionHashes'] });
     const s = driver.add({ id: 's', prompt: prompt(6), maxTokens: 2, resumable: true });
     driver.run(9, () => driver.request(s).status !== 'WAITING_FOR_STREAMING_REQ');
     const said = [...driver.scheduler.core.tokens(driver.request(s).slot)];
@@ -40,7 +40,7 @@ describe('clearStopReason', () => {
   for (const clearStopReason of [true, false]) {
     it(`${clearStopReason ? 'on' : 'off'}: an answer that ends by length has ${clearStopReason ? 'no' : 'the last'} stop reason`, () => {
       const driver = new Driver(
-        { deviations: { clearStopReason } },
+        { deviations: clearStopReason || ['clearStopReason'] },
         { tokenAt: (_, position) => 100 + position },
       );
       const s = driver.add({
@@ -67,7 +67,7 @@ describe('clearStopReason', () => {
 describe('chunkMaxTokens', () => {
   for (const chunkMaxTokens of [true, false]) {
     it(`${chunkMaxTokens ? 'on' : 'off'}: a chunk's maxTokens ${chunkMaxTokens ? 'limit its answer' : 'are not heard'}`, () => {
-      const driver = new Driver({ deviations: { chunkMaxTokens } });
+      const driver = new Driver({ deviations: chunkMaxTokens || ['chunkMaxTokens'] });
       const s = driver.add({ id: 's', prompt: prompt(6), maxTokens: 3, resumable: true });
       driver.addChunk(s, { maxTokens: 5 });
       driver.endSession(s);
@@ -78,7 +78,7 @@ describe('chunkMaxTokens', () => {
 
   it('off: minTokens of a chunk beyond the maxTokens of its session are recorded so that they can be replayed', () => {
     const log = new MemorySink();
-    const driver = new Driver({ deviations: { chunkMaxTokens: false }, log });
+    const driver = new Driver({ deviations: ['chunkMaxTokens'], log });
     const s = driver.add({ id: 's', prompt: prompt(6), maxTokens: 3, resumable: true });
     driver.addChunk(s, { maxTokens: 9, minTokens: 5 });
     driver.endSession(s);
@@ -151,7 +151,11 @@ describe('reclaimIdleSessions', () => {
 
   for (const pipelineDepth of [1, 2, 3] as const) {
     const crowd = (reclaimIdleSessions: boolean) => {
-      const driver = new Driver({ pipelineDepth, numBlocks: 13, deviations: { reclaimIdleSessions } });
+      const driver = new Driver({
+        pipelineDepth,
+        numBlocks: 13,
+        deviations: reclaimIdleSessions || ['reclaimIdleSessions'],
+      });
       return { driver, idle: ['a', 'b', 'c'].map((id) => addIdle(driver, id)) };
     };
 
@@ -208,7 +212,7 @@ describe('reclaimIdleSessions', () => {
     driver.run();
     expect(driver.ends.get(next)).toEqual(['length']);
     expect(held(driver, idle)).toEqual([0, 3]);
-    const off = new Driver({ numRows: 2, maxNumSeqs: 2, deviations: { reclaimIdleSessions: false } });
+    const off = new Driver({ numRows: 2, maxNumSeqs: 2, deviations: ['reclaimIdleSessions'] });
     for (const id of ['a', 'b']) addIdle(off, id);
     off.add({ id: 'next', maxTokens: 2 });
     expect(off.schedule().totalTokens).toBe(0);
@@ -217,7 +221,10 @@ describe('reclaimIdleSessions', () => {
 
   it('on: sessions whose chunk came and that block one another are taken from the back, until one runs', () => {
     for (const reclaimIdleSessions of [true, false]) {
-      const driver = new Driver({ numBlocks: 10, deviations: { reclaimIdleSessions } });
+      const driver = new Driver({
+        numBlocks: 10,
+        deviations: reclaimIdleSessions || ['reclaimIdleSessions'],
+      });
       const idle = ['a', 'b', 'c'].map((id) => addIdle(driver, id));
       for (const handle of idle) driver.addChunk(handle, { prompt: prompt(6, 9), maxTokens: 2 });
       for (const handle of idle) driver.endSession(handle);
@@ -314,7 +321,7 @@ describe('reclaimIdleSessions', () => {
     driver.addChunk(idle[0]);
     driver.run();
     expect(driver.text(idle[1]).length).toBeGreaterThan(2);
-    const off = new Driver({ deviations: { reclaimIdleSessions: false } });
+    const off = new Driver({ deviations: ['reclaimIdleSessions'] });
     addIdle(off, 'a');
     expect(off.scheduler.resetPrefixCache({ resetRunning: true })).toEqual(resetRefused(['a']));
   });

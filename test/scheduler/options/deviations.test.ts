@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../../src/scheduler/options/deviations.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import { resolveOptions } from '../../../src/scheduler/options/resolve-options.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import { codeOf, Driver, describePlan, leftovers, prompt, Random } from '../../support/driver.js';
 
@@ -68,7 +69,7 @@ describe('endOutgrown', () => {
   });
 
   it('off: it preempts itself for ever, as vLLM does', () => {
-    const driver = new Driver({ numBlocks: 5, deviations: { endOutgrown: false } });
+    const driver = new Driver({ numBlocks: 5, deviations: ['endOutgrown'] });
     const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 60 });
     for (let i = 0; i < 60; i++) {
       const plan = driver.schedule();
@@ -153,7 +154,7 @@ describe('endOutgrown', () => {
   }
 
   it('off: minTokens past maxModelLen leave it running with nothing to schedule', () => {
-    const driver = new Driver({ maxModelLen: 12, deviations: { endOutgrown: false } });
+    const driver = new Driver({ maxModelLen: 12, deviations: ['endOutgrown'] });
     const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 20, minTokens: 20 });
     for (let i = 0; i < 20; i++) driver.step();
     expect(driver.schedule().totalTokens).toBe(0);
@@ -164,7 +165,7 @@ describe('endOutgrown', () => {
   for (const endOutgrown of [true, false]) {
     const what = endOutgrown ? 'end it' : 'keep it for ever, passed over, as vLLM of August does';
     it(`${endOutgrown ? 'on' : 'off'}: tokens beyond maxModelLen that a reset has computed again ${what}`, () => {
-      const driver = new Driver({ maxModelLen: 12, deviations: { endOutgrown } });
+      const driver = new Driver({ maxModelLen: 12, deviations: endOutgrown || ['endOutgrown'] });
       const handle = driver.add({ id: 'a', prompt: prompt(6), maxTokens: 20, minTokens: 20 });
       driver.run(20, () => driver.text(handle).length < 6);
       driver.scheduler.resetPrefixCache({ resetRunning: true });
@@ -184,7 +185,7 @@ describe('evictUnscheduled', () => {
       policy: 'priority',
       longPrefillTokenThreshold: 8,
       reserveFullIsl: false,
-      deviations: { evictUnscheduled },
+      deviations: evictUnscheduled || ['evictUnscheduled'],
     });
     driver.add({ id: 'low', prompt: prompt(26), priority: 5, maxTokens: 2, arrivalTime: 1 });
     driver.step();
@@ -217,10 +218,10 @@ describe('evictUnscheduled', () => {
 describe('victimTies', () => {
   for (const pipelineDepth of [1, 2, 3] as const) {
     it.each([
-      [{}, true],
-      [{ victimTies: false }, false],
+      [true, true],
+      [['victimTies'], false],
     ])(
-      `depth ${pipelineDepth}, %o: two that tie and fit the pool one at a time both end: %s`,
+      `depth ${pipelineDepth}, deviations %o: two that tie and fit the pool one at a time both end: %s`,
       (deviations, ends) => {
         const sizes = { numBlocks: 3, blockSize: 8, maxModelLen: 16, longPrefillTokenThreshold: 2 };
         const options = { ...sizes, numSpeculativeTokens: 3, speculativeMethod: 'draft_model' } as const;
@@ -256,8 +257,8 @@ describe('priorityCursor', () => {
   }
 
   it.each([
-    [{}, ['grows', 'behind']],
-    [{ priorityCursor: false }, ['grows']],
+    [true, ['grows', 'behind']],
+    [['priorityCursor'], ['grows']],
   ])(
     'deviations %j: in the step that preempts who was passed over, these have their turn: %j',
     (deviations, ids) => {
@@ -295,16 +296,29 @@ describe('all deviations', () => {
     for (let seed = 0; seed < 6; seed++) {
       const all = plansOf(seed, undefined);
       expect(plansOf(seed, false)).toEqual(all);
-      for (const name of DEVIATIONS) expect(plansOf(seed, { [name]: false })).toEqual(all);
+      for (const name of DEVIATIONS) expect(plansOf(seed, [name])).toEqual(all);
     }
   });
 
   it('have names that are checked', () => {
-    expect(codeOf(() => new Driver({ deviations: { nothing: true } as never }))).toBe(
-      'ERR_BLOCKSTEP_BAD_ARG',
+    expect(() => new Driver({ deviations: ['endOutgrown', 'nothing'] })).toThrow(
+      `deviations[1] must be one of ${DEVIATIONS.join(', ')}, got "nothing"`,
     );
-    expect(codeOf(() => new Driver({ deviations: { endOutgrown: 1 } as never }))).toBe(
-      'ERR_BLOCKSTEP_BAD_ARG',
+    expect(() => new Driver({ deviations: { endOutgrown: false } as never })).toThrow(
+      'deviations must be true, false, or a list of the deviations that are off, got an object (Object)',
+    );
+  });
+
+  it('are all on, all off, or off by name', () => {
+    const on = (deviations: SchedulerOptions['deviations']) =>
+      Object.entries(resolveOptions({ numBlocks: 8, deviations: deviations as boolean }).deviations).flatMap(
+        ([name, isOn]) => (isOn ? name : []),
+      );
+    expect(on(true)).toEqual(DEVIATIONS);
+    expect(on([])).toEqual(DEVIATIONS);
+    expect(on(false)).toEqual([]);
+    expect(on(['endOutgrown', 'victimTies'])).toEqual(
+      DEVIATIONS.filter((name) => name !== 'endOutgrown' && name !== 'victimTies'),
     );
   });
 });

@@ -1,12 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import { resolveOptions } from '../../../src/scheduler/options/resolve-options.js';
-import { RULES, type VersionRules } from '../../../src/scheduler/options/rules.js';
+import { SINGLE_RULES, type VersionRules } from '../../../src/scheduler/options/rules.js';
+import { carryRules, type WithRules } from '../../../src/scheduler/options/single-rules.js';
 import { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { RemoteDriver } from '../../guards/remote.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';
 
-const resolve = (options: Partial<SchedulerOptions> = {}) => resolveOptions({ numBlocks: 8, ...options });
+const RULES = [...SINGLE_RULES, 'watermark', 'draftSlots'] as const;
+
+const resolve = (options: Partial<WithRules<SchedulerOptions>> = {}) =>
+  resolveOptions({ numBlocks: 8, ...carryRules(options) });
 const rulesOf = (config: ReturnType<typeof resolve>) =>
   Object.fromEntries(RULES.map((name) => [name, config[name]])) as unknown as VersionRules;
 
@@ -99,7 +103,7 @@ describe('freeOrder', () => {
   /** The free queue behind a request of five tokens in blocks of two, of which two are full. */
   function queueBehind(freeOrder: 'tail' | 'unhashedFirst', enablePrefixCaching = true): number[] {
     const options = { numBlocks: 8, blockSize: 2, maxModelLen: 16, enablePrefixCaching, freeOrder };
-    using scheduler = new Scheduler(options);
+    using scheduler = new Scheduler(carryRules(options));
     scheduler.add({ id: 'a', prompt: [1, 2, 3, 4, 5], maxTokens: 1 });
     const plan = scheduler.schedule();
     scheduler.update(plan, { tokens: Int32Array.of(6), counts: Int32Array.of(1) });

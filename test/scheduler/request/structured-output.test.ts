@@ -220,7 +220,7 @@ describe('drafts of a request with a grammar', () => {
   it.each([true, false])(
     'that their grammar was not shown count as refused with refuseUnseenDrafts: %s',
     (on) => {
-      const deviations = { refuseUnseenDrafts: on };
+      const deviations = on || ['refuseUnseenDrafts'];
       const budget = { numSpeculativeTokens: 3, maxNumBatchedTokens: 4 };
       const { scheduler } = new Driver({ pipelineDepth: 2, ...budget, deviations });
       for (const [id, maxTokens] of Object.entries({ short: 2, g: 9 }))

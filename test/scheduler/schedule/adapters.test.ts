@@ -92,7 +92,12 @@ describe('maxLoras', () => {
     (countIdleAdapters) => {
       const speculation = { pipelineDepth: 2, numSpeculativeTokens: 3, speculativeMethod: 'eagle' } as const;
       const sizes = { numBlocks: 81, maxModelLen: 33, maxNumBatchedTokens: 33 };
-      const driver = new Driver({ ...speculation, ...sizes, maxLoras: 1, deviations: { countIdleAdapters } });
+      const driver = new Driver({
+        ...speculation,
+        ...sizes,
+        maxLoras: 1,
+        deviations: countIdleAdapters || ['countIdleAdapters'],
+      });
       driver.add({ id: 'a', prompt: prompt(28), maxTokens: 3, adapter: '1' });
       driver.schedule();
       // The drafts may reach the model's length: then there is nothing left to compute, unless they are rejected.
@@ -124,7 +129,7 @@ describe('random lives of requests with adapters and drafts', () => {
       maxNumSeqs: 2 + random.below(5),
       maxNumBatchedTokens: 8 + random.below(30),
       policy: random.chance(50) ? 'priority' : 'fcfs',
-      deviations: { countIdleAdapters },
+      deviations: countIdleAdapters || ['countIdleAdapters'],
     });
     for (let i = 0; i < 6; i++) {
       const adapter = random.chance(80) ? { adapter: `lora${random.below(4)}` } : {};

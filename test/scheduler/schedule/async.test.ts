@@ -219,7 +219,7 @@ describe('a request admitted again while its outputs are in flight', () => {
     [false, 42],
   ])('depth 3, keepRecomputed %s: %i tokens are computed until both have their texts', (on, expected) => {
     const options = { pipelineDepth: 3, numSpeculativeTokens: 3, numBlocks: 6 } as const;
-    const deviations = { keepRecomputed: on };
+    const deviations = on || ['keepRecomputed'];
     const driver = new Driver({ ...options, enablePrefixCaching: false, deviations });
     const handles = [1, 2].map((length) =>
       driver.add({ id: `r${length}`, prompt: prompt(length, 2 - length), maxTokens: 5 }),

@@ -72,7 +72,7 @@ describe('a failed row', () => {
   });
 
   it('evictOnStepFailure off: a later request with its prompt reads blocks that were never written', () => {
-    const driver = new Driver({ deviations: { evictOnStepFailure: false } });
+    const driver = new Driver({ deviations: ['evictOnStepFailure'] });
     driver.add({ id: 'a', prompt: prompt(13) });
     driver.schedule(FAIL_ALL);
     driver.update();

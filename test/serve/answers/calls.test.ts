@@ -99,6 +99,12 @@ describe('calls of tools are read', () => {
       [['write', { text: '12\n  </x>', lines: ['a', 1], last: false, options: { a: null }, other: 'no' }]],
     ],
     [
+      'seed_oss',
+      'Hm.<seed:tool_call>\n<function=add>\n<parameter=a>1</parameter>\n<parameter=b>2</parameter>\n</function>\n</seed:tool_call>',
+      'Hm.',
+      [ADD],
+    ],
+    [
       'glm45',
       '<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n<arg_key>b</arg_key>\n<arg_value>2</arg_value>\n</tool_call><tool_call>now</tool_call>',
       '',

@@ -65,6 +65,14 @@ describe('a template', () => {
     expect(() => render(source)).toThrow(message);
   });
 
+  it('reads JSON, as templates for llama.cpp do', () => {
+    const source =
+      '{% set a = text | from_json %}{{ a }}{% for k, v in a.items() %}{{ k }}={{ v | tojson }}{% endfor %}';
+    expect(render(source, { text: '{"a": [1, null, "x"]}' })).toBe("{'a': [1, None, 'x']}a=[1, null, \"x\"]");
+    expect(() => render(source, { text: '{"a"' })).toThrow('from_json got no JSON: ');
+    expect(() => render(source, { text: '['.repeat(5000) + ']'.repeat(5000) })).toThrow('too deep');
+  });
+
   it('names what it needs that there is not, and does without where nobody needs it', () => {
     const template = new Template('{% if a %}{{ a | nope }}{{ a is odder }}{% endif %}b');
     expect(template.missing).toEqual(['the filter nope', 'the test odder']);

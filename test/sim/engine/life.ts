@@ -1,5 +1,7 @@
 import { Engine } from '../../../src/engine/engine.js';
 import type { StepReport } from '../../../src/engine/loop/step-loop.js';
+import { ruledConfig } from '../../../src/scheduler/options/options.js';
+import { carryRules } from '../../../src/scheduler/options/single-rules.js';
 import { type Sight, Violation } from '../audit/facts.js';
 import { SimBorrower } from '../shared/borrow/borrower.js';
 import { type BorrowerShape, CAUSED_BY_BORROWERS } from '../shared/borrow/draw-borrower.js';
@@ -66,7 +68,7 @@ export class EngineLife {
     const log = { write: () => this.#write() };
     this.#borrower = setup.borrower === null ? null : this.#lend(setup.borrower);
     this.engine = new Engine({
-      ...setup.engine,
+      ...carryRules(setup.engine),
       executor: this.#executor,
       connector: this.#connector,
       workers: this.#workers as never,
@@ -283,7 +285,7 @@ export class EngineLife {
     if ((this.#borrower?.heldUp.size ?? 0) > 0) return false;
     if (this.#operator.isPaused || isUsed || draining.length > 0 || pinned > 0 || asksLater) return false;
     // Sessions that wait for their clients may take all seats.
-    const { sessionSeats, maxNumSeqs } = this.engine.scheduler.config;
+    const { sessionSeats, maxNumSeqs } = ruledConfig(this.engine.scheduler.config);
     const numIdle = requests.filter(({ status }) => status === 'WAITING_FOR_STREAMING_REQ').length;
     if (sessionSeats === 'withIdle' && numIdle >= maxNumSeqs) return false;
     return requests.some(({ status, load }) => NOT_WAITING.has(status) || load !== null);

@@ -66,9 +66,9 @@ export const ENGINE_PLANTS: readonly Plant[] = [
     name: 'askedWithStepsOnly',
     why: 'workers are asked only where a step was executed',
     file: LOOP,
-    text: '    if (e.workers !== null) this.#takeTransfers();\n',
+    text: '    if (e.workers !== null) this.#handOverReports();\n',
     replacement:
-      '    if (e.workers !== null && plan !== null && plan.totalTokens > 0) this.#takeTransfers();\n',
+      '    if (e.workers !== null && plan !== null && plan.totalTokens > 0) this.#handOverReports();\n',
   },
   {
     name: 'workerThrows',
@@ -341,9 +341,9 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'timeForgotten',
     why: 'the time that a client gives its request does not reach the scheduler',
-    file: 'src/engine/streams/submission.ts',
-    text: '    timeoutMs,\n',
-    replacement: '    timeoutMs: timeoutMs === 0 ? 1 : undefined,\n',
+    file: 'src/scheduler/calls/take-request.ts',
+    text: 'request.timeoutMs = takeTimeout(timeoutMs);',
+    replacement: 'takeTimeout(timeoutMs);',
   },
   {
     name: 'liveTokens',

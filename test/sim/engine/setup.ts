@@ -1,5 +1,6 @@
 import type { EngineOptions } from '../../../src/engine/state/options.js';
 import type { Protection } from '../../../src/scheduler/connector/connector.js';
+import type { WithRules } from '../../../src/scheduler/options/single-rules.js';
 import type { BorrowerShape } from '../shared/borrow/draw-borrower.js';
 
 /** Kinds of faults, each on or off for a whole run, with a rate of its own. */
@@ -105,7 +106,7 @@ export type Scene =
 /** Everything about a run but its length, from its seed alone. */
 export interface EngineSetup {
   seed: number;
-  engine: Omit<EngineOptions, 'executor' | 'now' | 'connector' | 'workers' | 'log' | 'borrower'>;
+  engine: Omit<WithRules<EngineOptions>, 'executor' | 'now' | 'connector' | 'workers' | 'log' | 'borrower'>;
   tier: TierShape | null;
   borrower: BorrowerShape | null;
   faults: Record<EngineFault, number>;

@@ -1,3 +1,4 @@
+import { ruledConfig } from '../../../src/scheduler/options/options.js';
 import { type Sight, Violation } from '../audit/facts.js';
 import type { SimGrammar } from './grammar.js';
 import type { Stage } from './stage.js';
@@ -54,7 +55,7 @@ export class Waits {
 
   #hasFailed(handle: number): boolean {
     const { scheduler } = this.#stage.engine;
-    if (scheduler.config.grammarFailures !== 'update') return false;
+    if (ruledConfig(scheduler.config).grammarFailures !== 'update') return false;
     return (scheduler.getByHandle(handle)?.grammar as SimGrammar | null)?.hasFailed === true;
   }
 

@@ -1,6 +1,7 @@
 import { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';
 import { Stage } from '../../../src/pipeline/stage/stage.js';
 import { takeStageOptions } from '../../../src/pipeline/stage/stage-options.js';
+import { carryRules } from '../../../src/scheduler/options/single-rules.js';
 import { leftovers } from '../../support/engine-bench.js';
 import { BLOCK_SIZE, MAX_MODEL_LEN, type StageSetup } from './setup.js';
 import type { HostileTransport } from './transport.js';
@@ -127,7 +128,13 @@ export class Station {
       return execute.call(executor, plan, tables);
     };
     const engine = {
-      ...{ ...sizes, ...rules, executor: this.#executor, now: () => world.now, executorTimeoutMs: 0 },
+      ...{
+        ...sizes,
+        ...carryRules(rules),
+        executor: this.#executor,
+        now: () => world.now,
+        executorTimeoutMs: 0,
+      },
       ...(isWhole ? {} : { enablePrefixCaching }),
     };
     const options = { name, kind, chunkTokens, maxChunksAhead, stallMs, engine };

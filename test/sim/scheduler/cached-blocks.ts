@@ -1,4 +1,5 @@
 import { isFull } from '../../../src/scheduler/options/kv-groups.js';
+import { ruledConfig } from '../../../src/scheduler/options/options.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import type { FoundBlock } from '../audit/group-audit.js';
 import type { Memory } from './memory.js';
@@ -8,7 +9,7 @@ import type { Memory } from './memory.js';
  * its tokens (`promptTails`), only its first tokens are sure to stand in it: as many as a hash covers.
  */
 export function cachedBlocks({ core, config }: Scheduler, memory: Memory): FoundBlock[] {
-  const { kvGroups, promptTails } = config;
+  const { kvGroups, promptTails } = ruledConfig(config);
   return [...core.published()].map((block) => {
     const group = core.publishedGroup(block);
     const hash = `${core.native.publishedHash(block)?.toString(16)}/${group}`;

@@ -1,5 +1,6 @@
 import type { Protection } from '../../../src/scheduler/connector/connector.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { WithRules } from '../../../src/scheduler/options/single-rules.js';
 import type { BorrowerShape } from '../shared/borrow/draw-borrower.js';
 
 /** Kinds of faults, each on or off for a whole run, with a rate of its own: so that some runs are free of most. */
@@ -35,7 +36,7 @@ export interface ConnectorShape {
 /** Everything about a run but its length, from its seed alone. */
 export interface Setup {
   seed: number;
-  scheduler: Omit<SchedulerOptions, 'now' | 'connector'>;
+  scheduler: Omit<WithRules<SchedulerOptions>, 'now' | 'connector'>;
   connector: ConnectorShape | null;
   borrower: BorrowerShape | null;
   /** Whether somebody reads the events of the prefix cache, which a repeated step does not tell. */

@@ -1,4 +1,4 @@
-import type { SchedulerConfig } from '../../../src/scheduler/options/options.js';
+import { type RuledConfig, ruledConfig } from '../../../src/scheduler/options/options.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import type { PlanFacts, RowFacts, Rules, TransferFacts, VersionFacts } from '../audit/facts.js';
 import { groupsOf } from '../shared/kv/groups-of.js';
@@ -39,7 +39,7 @@ export function describeRow({ handle, tokens, reason, continues }: RowFacts, nam
   return `${names.name(handle)} +${tokens.length}${end}`;
 }
 
-function versionOf(config: SchedulerConfig, moves: boolean): VersionFacts {
+function versionOf(config: RuledConfig, moves: boolean): VersionFacts {
   const { numSpeculativeTokens: drafts, longPrefillTokenThreshold: threshold } = config;
   return {
     unhashedFirst: config.freeOrder === 'unhashedFirst',
@@ -60,7 +60,7 @@ function versionOf(config: SchedulerConfig, moves: boolean): VersionFacts {
 
 /** What a scheduler's configuration means to the auditor. */
 export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][] } | null): Rules {
-  const { config } = scheduler;
+  const config = ruledConfig(scheduler.config);
   const { numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth } =
     config;
   // One step at a time verifies drafts here: no states of drafts are kept.

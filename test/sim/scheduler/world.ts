@@ -1,5 +1,6 @@
 import { PlanViews } from '../../../src/engine/executor/plan-view.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import { carryRules, type WithRules } from '../../../src/scheduler/options/single-rules.js';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
 import type { RequestInput } from '../../../src/scheduler/request/request.js';
@@ -28,7 +29,7 @@ import { describePlan, describeRow, describeTransfers, rulesOf } from './tell.js
 import { type Timing, Transfers } from './transfers.js';
 
 export interface WorldOptions {
-  scheduler: Omit<SchedulerOptions, 'now' | 'connector'>;
+  scheduler: Omit<WithRules<SchedulerOptions>, 'now' | 'connector'>;
   connector: ConnectorShape | null;
   decisions?: Decisions;
   hooks?: Partial<Pick<FabricHooks, 'delay' | 'isNamed' | 'isStamped'>>;
@@ -82,7 +83,10 @@ export class World {
     this.borrowing = borrower === null ? null : new Borrowing(this, borrower);
     const kvEvents = this.index?.sink ?? null;
     const lends = this.borrowing === null ? {} : { borrower: this.borrowing.adapter };
-    this.scheduler = new Scheduler({ ...scheduler, ...extra, ...lends, kvEvents, now: () => this.now });
+    this.scheduler = new Scheduler({
+      ...carryRules(scheduler),
+      ...{ ...extra, ...lends, kvEvents, now: () => this.now },
+    });
     const numRanks = connector === null ? 1 : Math.max(...connector.reporters.flat()) + 1;
     const rules = rulesOf(this.scheduler, connector);
     this.memory = new Memory(rules.numBlocks, rules.groups, numRanks, (block, turn, over) => {

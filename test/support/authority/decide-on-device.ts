@@ -1,5 +1,4 @@
 import { vi } from 'vitest';
-import { HostAuthority } from '../../../src/scheduler/authority/host-authority.js';
 import '../gpu.js';
 
 // A setup file (BLOCKSTEP_TEST_AUTHORITY=device): whatever scheduler a suite makes, the GPU decides, unless its options are those that only
@@ -20,14 +19,12 @@ vi.mock('../../../src/scheduler/scheduler.js', async (importOriginal) => {
       return { ...config, placement: { ...placement, authority: 'host' } };
     }
 
-    readonly #inPlace = new HostAuthority(() => super.authority.scheduleInPlace());
-
-    override get authority(): HostAuthority {
-      return this.#inPlace;
+    override get decided(): null {
+      return null;
     }
 
-    override schedule(): ReturnType<HostAuthority['schedule']> {
-      return this.#inPlace.schedule();
+    override schedule(): ReturnType<InstanceType<typeof original.Scheduler>['schedule']> {
+      return super.decided?.scheduleInPlace() ?? super.schedule();
     }
   }
   return { ...original, Scheduler: DecidedScheduler };

@@ -22,10 +22,12 @@ type Series = NonNullable<EChartsOption['series']>;
 const SOURCE = 'virtual';
 const GRID = { left: 58, right: 24, top: 40, bottom: 52 };
 const NARROW_GRID = { grid: { ...GRID, left: 46, right: 12 } };
-/** A strain above this is drawn at it: the queue grows without bounds there. */
+/**
+ * A strain above this value is drawn at this value, because the queue grows without bounds there.
+ */
 const MOST_STRAIN = 100;
 
-/** A logarithmic axis that has room around its values. */
+/** A logarithmic axis with room around its values. */
 function logAxis(values: readonly (number | null | undefined)[]): object {
   const known = values.filter((value): value is number => typeof value === 'number' && value > 0);
   if (known.length === 0) return { type: 'log' };
@@ -34,7 +36,7 @@ function logAxis(values: readonly (number | null | undefined)[]): object {
   return { type: 'log', min, max, ...logAxisTicks(min, max, 6) };
 }
 
-/** An upright or level line at a bound. */
+/** A vertical or horizontal line at a bound. */
 interface Mark {
   readonly xAxis?: number;
   readonly yAxis?: number;
@@ -50,7 +52,7 @@ function bounds(data: readonly Mark[]): object {
   };
 }
 
-/** A drawing, with what the pointer shows. */
+/** A drawing with its tooltip. */
 function drawingOf(own: EChartsOption, heading: string, lines: ChartTooltip['lines']): Drawing {
   const option = baseOption({ grid: GRID, tooltip: pointerTooltip(), ...own }, NARROW_GRID);
   return { option, tooltip: { heading, format: 'figure', lines } };
@@ -61,7 +63,7 @@ function percentOf(strain: number): number | null {
   return coarse(100 * Math.min(MOST_STRAIN, strain));
 }
 
-/** TTFT against TPOT of all points; those that no other is better than, with their bands; the bounds. */
+/** TTFT against TPOT of all points, the Pareto-optimal points with their bands, and the bounds. */
 export function paretoChart(told: Told): Chart {
   const { found, input } = told;
   const row = ({ point, run }: PlannedPoint): (number | string | null)[] => [
@@ -153,7 +155,7 @@ export function paretoChart(told: Told): Chart {
   };
 }
 
-/** How near the best and the middle point of each value of an option come to the bounds. */
+/** How near the best and the median point of each value of an option come to the bounds. */
 export function knobChart({ knob, values }: Sensitivity): Chart {
   const color = colorOf(SOURCE);
   const source = values.map(({ value, best, median }) => [value, percentOf(best), percentOf(median)]);

@@ -17,7 +17,7 @@ import {
 } from '../report/plan-words.js';
 import { fleetChart, knobChart, loadChart, paretoChart } from './plan-charts.js';
 
-/** A plan, how it was asked for, and when. */
+/** A plan, its command line, and its date. */
 export interface PlanPageInput extends Told {
   readonly args: readonly string[];
   readonly date: Date;

@@ -4,7 +4,7 @@ import { sloInWords } from '../../../planner/sweep/slo.js';
 import { decimal, figure, percent } from '../../../report/markup/figures.js';
 import { commandLine } from '../../terminal/command-line.js';
 
-/** A plan, and what it was made of, to be told. */
+/** A plan and its input, for people. */
 export interface Told {
   readonly found: Plan;
   readonly input: PlanInput;
@@ -27,7 +27,7 @@ export function vllmCommand({ model, input }: Told, point: Point): string {
   const { gpus } = input.profile.provenance;
   if (gpus > 1) words.push('--tensor-parallel-size', String(gpus));
   for (const [name, { option, vllm }] of Object.entries(KNOBS)) {
-    // Unless the blocks are varied, vLLM finds itself how many fit.
+    // Unless the sweep varies the blocks, vLLM finds the number of blocks that fit itself.
     if (vllm === null || (name === 'num-blocks' && point[name] === undefined)) continue;
     const value = options[option as keyof typeof options];
     if (typeof value === 'number' && value > 0) words.push(vllm, String(value));
@@ -49,7 +49,7 @@ export function loadInWords({ capacity, band }: Finalist): string {
     : `${load} requests/s (${figure(band[0])} to ${figure(band[1])})`;
 }
 
-/** How far a plan is to be trusted: facts, each with its name. */
+/** Facts about the trustworthiness of a plan, each with its name. */
 export function trustInWords({ input: { profile }, found }: Told): [string, string][] {
   const { provenance, kind, seen } = profile;
   const facts: [string, string][] = [

@@ -6,18 +6,21 @@ import { latencyUnit } from '../../../report/markup/figures.js';
 import type { Load } from '../run/backlog.js';
 import type { Histogram, Percentiles } from '../run/histogram.js';
 
-/** What is said about a chart. */
+/** The texts of a chart. */
 export type Words = Pick<TimeChartInput, 'id' | 'title' | 'note'>;
 
-/** What all strips of a page have in common. */
+/** The common parts of all strips of a page. */
 export type Usual = Pick<TimeChartInput, 'source' | 'format' | 'scale' | 'axis' | 'timeline'>;
 
-/** A strip with a text that says why there is nothing to draw. */
+/** A strip with a text in place of a drawing. */
 export function blankStrip(words: Pick<Chart, keyof Words>, source: ChartSource, why: string): Chart {
   return { ...words, source, description: why, drawing: why };
 }
 
-/** A latency over time, in the unit that fits it. `name` is what a value belongs to; `empty` is said if there is none. */
+/**
+ * A latency over time, in a suitable unit. `name` names the events with a value; `empty` is the
+ * text without values.
+ */
 export function latencyStrip(
   usual: Usual,
   words: Words,
@@ -30,7 +33,7 @@ export function latencyStrip(
   return timeChart({ ...usual, ...words, timeline, unit: unit.name, perUnit: unit.ms, series });
 }
 
-/** Waiting requests over time, with a mark at the last arrival if more came than could be served. */
+/** Waiting requests over time. A mark at the last arrival shows overload. */
 export function waitingStrip(usual: Usual, words: Words, track: Track, load: Load): Chart {
   if (Math.max(...track.max) <= 0) return blankStrip(words, usual.source, 'No request had to wait.');
   return timeChart({
@@ -42,7 +45,7 @@ export function waitingStrip(usual: Usual, words: Words, track: Track, load: Loa
   });
 }
 
-/** How often a latency took how long, in the unit that fits it. */
+/** The distribution of a latency, in a suitable unit. */
 export function latencyDistribution(
   histogram: Histogram,
   own: Pick<DistributionChartInput, 'id' | 'title' | 'note' | 'empty' | 'source' | 'of'>,

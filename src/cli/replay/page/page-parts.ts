@@ -23,7 +23,7 @@ export function latencyTile(label: string, { p50, p99, max }: Percentiles, sourc
   };
 }
 
-/** A tile of the tokens a second that were generated. */
+/** A tile of the generated tokens per second. */
 export function throughputTile(throughput: Report['throughput'], source: ChartSource): Tile {
   return {
     label: 'Throughput',
@@ -34,7 +34,10 @@ export function throughputTile(throughput: Report['throughput'], source: ChartSo
   };
 }
 
-/** A tile of the share of prompt tokens that were cached. @param cache why it is not known, in its place */
+/**
+ * A tile of the fraction of cached prompt tokens.
+ * @param cache a text instead of counts says why they are unknown
+ */
 export function hitsTile(cache: Report['prefixCache'] | string, source: ChartSource): Tile {
   const tile = { label: 'Prefix cache hits', unit: '%', source };
   if (typeof cache === 'string') return { ...tile, value: null, detail: cache };
@@ -51,7 +54,7 @@ export function percentileTable(rows: readonly (readonly HtmlValue[])[]): Html {
   return dataTable(['', 'p50', 'p90', 'p99', 'max', 'values'], rows);
 }
 
-/** A row of percentiles, divided by `perUnit` to be shown. */
+/** A row of percentiles, each divided by `perUnit`. */
 export function percentileCells(
   name: string,
   { p50, p90, p99, max, count }: Percentiles,
@@ -61,7 +64,7 @@ export function percentileCells(
   return [name, ...cells, datum(count)];
 }
 
-/** A row of a latency, in the unit that fits it. */
+/** A row of a latency, in a suitable unit. */
 export function latencyCells(name: string, percentiles: Percentiles, source: ChartSource): HtmlValue[] {
   const unit = latencyUnit(percentiles.max);
   return percentileCells(`${name}, ${unit.name} (${source})`, percentiles, unit.ms);
@@ -89,7 +92,7 @@ export function allOptions(options: Readonly<Record<string, unknown>>): Html {
   return html`<details><summary>All options</summary>${factTable(rows)}</details>`;
 }
 
-/** Counts, each behind its name. */
+/** Counts, each after its name. */
 export function named(counts: Readonly<Record<string, number>>): string {
   return Object.entries(counts)
     .map(([name, count]) => `${name} ${figure(count)}`)

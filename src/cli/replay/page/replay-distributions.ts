@@ -3,7 +3,7 @@ import { distributionChart } from '../../../report/charts/distribution-chart.js'
 import { latencyDistribution } from './chart-parts.js';
 import type { ReplayPageInput } from './replay-page-input.js';
 
-/** How long requests took, by the cost model. */
+/** Durations of requests, by the cost model. */
 export function requestCharts({ measurements }: ReplayPageInput): Chart[] {
   const shared = { source: 'virtual', of: 'requests' } as const;
   return [
@@ -31,7 +31,7 @@ export function requestCharts({ measurements }: ReplayPageInput): Chart[] {
   ];
 }
 
-/** How long the scheduler took, by the clock. */
+/** Real durations of the scheduler. */
 export function stepChart({ measurements, report, recorded }: ReplayPageInput): Chart {
   const recording = recorded ? ' Recording the log is part of it.' : '';
   return distributionChart({

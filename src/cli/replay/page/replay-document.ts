@@ -10,7 +10,7 @@ import type { Report } from '../report/report.js';
 import { sourceInWords } from '../report/report-words.js';
 import { allOptions, isoDate, madeBy } from './page-parts.js';
 
-/** What the page of a replay says, in virtual or in real time. */
+/** The content of the page of a replay, in virtual or in real time. */
 export interface ReplayDocument {
   title: Html;
   plainTitle: string;
@@ -18,16 +18,16 @@ export interface ReplayDocument {
   source: ChartSource;
   warnings: HtmlValue[];
   tiles: Tile[];
-  /** What the axis of the charts over time shows. */
+  /** The quantity on the axis of the charts over time. */
   axis: string;
   strips: Chart[];
   charts: Chart[];
   figures: Html;
-  /** Facts about how the page was made, beside those that every page has. */
+  /** Facts about the making of the page, beside those of every page. */
   madeOf?: readonly [string, HtmlValue][];
 }
 
-/** Whose page it is. */
+/** The replay of the page. */
 interface Replayed {
   report: Pick<Report, 'workload' | 'load' | 'options'>;
   args: readonly string[];

@@ -5,7 +5,7 @@ import type { Report } from '../report/report.js';
 import { whyNoHits } from '../report/report-words.js';
 import { hitsTile, latencyTile, throughputTile } from './page-parts.js';
 
-/** The figures that most readers of a replay's page look for, as tiles. */
+/** The most wanted figures of a replay's page, as tiles. */
 export function headline(report: Report): Tile[] {
   const { prefixCache } = report;
   const noHits = whyNoHits(report) ?? (prefixCache.queries === 0 ? 'no prompt was looked up' : null);

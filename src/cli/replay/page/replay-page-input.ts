@@ -3,7 +3,7 @@ import type { Report } from '../report/report.js';
 import type { Measurements } from '../run/measurements.js';
 import type { ReplaySeries } from '../run/replay-series.js';
 
-/** What the page of one replay is made of. */
+/** The input of the page of one replay. */
 export interface ReplayPageInput {
   report: Report;
   measurements: Measurements;

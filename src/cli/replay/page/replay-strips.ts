@@ -12,14 +12,17 @@ import type { ReplaySeries } from '../run/replay-series.js';
 import { blankStrip, latencyStrip, type Usual, type Words, waitingStrip } from './chart-parts.js';
 import type { ReplayPageInput } from './replay-page-input.js';
 
-/** What the strips of one page have in common. */
+/** The common input of the strips of one page. */
 interface Context {
   series: ReplaySeries;
   report: Report;
   axis: TimeAxis;
 }
 
-/** The charts over virtual time: throughput and latency, requests and memory, preemptions and cache hits, step times. */
+/**
+ * The charts over virtual time: throughput and latency, requests and memory, preemptions and cache
+ * hits, step times.
+ */
 export function timeStrips({ series, report }: ReplayPageInput): Chart[] {
   const context = { series, report, axis: timeAxis(series.timeline.endMs, 'virtual') };
   return [

@@ -3,7 +3,7 @@ import type { Report } from './report.js';
 import { extrapolationInWords, hitsInWords, overloadInWords, sourceInWords } from './report-words.js';
 import { latencyRow, named, optional, renderTables, short, wrapped } from './table-parts.js';
 
-/** The report as tables for people: what happened, then how long it took. */
+/** The report as tables for people: first the counts, then the times. */
 export function renderTable(report: Report): string {
   return `${notes(report)}${renderTables(factRows(report), timeRows(report))}`;
 }

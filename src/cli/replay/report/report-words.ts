@@ -1,7 +1,7 @@
 import { counted, duration, grouped, percent } from '../../../report/markup/figures.js';
 import type { Report } from './report.js';
 
-/** Where the requests came from, what was left out and what was changed. */
+/** The origin of the requests, with omissions and changes. */
 export function sourceInWords({ workload, load }: Pick<Report, 'workload' | 'load'>): string {
   const name = workload.file === null ? 'generated' : `${workload.file} (${workload.format})`;
   const requests = counted(workload.requests, 'request');
@@ -14,28 +14,28 @@ export function sourceInWords({ workload, load }: Pick<Report, 'workload' | 'loa
   return `${name}: ${notes.join(', ')}`;
 }
 
-/** Why no prefix of a prompt can have been found in the cache; null if one could. */
+/** Why no prefix of a prompt can have been in the cache; null if it is possible. */
 export function whyNoHits({ workload, options }: Report): string | null {
   if (options['enablePrefixCaching'] === false) return 'turned off';
   if (!workload.promptContents) return 'no hits possible: the trace has no prompt contents';
   return null;
 }
 
-/** How much of the prompts was found in the prefix cache. */
+/** The cached part of the prompts. */
 export function hitsInWords(report: Report): string {
   const { queries, hits, hitRate } = report.prefixCache;
   const hit = `${percent(hitRate)} hit: ${grouped(hits)} of ${grouped(queries)} prompt tokens`;
   return whyNoHits(report) ?? (queries === 0 ? 'no prompt was looked up' : hit);
 }
 
-/** That a profile says more than was measured; null if it does not. */
+/** A warning that steps lie outside a profile's measurements; null if none does. */
 export function extrapolationInWords({ extrapolated, options }: Report): string | null {
   if (extrapolated === null || extrapolated === 0) return null;
   const share = extrapolated === 1 ? 'every step lies' : `${percent(extrapolated)} of the steps lie`;
   return `${share} outside of what the profile ${String(options['model'])} was measured with. Times there are calculated, and nobody has seen them.`;
 }
 
-/** A warning that more requests arrive than can be served, and how that is known; null if they can be served. */
+/** A warning of overload, with its evidence; null without overload. */
 export function overloadInWords({ load, workload }: Pick<Report, 'workload' | 'load'>): string | null {
   const { exceedsCapacity, waitingAtLastArrival, arrivalSeconds } = load;
   if (!exceedsCapacity || waitingAtLastArrival === null) return null;

@@ -5,14 +5,14 @@ import type { Percentiles } from '../run/histogram.js';
 import type { Replay, ReplayOptions } from '../run/replay.js';
 import type { ReplaySeries } from '../run/replay-series.js';
 
-/** Where the requests came from. */
+/** The origin of the requests. */
 export interface Source {
-  /** The trace file; null = generated. */
+  /** The trace file; null: generated. */
   file: string | null;
   /** `mooncake`, `azure`, `burstgpt` or `generated`. */
   format: string;
   requests: number;
-  /** Malformed lines that were skipped; `firstSkipped` says what was wrong with the first one. */
+  /** Malformed lines that were skipped; `firstSkipped` describes the first one. */
   skippedLines: number;
   firstSkipped: string | null;
   /** Whether the workload says which prompts share content. If not, no prefix hits are possible. */
@@ -21,7 +21,9 @@ export interface Source {
   zeroOutputs: number;
 }
 
-/** What a replay measured, as `--json` prints it. Virtual times come from the cost model. */
+/**
+ * The measurements of a replay, as `--json` prints them. Virtual times come from the cost model.
+ */
 export interface Report {
   /** The replay was interrupted; the figures cover the time until then. */
   incomplete: boolean;
@@ -43,7 +45,7 @@ export interface Report {
   throughput: { generatedTokens: number | null; finishedRequests: number | null };
   /** In tokens. A request's prompt is queried once, at its first admission. */
   prefixCache: { queries: number; hits: number; hitRate: number };
-  /** The blocks of the pool that requests can use, and the largest share of them that was in use. */
+  /** The blocks of the pool that requests can use, and the largest fraction of them in use. */
   kvCache: { blocks: number; peakUsage: number };
   preemptions: number;
   evictions: number;
@@ -53,7 +55,7 @@ export interface Report {
   tpotMs: Percentiles;
   e2eMs: Percentiles;
   steps: number;
-  /** Share of the steps outside of what the profile was measured with, 1 if nothing was; null without a profile. */
+  /** Fraction of the steps outside the profile's measurements; null without a profile. */
   extrapolated: number | null;
   /** Real microseconds of schedule() and update() together, per step. */
   schedulerStepUs: Percentiles;
@@ -118,7 +120,7 @@ export function makeReport(
   };
 }
 
-/** The options without what JSON cannot carry. */
+/** The options that JSON can represent. */
 function printableOptions({ scheduler, cost, ...rest }: ReplayOptions): Record<string, unknown> {
   const { log, hashSeed, placement, ...printable }: Omit<SchedulerConfig, 'now'> = scheduler;
   return { ...printable, hashSeed: Buffer.from(hashSeed).toString('hex'), ...rest };

@@ -24,19 +24,19 @@ export function wrapped(text: string): string {
   return wrappedAt(text, 79);
 }
 
-/** A text in lines of at most so many characters, unless a word has more. */
+/** A text in lines of at most `width` characters. A longer word has a line of its own. */
 export function wrappedAt(text: string, width: number): string {
   return text.replace(new RegExp(`(.{1,${width}})( |$)`, 'g'), '$1\n').trimEnd();
 }
 
-/** A row of latencies, in the unit that fits them. @param source `virtual` or `real` */
+/** A row of latencies, in a suitable unit. @param source `virtual` or `real` */
 export function latencyRow(name: string, { p50, p90, p99, max }: Percentiles, source: string): string[] {
   const unit = latencyUnit(max);
   const cells = [p50, p90, p99, max].map((ms) => (ms === null ? '-' : short(ms / unit.ms)));
   return [`${name}, ${unit.name} (${source})`, ...cells];
 }
 
-/** A value in three significant digits, which is what the histograms keep. */
+/** A value in three significant digits, the precision of the histograms. */
 export function short(value: number): string {
   return value >= 100 ? grouped(Math.round(value)) : value.toPrecision(3);
 }
@@ -47,7 +47,7 @@ export function optional(name: string, counts: Readonly<Record<string, number>>)
   return found.length === 0 ? [] : [[name, named(Object.fromEntries(found))]];
 }
 
-/** Counts, each behind its name. */
+/** Counts, each after its name. */
 export function named(counts: Readonly<Record<string, number>>): string {
   return Object.entries(counts)
     .map(([name, count]) => `${name} ${grouped(count)}`.trim())

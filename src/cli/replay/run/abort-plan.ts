@@ -7,31 +7,38 @@ const WHEN = 2;
 const STRETCH_WEIGHT = 0.05;
 
 /**
- * Decides which requests are aborted, and when, in virtual time. Whether a request is aborted follows from the seed and its index
- * alone. The moment is uniform over the life that the request can expect: the time that it would take alone in the engine, times the
- * factor (`#stretch`) by which recent requests lived longer than alone. So under any load aborts hit requests that wait, that prefill
- * and that decode.
+ * Decides which requests are aborted, and when, in virtual time. The seed and the index of a
+ * request alone decide whether it is aborted. The moment is uniform over the expected life of the
+ * request. This is its time alone in the engine, times the factor (`#stretch`) by which recent
+ * requests lived longer than alone. Under any load, aborts therefore hit requests that wait,
+ * prefill and decode.
  */
 export class AbortPlan {
   readonly #rate: number;
   readonly #seed: number;
   #stretch = 1;
-  /** Latest deadline first, so that the next one is popped from the end. A deadline is when a request is to be aborted. */
+  /**
+   * Latest deadline first, so that the next one is popped from the end. At its deadline a request
+   * is aborted.
+   */
   readonly #deadlines: { atMs: number; index: number }[] = [];
 
-  /** @param rate share of the requests to abort, 0 to 1 */
+  /** @param rate fraction of the requests to abort, 0 to 1 */
   constructor(rate: number, seed: number) {
     this.#rate = rate;
     this.#seed = seed;
   }
 
-  /** When request `index`, which arrived at `arrivalMs` and takes `aloneMs` alone, is to be aborted; null = never. */
+  /**
+   * When request `index`, which arrived at `arrivalMs` and takes `aloneMs` alone, is to be aborted;
+   * null = never.
+   */
   draw(index: number, arrivalMs: number, aloneMs: number): number | null {
     if (chance(mix(this.#seed, WHETHER), index) >= this.#rate) return null;
     return arrivalMs + chance(mix(this.#seed, WHEN), index) * aloneMs * this.#stretch;
   }
 
-  /** Remembers a deadline that lies ahead. */
+  /** Adds a deadline in the future. */
   push(atMs: number, index: number): void {
     let low = 0;
     let high = this.#deadlines.length;
@@ -51,7 +58,7 @@ export class AbortPlan {
     return next.index;
   }
 
-  /** Takes a finished request into the running mean of how much longer than alone requests live. */
+  /** Adds a finished request to the running mean of the stretch. */
   observe(livedMs: number, aloneMs: number): void {
     this.#stretch += STRETCH_WEIGHT * (livedMs / aloneMs - this.#stretch);
   }

@@ -4,18 +4,23 @@ export interface Load {
   arrivalSeconds: number;
   /** How many requests waited when the last one arrived; null if the replay ended before. */
   waitingAtLastArrival: number | null;
-  /** How many requests waited on average in each quarter of that time; null as above, and if all arrived at once. */
+  /**
+   * Mean number of waiting requests in each quarter of that time; null as above, and if all arrived
+   * at once.
+   */
   waitingByQuarter: number[] | null;
-  /** More requests arrive than can be served: the queue grew to the end. */
+  /** More requests arrive than the engine can serve: the queue grew to the end. */
   exceedsCapacity: boolean;
 }
 
 const QUARTERS = 4;
-/** A queue counts as grown if it has at least this share of all requests, and at least this many. */
+/**
+ * A queue counts as grown if it has at least this fraction of all requests, and at least this many.
+ */
 const GROWN_SHARE = 0.05;
 const GROWN_COUNT = 4;
 
-/** Follows how many requests wait, from the first arrival to the last, in constant memory. */
+/** Counts waiting requests from the first arrival to the last, in constant memory. */
 export class Backlog {
   readonly #lastArrivalMs: number;
   readonly #requests: number;
@@ -25,19 +30,19 @@ export class Backlog {
 
   /**
    * @param lastArrivalMs when the last request arrives, in virtual time
-   * @param requests how many there are
+   * @param requests number of requests
    */
   constructor(lastArrivalMs: number, requests: number) {
     this.#lastArrivalMs = lastArrivalMs;
     this.#requests = requests;
   }
 
-  /** `waiting` requests waited at this moment. Moments must come in order. */
+  /** Notes that `waiting` requests waited at this moment. Moments must come in order. */
   read(atMs: number, waiting: number): void {
     if (atMs >= this.#lastArrivalMs) this.#atLastArrival ??= waiting;
   }
 
-  /** `waiting` requests waited from one moment to another. */
+  /** Notes that `waiting` requests waited from one moment to another. */
   hold(fromMs: number, toMs: number, waiting: number): void {
     if (waiting === 0 || fromMs >= this.#lastArrivalMs) return;
     const width = this.#lastArrivalMs / QUARTERS;
@@ -60,8 +65,8 @@ export class Backlog {
   }
 
   /**
-   * The queue must be longer in every quarter than in the one before: neither a burst at the end nor one that was worked off is
-   * overload.
+   * The queue must be longer in every quarter than in the previous quarter. Neither a burst at the
+   * end nor a burst that was worked off is overload.
    */
   #grewTo(atLastArrival: number, byQuarter: readonly number[]): boolean {
     if (atLastArrival < Math.max(GROWN_COUNT, GROWN_SHARE * this.#requests)) return false;

@@ -3,13 +3,16 @@ import type { Request } from '../../../scheduler/request/request.js';
 import { type FinishCode, finishReasonOf } from '../../../scheduler/request/status.js';
 import { Histogram } from './histogram.js';
 
-/** What a replay counts as it runs. Times of requests are virtual milliseconds, times of the scheduler real microseconds. */
+/**
+ * The counts of a replay. Times of requests are virtual milliseconds, times of the scheduler real
+ * microseconds.
+ */
 export class Measurements {
   steps = 0;
   /** Requests that ended by themselves (not by an abort), by reason. */
   readonly finished = { stop: 0, length: 0, error: 0 };
   aborted = 0;
-  /** Planned aborts that found their requests finished. */
+  /** Planned aborts that came after the end of their requests. */
   abortsTooLate = 0;
   /** Requests that the scheduler refused when they were added, by error code. */
   readonly refused: Record<string, number> = {};
@@ -18,9 +21,9 @@ export class Measurements {
   generatedTokens = 0;
   /** From arrival to the first token. */
   readonly ttftMs = new Histogram();
-  /** Mean time between the tokens of a request, for those that finished with two or more. */
+  /** Mean time between the tokens of a request that finished with two or more. */
   readonly tpotMs = new Histogram();
-  /** From arrival to the last token, for those that finished. */
+  /** From arrival to the last token, for requests that finished. */
   readonly e2eMs = new Histogram();
   /** Time of schedule() and update() together, per step. */
   readonly stepUs = new Histogram();
@@ -42,7 +45,9 @@ export class Measurements {
     this.refused[code] = (this.refused[code] ?? 0) + 1;
   }
 
-  /** Takes in what an update delivered at `nowMs`, and calls `onFinish` for each request that it ended. */
+  /**
+   * Counts the outputs of an update at `nowMs`, and calls `onFinish` for each request that ended.
+   */
   deliver(outputs: StepOutputs, nowMs: number, onFinish: (request: Request) => void): void {
     for (let i = 0; i < outputs.length; i++) {
       const request = outputs.requests[i];
@@ -57,7 +62,7 @@ export class Measurements {
 
   #finish(request: Request, reason: FinishCode, nowMs: number): void {
     const name = finishReasonOf(reason);
-    // Aborts are counted where they are asked for; they bring no output.
+    // Aborts are counted at the call of `abort`; they bring no output.
     if (name !== null && name !== 'abort') this.finished[name]++;
     this.e2eMs.record(nowMs - request.arrivalTime);
     if (request.numOutputTokens > 1) {

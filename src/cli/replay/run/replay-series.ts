@@ -5,18 +5,21 @@ import type { Scheduler } from '../../../scheduler/scheduler.js';
 import { Backlog } from './backlog.js';
 import type { ReplayObserver } from './replay-observer.js';
 
-/** Buckets of the coarse timeline, for quantities that are rare or differ much from step to step. */
+/**
+ * Buckets of the coarse timeline, for quantities that are rare or differ much from step to step.
+ */
 const COARSE_BUCKETS = 128;
 
-/** A quantity, and the value that was read last. */
+/** A quantity, and its last value. */
 interface Gauge {
   track: Track;
   value: number;
 }
 
 /**
- * Follows a replay over virtual time in constant memory. Gauges are read right after every `schedule()` and keep their value until
- * the next one. So their means are over time, and their extremes are those of all steps.
+ * Records a replay over virtual time in constant memory. Gauges are read right after every
+ * `schedule()` and keep their value until the next one. Their means are therefore over time, and
+ * their extremes are the extremes of all steps.
  */
 export class ReplaySeries implements ReplayObserver {
   readonly backlog: Backlog;
@@ -24,17 +27,20 @@ export class ReplaySeries implements ReplayObserver {
   readonly running = this.timeline.track();
   readonly waiting = this.timeline.track();
   readonly kvUsage = this.timeline.track();
-  /** Requests of the step that is being computed. Between steps it has no value. */
+  /** Requests of the running step. Between steps there is no value. */
   readonly batchSize = this.timeline.track();
   readonly stepUs = this.timeline.track();
   readonly coarse = new Timeline(COARSE_BUCKETS);
-  /** Generated tokens. Those of a step count as generated evenly while the step was computed. */
+  /** Generated tokens. The tokens of a step count as spread evenly over its duration. */
   readonly throughput = new Rate(this.coarse);
   /** From arrival to the last token, at the time when a request finished. */
   readonly e2eMs = this.coarse.track();
-  /** Share of the looked-up prompt tokens that were found in the prefix cache, per step; the mean weighs a step by its tokens. */
+  /**
+   * Fraction of the looked-up prompt tokens that were found in the prefix cache, per step; the mean
+   * weighs a step by its tokens.
+   */
   readonly hitRate = this.coarse.track();
-  /** That share from the beginning of the replay to each moment. */
+  /** The same fraction from the start of the replay to each moment. */
   readonly totalHitRate = this.coarse.track();
   /** Preempted requests. */
   readonly preemptions = new Rate(this.coarse);
@@ -43,13 +49,13 @@ export class ReplaySeries implements ReplayObserver {
   #readMs = 0;
   #hits = 0;
   #queries = 0;
-  /** Steps that are planned and not updated, the oldest first. */
+  /** Steps that wait for their update, the oldest first. */
   readonly #inFlight: { plannedMs: number; numRequests: number }[] = [];
   #updatedMs = 0;
 
   /**
    * @param lastArrivalMs when the last request arrives, in virtual time
-   * @param requests how many there are
+   * @param requests number of requests
    */
   constructor(scheduler: Scheduler, lastArrivalMs: number, requests: number) {
     this.#scheduler = scheduler;
@@ -63,14 +69,14 @@ export class ReplaySeries implements ReplayObserver {
   }
 
   planned(plan: Plan, nowMs: number, queuedOutside: number): void {
-    // Empty plans count too: the last one carries the ids of the requests that finished.
+    // Empty plans count too: the last plan carries the ids of the requests that finished.
     this.#read(nowMs, queuedOutside);
     if (this.#inFlight.length === 0) this.throughput.settle(nowMs);
     const { numRequests } = plan;
     if (plan.totalTokens > 0) this.#inFlight.push({ plannedMs: nowMs, numRequests });
     this.preemptions.count(plan.preempted.length);
     this.preemptions.settle(nowMs);
-    // Lookups happen at admissions only, and those stand last in a plan.
+    // Only admissions do lookups, and they stand last in a plan.
     const last = numRequests - 1;
     if (last >= 0 && plan.kinds[last] !== EntryKind.running) this.#lookups(nowMs);
   }
@@ -99,7 +105,7 @@ export class ReplaySeries implements ReplayObserver {
     this.preemptions.settle(nowMs);
   }
 
-  /** The largest share of the pool's blocks that was in use. */
+  /** The largest fraction of the pool's blocks in use. */
   get peakKvUsage(): number {
     return Math.max(0, ...this.kvUsage.max);
   }
@@ -112,7 +118,7 @@ export class ReplaySeries implements ReplayObserver {
     waiting.value = numWaiting + numSkipped + queuedOutside;
     kvUsage.value = core.usage;
     this.backlog.read(nowMs, waiting.value);
-    // Values that last no time count for the extremes.
+    // Values without duration still count for the extremes.
     this.#hold(nowMs);
   }
 

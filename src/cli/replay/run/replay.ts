@@ -4,8 +4,10 @@ import type { CostModel } from '../../../executors/cost-model/cost-model.js';
 import { CostModelExecutor, type TimedTokens } from '../../../executors/cost-model/cost-model-executor.js';
 import { aloneMs } from '../../../executors/cost-model/step-cost.js';
 import type { StepCost } from '../../../executors/cost-model/step-features.js';
+import { deviationsOff } from '../../../scheduler/options/deviations.js';
 import { groupOptions } from '../../../scheduler/options/kv-groups.js';
 import type { SchedulerConfig } from '../../../scheduler/options/options.js';
+import { carryRules } from '../../../scheduler/options/single-rules.js';
 import type { Plan } from '../../../scheduler/plan/plan.js';
 import { Scheduler } from '../../../scheduler/scheduler.js';
 import type { Workload } from '../../../workload/workload.js';
@@ -17,15 +19,15 @@ import type { ReplayObserver } from './replay-observer.js';
 export interface ReplayOptions {
   /** The scheduler's options. Its clock is the replay's virtual time. */
   scheduler: Omit<SchedulerConfig, 'now'>;
-  /** What a step's time follows from. */
+  /** The cost model of a step. */
   cost: StepCost;
-  /** The same as a report tells it: figures, or the name of a profile. */
+  /** The cost model in a report: figures, or the name of a profile. */
   model: CostModel | string;
   /** Probability that a draft token is right. */
   acceptanceRate: number;
   /** Requests arrive this many times as fast as in the workload. */
   speedUp: number;
-  /** Share of the requests that are aborted. */
+  /** Fraction of the requests that are aborted. */
   abortRate: number;
   seed: number;
 }
@@ -38,19 +40,26 @@ interface Step {
   scheduleMs: number;
 }
 
-/** After this much real time the loop yields to the event loop, for signals and the progress bar. */
+/**
+ * After this much real time the loop yields to the event loop, for signals and the progress bar.
+ */
 const YIELD_MS = 50;
-/** Empty plans in a row, while requests wait, after which the replay counts as stalled. A preemption alone makes one empty plan. */
+/**
+ * Empty plans in a row, while requests wait, after which the replay counts as stalled. A preemption
+ * alone makes one empty plan.
+ */
 const MAX_EMPTY_STEPS = 16;
 /** Codes with which the scheduler refuses one request. Any other error of `add` ends the replay. */
 const REFUSALS: readonly string[] = ['ERR_BLOCKSTEP_UNFIT', 'ERR_BLOCKSTEP_LIMIT'];
 
 /**
- * Runs a workload through a scheduler in virtual time. The clock moves to the end of a step when its result is waited for, and to
- * the next arrival when there is nothing to do. Everything but the measured real times follows from the options.
+ * Runs a workload through a scheduler in virtual time. The clock moves to the end of a step when
+ * its result is needed, and to the next arrival when there is nothing to do. Everything but the
+ * measured real times follows from the options.
  *
- * The scheduler is given no more waiting requests than one step could admit. Requests that arrived and are too many for that wait
- * in the replay, as numbers without a prompt. So memory does not grow with the queue, and under FCFS no decision changes.
+ * The scheduler gets no more waiting requests than one step could admit. Later arrivals wait in the
+ * replay, as numbers without a prompt. So memory does not grow with the queue, and under FCFS no
+ * decision changes.
  */
 export class Replay {
   readonly measurements = new Measurements();
@@ -63,9 +72,9 @@ export class Replay {
   readonly #inFlight: Step[] = [];
   #observer: ReplayObserver | null = null;
   #nowMs = 0;
-  /** The next request to be given to the scheduler. */
+  /** The next request for the scheduler. */
   #next = 0;
-  /** The first request that has not arrived yet, as far as the observer was told. */
+  /** The first request whose arrival the observer does not know yet. */
   #arrived = 0;
   #emptySteps = 0;
 
@@ -83,14 +92,15 @@ export class Replay {
       connector: _none,
       borrower: _nobody,
       kvGroups,
+      deviations,
       ...rest
     } = scheduler;
-    const depth = pipelineDepth as 1 | 2 | 3;
     this.scheduler = new Scheduler({
-      ...rest,
+      ...carryRules(rest),
       ...placement,
       ...groupOptions(kvGroups),
-      pipelineDepth: depth,
+      pipelineDepth: pipelineDepth as 1 | 2 | 3,
+      deviations: deviationsOff(deviations),
       now,
       ...(log !== null && { log }),
     });
@@ -115,13 +125,14 @@ export class Replay {
     return this.#arrivalMs(this.#workload.length - 1);
   }
 
-  /** Tells the observer what happens from now on. */
+  /** Sets the observer of later events. */
   observe(observer: ReplayObserver): void {
     this.#observer = observer;
   }
 
   /**
-   * Replays until every request has ended, or until the signal is aborted. Calls `onProgress` about 20 times per second.
+   * Replays until every request has ended, or until the signal is aborted. Calls `onProgress` about
+   * 20 times per second.
    * @returns whether every request has ended
    */
   async run(signal?: AbortSignal, onProgress?: () => void): Promise<boolean> {
@@ -143,9 +154,9 @@ export class Replay {
   }
 
   /**
-   * One round, as in vLLM's `step_with_batch_queue`: schedule; if the plan is not empty and more steps may be in flight, end the
-   * round; otherwise wait for the oldest step and update it.
-   * @returns false when all is done
+   * One round, as in vLLM's `step_with_batch_queue`: schedule; if the plan is not empty and more
+   * steps may be in flight, end the round; otherwise wait for the oldest step and update it.
+   * @returns false when the replay is finished
    */
   #advance(): boolean {
     this.#addArrivals();
@@ -167,7 +178,8 @@ export class Replay {
     const plan = this.scheduler.schedule();
     const scheduleMs = performance.now() - start;
     this.#observer?.planned(plan, this.#nowMs, this.#queuedOutside());
-    // An empty plan carries only the ids of requests that ended. With other plans in flight those come with their updates.
+    // An empty plan carries only the ids of requests that ended. With other plans in flight, these
+    // ids come with their updates.
     if (plan.totalTokens > 0 || this.#inFlight.length === 0) {
       this.#inFlight.push({ plan, result: this.#executor.execute(plan), scheduleMs });
     }
@@ -195,7 +207,8 @@ export class Replay {
       const alone = aloneMs(this.#options.cost, request.numPromptTokens, request.numOutputTokens);
       this.#aborts.observe(this.#nowMs - request.arrivalTime, alone);
     });
-    // With several steps in flight drafts stay on the device; the scheduler reserves room for them without being told.
+    // With several steps in flight drafts stay on the device. The scheduler reserves room for them
+    // by itself.
     const { numSpeculativeTokens, pipelineDepth } = this.#options.scheduler;
     if (numSpeculativeTokens > 0 && pipelineDepth === 1) {
       this.scheduler.updateDraftTokens(plan, this.#executor.draft(plan));
@@ -228,7 +241,7 @@ export class Replay {
     const alone = aloneMs(this.#options.cost, inputTokens, maxTokens);
     const abortAt = this.#aborts.draw(index, arrivalTime, alone);
     if (abortAt !== null && abortAt <= this.#nowMs) {
-      // The request is aborted while it waits outside of the scheduler.
+      // The request is aborted while it waits outside the scheduler.
       this.measurements.aborted++;
       return;
     }
@@ -252,7 +265,10 @@ export class Replay {
     }
   }
 
-  /** Nothing could be scheduled for many steps. Moves time to the next arrival; if there is none, the scheduler is at fault. */
+  /**
+   * No request could be scheduled for many steps. Moves time to the next arrival; if there is none,
+   * the scheduler is at fault.
+   */
   #stall(): void {
     this.#emptySteps = 0;
     if (this.#next < this.#workload.length && this.#arrivalMs(this.#next) > this.#nowMs) {

@@ -6,10 +6,13 @@ import { modelOptions } from '../../../serve/model/loaded-model.js';
 import type { ModelFlags } from './model-flags.js';
 import type { ServedExecutor } from './served-executor.js';
 
-/** An engine of a model that makes vectors has no steps: this is the least that one can have. */
+/** An engine of an embedding model has no steps, so it gets the smallest pool that is allowed. */
 const LEAST_BLOCKS = 2;
 
-/** What serves a model that makes vectors of texts, or scores documents. @param id the name of the model */
+/**
+ * The executor of a model that makes embeddings, or scores documents.
+ * @param id the name of the model
+ */
 export async function embeddingExecutor(
   model: LlamaModel,
   id: string,

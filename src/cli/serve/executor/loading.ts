@@ -2,17 +2,20 @@ import type { Writable } from 'node:stream';
 
 const ERASE = '\r\u001b[K';
 
-/** Says how far the loading of a model is, or the download: in one line of a terminal that changes, or at its beginning and its end. */
+/**
+ * Shows the progress of loading or downloading a model. A terminal gets one changing line. Other
+ * streams get lines at the start and the end.
+ */
 export class Loading {
   readonly #stream: Writable & { isTTY?: boolean };
   readonly #what: string;
   readonly #done: string;
-  /** Percents between two lines where no line can change. */
+  /** Percent between two lines if no line can change. */
   readonly #interval: number;
   readonly #start = performance.now();
   #shown = 0;
 
-  /** @param what is loaded, in words */
+  /** @param what the loaded object, in words */
   constructor(stream: Writable & { isTTY?: boolean }, what: string, isDownload = false) {
     this.#stream = stream;
     this.#what = `${isDownload ? 'downloading' : 'loading'} ${what}`;
@@ -30,13 +33,13 @@ export class Loading {
     this.#stream.write(`${this.#erase}${this.#what}: ${percent} %${this.#stream.isTTY ? '' : '\n'}`);
   }
 
-  /** It is there. */
+  /** Reports the success. */
   done(): void {
     const seconds = ((performance.now() - this.#start) / 1000).toFixed(1);
     this.#stream.write(`${this.#erase}${this.#done} in ${seconds} s\n`);
   }
 
-  /** It could not be had: what is written next has a line of its own. */
+  /** Ends the line after a failure, so that the next output has its own line. */
   failed(): void {
     this.#stream.write(this.#erase);
   }

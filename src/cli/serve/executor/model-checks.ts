@@ -3,12 +3,13 @@ import type { ModelCard } from '../../../executors/llama-cpp/gguf/model-card.js'
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
 import type { ModelFlags } from './model-flags.js';
 
-/** Sequences of llama.cpp's cache, of which a request has one; two with a sliding window. */
+/** Sequences of llama.cpp's cache. A request needs one, or two with a sliding window. */
 const MOST_SEQUENCES = 256;
 
 /**
- * Refuses what the model cannot do as far as its file says so: to load it may take minutes. The executor checks what it is given again.
- * @param given the options of the scheduler that the command line says
+ * Refuses options that the model's file rules out, because loading may take minutes. The executor
+ * checks its options again.
+ * @param given scheduler options from the command line
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function checkForModel(

@@ -26,15 +26,15 @@ import { checkForModel } from './model-checks.js';
 import type { ModelFlags } from './model-flags.js';
 import type { ServedExecutor } from './served-executor.js';
 
-/** Requests that run at once: every one more makes the steps of all others longer. */
+/** Most requests that run at once. Each further request slows down the steps of all others. */
 const MAX_NUM_SEQS = 16;
 const BLOCK_SIZE = 16;
-/** Tokens of a step: on a CPU a longer one keeps all requests waiting, and with a large model it already does. */
+/** Tokens of a step. On a CPU longer steps delay all requests; with a large model even these do. */
 const STEP_TOKENS = { gpu: 2048, small: 512, large: 256 };
 const LARGE_MODEL = 4 * 2 ** 30;
 const GIB = 2 ** 30;
 
-/** The options of the scheduler as far as the executor is made for them. */
+/** The scheduler options that the executor depends on. */
 type Sizes = Required<
   Pick<
     SchedulerOptions,
@@ -43,12 +43,13 @@ type Sizes = Required<
 >;
 
 /**
- * Loads the model that the command line names, and makes what serves it. All that can be known to be wrong is refused before the model is
- * loaded.
+ * Loads the model of the command line, and makes its executor. All detectable mistakes are refused
+ * before the model is loaded.
  * @param file of the model
- * @param given the options of the scheduler that the command line says; the others are chosen
- * @throws by rejection ERR_BLOCKSTEP_BAD_MODEL, ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_FILE, ERR_BLOCKSTEP_NO_MEMORY,
- * ERR_BLOCKSTEP_NO_PACKAGE, ERR_BLOCKSTEP_NO_NATIVE; the reason of `io.signal`
+ * @param given scheduler options from the command line; the others are chosen
+ * @throws by rejection ERR_BLOCKSTEP_BAD_MODEL, ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_BAD_FILE,
+ * ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_PACKAGE, ERR_BLOCKSTEP_NO_NATIVE; the reason of
+ * `io.signal`
  */
 export async function modelExecutor(
   file: string,
@@ -66,7 +67,8 @@ export async function modelExecutor(
   checkForModel(card, flags, given);
   const wanted = { ...given, ...(flags.ctx !== undefined && { maxModelLen: flags.ctx }) };
   const { memory } = flags;
-  // A package of the environment's is what it is; of those that are installed one may have a GPU.
+  // A library of the environment variable is used unchanged. Installed packages are searched for a
+  // GPU.
   const looks = flags.variant === 'auto' && !process.env['BLOCKSTEP_LLAMA_LIBRARY'] && flags.gpuLayers !== 0;
   const variant = looks ? await findLlamaVariant() : flags.variant;
   const id = basename(file).replace(/(-00001-of-\d{5})?\.gguf$/i, '');
@@ -79,10 +81,11 @@ export async function modelExecutor(
       throw error;
     }
   }
-  // What a GPU has is known when llama.cpp is loaded; a CPU's memory is looked at before that.
+  // A GPU's memory is known once llama.cpp is loaded. A CPU's memory is read earlier.
   const isOnHost = variant === 'cpu' || (variant === 'auto' && process.platform !== 'darwin');
   const free = memory === undefined ? null : memory * GIB;
-  // Before the weights are there: mapped ones take memory only when they are read.
+  // The memory is read before the weights are loaded, because mapped weights take memory only when
+  // they are read.
   const onHost = free ?? freeHostMemory();
   const early = isOnHost ? sizesFor(card, flags, wanted, onHost, false) : null;
   const model = await load(file, card, flags, io);
@@ -157,7 +160,7 @@ async function load(file: string, card: ModelCard, flags: ModelFlags, io: Io): P
   }
 }
 
-/** The sizes that were asked for, and for the others those that suit the model and fit. */
+/** The requested sizes. The other sizes are chosen to suit the model and to fit. */
 function sizesFor(
   card: ModelCard,
   { cacheType }: ModelFlags,
@@ -200,14 +203,14 @@ function describeModel({ info }: LlamaModel, { threads }: LlamaExecutor, gpus: r
   return `${what}, ${inWords(weightBytes)} of weights, by llama.cpp ${library.version} on ${where}.`;
 }
 
-/** Which kernel computes attention, and why it is not blockstep's. */
+/** The attention kernel, and why it is not blockstep's. */
 function describeAttention({ info: { attention } }: LlamaModel): string {
   const { kernel, reason } = attention;
   if (kernel !== 'llama') return `Attention by blockstep (${kernel}); --attention llama has llama.cpp's own.`;
   return `Attention by llama.cpp${reason === '' ? '' : `, since blockstep's kernel cannot be used: ${reason}`}.`;
 }
 
-/** What will not go as one hopes: chats that nothing writes, threads that wait for a processor. */
+/** Warnings of likely surprises: no chat template, or threads that wait for a processor. */
 async function warnings(
   { chatTemplate }: ModelOptions,
   threads: number,
@@ -249,7 +252,7 @@ function describeSampling(sampling: SamplingParams): string {
   return `Unless a request says otherwise: ${named.join(', ')}.`;
 }
 
-/** In which forms the model is understood to call tools and to think. */
+/** The formats in which the model calls tools and reasons. */
 function describeForms({ chatTemplate, toolCallParser, reasoningParser }: ModelOptions): string {
   const source = chatTemplate?.source ?? null;
   const calls = toolCallParser === 'auto' ? toolCallParserOf(source) : toolCallParser;

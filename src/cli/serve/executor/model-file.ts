@@ -5,8 +5,8 @@ import type { Io } from '../../terminal/io.js';
 import { Loading } from './loading.js';
 
 /**
- * The file of a model: itself, or where it lies once it was fetched from a hub, `hf:OWNER/NAME[:WHICH]`.
- * @throws by rejection what `downloadLlamaModel` throws
+ * The file of a model. A model of a hub, `hf:OWNER/NAME[:WHICH]`, is downloaded first.
+ * @throws by rejection the errors of `downloadLlamaModel`
  */
 export async function modelFile(model: string, { stderr, signal }: Io): Promise<string> {
   if (!isHubName(model)) return model;

@@ -5,7 +5,7 @@ import type { LlamaAttention, LlamaVariant } from '../../../executors/llama-cpp/
 import { REASONING_PARSERS, TOOL_CALL_PARSERS } from '../../../serve/answers/parsers.js';
 import { parse } from '../../terminal/flag-values.js';
 
-/** The values of the flags that go with `--model`. */
+/** The values of the flags that are only valid with `--model`. */
 export interface ModelFlags {
   model?: string;
   ctx?: number;
@@ -20,7 +20,7 @@ export interface ModelFlags {
   reasoningParser: string;
 }
 
-/** The flags that go with `--model` alone. */
+/** The flags that are only valid with `--model`. */
 export const MODEL_FLAGS = [
   'ctx',
   'variant',
@@ -36,7 +36,7 @@ export const MODEL_FLAGS = [
 
 const VARIANTS: readonly LlamaVariant[] = ['auto', 'cpu', 'cuda', 'vulkan', 'metal'];
 
-/** The flags that say which model is served, and how llama.cpp runs it. */
+/** The flags for the model, and how llama.cpp runs it. */
 export function modelFlags(): readonly Option[] {
   return [
     new Option(

@@ -2,15 +2,20 @@ import type { EngineOptions } from '../../../engine/state/options.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
 import type { ModelOptions } from '../../../serve/model/model-options.js';
 
-/** An executor that is to be served. */
+/** An executor for the server. */
 export interface ServedExecutor extends Pick<EngineOptions, 'executor' | 'connector' | 'workers'> {
   readonly model: ModelOptions;
-  /** What the user should know of it, in sentences of a line each. */
+  /** Notes for the user, each a sentence on its own line. */
   readonly notes: readonly string[];
-  /** Options of the scheduler that the executor chose, where the command line did not say them. Absent: those of the command line. */
+  /**
+   * Scheduler options that the executor chose where the command line was silent. Absent: the
+   * options of the command line.
+   */
   readonly options?: SchedulerOptions;
-  /** What there is to try. Default: a completion that goes on as it went on before. */
+  /** A request to try. Default: a completion that continues the prompt with its own text. */
   readonly example?: { readonly path: string; readonly body: object };
-  /** Frees what the engine does not know of. Called once, when the engine was disposed. */
+  /**
+   * Frees resources that the engine does not know. Called once, after the disposal of the engine.
+   */
   readonly close?: () => void;
 }

@@ -9,27 +9,33 @@ export interface CellMapSizes {
   readonly maxBlocks: number;
   /** Sequences of llama.cpp's cache. */
   readonly numSequences: number;
-  /** Whether blocks of requests that ended are kept, to be hit again. */
+  /** Whether blocks of ended requests are kept for the prefix cache. */
   readonly keepsPrefixes: boolean;
 }
 
 /**
- * Which cells of llama.cpp's cache hold the KV of which block. Blockstep names blocks; llama.cpp chooses cells, and knows a cell by its position
- * and by the sequences that have it. So a block is the cells at the block's positions of any sequence that owns the block.
+ * Records which cells of llama.cpp's cache hold the KV of which block. Blockstep names blocks.
+ * llama.cpp chooses cells, and knows a cell by its position and its sequences. A block is therefore
+ * the cells at the block's positions of any sequence that owns the block.
  *
- * A sequence belongs to a request that has blocks, or is a holder: it keeps the cells of blocks alive whose requests have ended.
+ * A sequence belongs to a request that has blocks, or it is a holder. A holder keeps the cells of
+ * blocks whose requests have ended.
  *
- * **Invariant.** A block has one place in the texts of its owners. The cells at the positions of this place that its owners have are the same
- * cells, one for each computed token of the block; no other sequence has them; and every cell of the cache belongs to a block in this way. So
- * the cache has as many cells as all blocks have tokens, never more than numBlocks x blockSize. It is kept because
+ * **Invariant.** A block has one place in the texts of its owners. At the positions of this place
+ * all owners have the same cells, one for each computed token of the block. No other sequence has
+ * these cells, and every cell of the cache belongs to a block in this way. So the cache has as many
+ * cells as all blocks have tokens, never more than numBlocks x blockSize. Four rules keep the
+ * invariant:
  *
- * - a block that is given out anew is taken from all its owners first (`give`), which frees its cells,
- * - a hit adds an owner to the cells that are there (`share`), also if they are computed in the same step, and makes no new ones,
- * - what must be computed although it is a hit, since its cells are gone, is computed into a block without owners (`give` again), so that the
- *   new cells are the block's only ones; whoever hits the block later shares them,
- * - tokens that are taken back (drafts that were rejected) are removed from their sequence (`truncate`).
+ * - `give` takes a reused block from all its owners first, which frees its cells.
+ * - A hit adds an owner to the existing cells (`share`) and makes no new cells, also if the same
+ *   step computes them.
+ * - A hit whose cells are gone is computed again into a block without owners (`give`). The new
+ *   cells are the block's only cells, and later hits share them.
+ * - `truncate` removes rejected drafts from their sequence.
  *
- * `cells` counts the tokens of all blocks, and no step begins with more than the cache has cells.
+ * `cells` counts the tokens of all blocks. No step begins with more tokens than the cache has
+ * cells.
  */
 export class CellMap {
   /** [block] the sequences that have the block's cells. */
@@ -38,12 +44,12 @@ export class CellMap {
   readonly #places: Int32Array;
   /** [block] tokens that have cells, from the place on; 0 for a block without owners. */
   readonly #fills: Int32Array;
-  /** [sequence][place] the block that the sequence owns there; -1: none. */
+  /** [sequence][place] the block that the sequence owns there; -1: no block. */
   readonly #rows: readonly Int32Array[];
-  /** [sequence] blocks that it owns. */
+  /** [sequence] number of blocks that the sequence owns. */
   readonly #counts: Int32Array;
   readonly #free: number[];
-  /** Holders, that of the longest unused blocks first. */
+  /** Holders, the least recently used first. */
   readonly #holders = new Set<number>();
   /** Holders that a later wave of the step copies from. */
   readonly #held = new Set<number>();
@@ -54,7 +60,7 @@ export class CellMap {
   readonly #keepsPrefixes: boolean;
   readonly #moves: Moves;
 
-  /** @param moves is told what must be done in llama.cpp's cache, in order */
+  /** @param moves records the operations that llama.cpp's cache needs, in order */
   constructor(sizes: CellMapSizes, moves: Moves) {
     const { numBlocks, blockSize, maxBlocks, numSequences, keepsPrefixes } = sizes;
     this.#blockSize = blockSize;
@@ -78,12 +84,15 @@ export class CellMap {
     return this.#holders.size;
   }
 
-  /** Holders that were given up although their blocks might have been hit, because no sequence was left. */
+  /** Holders that were dropped for lack of sequences, although their blocks might have been hit. */
   get holdersDropped(): number {
     return this.#holdersDropped;
   }
 
-  /** A sequence that has nothing. @returns null if requests have all sequences, and holders that are needed yet */
+  /**
+   * Opens an empty sequence.
+   * @returns null if all sequences belong to requests and to holders that are still needed
+   */
   open(): number | null {
     if (this.#free.length === 0) {
       for (const holder of this.#holders) {
@@ -96,15 +105,15 @@ export class CellMap {
     return this.#free.pop() ?? null;
   }
 
-  /** Begins a step: what was held in the last one may be let go. */
+  /** Begins a step: holders of the last step may be dropped again. */
   beginStep(): void {
     this.#held.clear();
   }
 
   /**
-   * Keeps a sequence as it is to the end of the step.
+   * Keeps a sequence unchanged to the end of the step.
    * @param toOpen sequences that the step may still want to open
-   * @returns false if there would not be enough
+   * @returns false if too few sequences would be left
    */
   hold(sequence: number, toOpen: number): boolean {
     if (!this.#holders.has(sequence) || this.#held.has(sequence)) return true;
@@ -118,18 +127,18 @@ export class CellMap {
     return this.#rows[sequence][place] === block;
   }
 
-  /** Whether the first `tokens` tokens of a block have cells, at this place. */
+  /** Whether the first `tokens` tokens of a block have cells at this place. */
   isThere(block: number, place: number, tokens: number): boolean {
     return this.#fills[block] >= tokens && this.#places[block] === place;
   }
 
-  /** A sequence that has the block's cells: `preferred` if it does. */
+  /** A sequence that owns the block's cells: `preferred` if it is an owner. */
   ownerOf(block: number, preferred: number): number {
     const owners = this.#owners[block];
     return owners.includes(preferred) ? preferred : owners[0];
   }
 
-  /** Gives a block to a sequence anew: whoever had its cells lets go of them. Tokens are added by `fill`. */
+  /** Gives a block to a new owner. All old owners lose its cells. `fill` adds the tokens. */
   give(block: number, sequence: number, place: number): void {
     for (const owner of this.#owners[block]) this.#let(owner, block, true);
     this.#owners[block].length = 0;
@@ -148,7 +157,7 @@ export class CellMap {
     if (tokens > this.#fills[block]) this.#setFill(block, tokens);
   }
 
-  /** Takes from a sequence all that it has from a position on. */
+  /** Removes all cells of a sequence from a position on. */
   truncate(sequence: number, length: number): void {
     this.#moves.remove(sequence, length, -1);
     const row = this.#rows[sequence];
@@ -157,13 +166,16 @@ export class CellMap {
       const block = row[place];
       if (block < 0) continue;
       const rest = Math.max(0, length - place * this.#blockSize);
-      // Nobody writes into a block that others have too, so that only blocks of this sequence alone are cut.
+      // Nobody writes into a shared block, so only blocks of this sequence alone are cut.
       if (rest > 0) this.#setFill(block, Math.min(rest, this.#fills[block]));
       else this.#disown(sequence, block);
     }
   }
 
-  /** Ends a sequence whose request has ended, or gave its blocks back. Blocks that nobody else has may stay in a holder. */
+  /**
+   * Ends a sequence whose request has ended or released its blocks. Whole blocks without another
+   * owner may stay in a holder.
+   */
   retire(sequence: number): void {
     if (!this.#keepsPrefixes) {
       this.drop(sequence);
@@ -182,7 +194,7 @@ export class CellMap {
     else if (!this.#merge(sequence)) this.#holders.add(sequence);
   }
 
-  /** Ends a sequence at once: what it alone has is lost. */
+  /** Ends a sequence at once. Cells of no other sequence are lost. */
   drop(sequence: number): void {
     this.#holders.delete(sequence);
     this.#moves.remove(sequence, 0, -1);
@@ -192,19 +204,24 @@ export class CellMap {
     this.#close(sequence);
   }
 
-  /** Marks a holder as used. */
+  /** Marks a holder as recently used. */
   touch(sequence: number): void {
     if (this.#holders.delete(sequence)) this.#holders.add(sequence);
   }
 
-  /** @throws ERR_BLOCKSTEP_INVARIANT if there are more tokens in blocks than cells in the cache: then llama.cpp would find none */
+  /**
+   * @throws ERR_BLOCKSTEP_INVARIANT if the blocks have more tokens than the cache has cells, so
+   * that llama.cpp would find no cell
+   */
   check(most: number): void {
     if (this.#cells <= most) return;
     const message = `the blocks have ${this.#cells} tokens, and the KV cache has ${most} cells`;
     throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', message);
   }
 
-  /** Puts a retired sequence's blocks into a holder that has none at their places, so that they need no sequence of their own. */
+  /**
+   * Moves the blocks of a retired sequence into a holder with free places, which saves a sequence.
+   */
   #merge(sequence: number): boolean {
     const row = this.#rows[sequence];
     const places: number[] = [];
@@ -244,7 +261,7 @@ export class CellMap {
     this.#owners[block].push(sequence);
   }
 
-  /** Takes a block's cells from a sequence. The owners are left to the caller. */
+  /** Takes a block's cells from a sequence. The caller updates the owners. */
   #let(sequence: number, block: number, removes: boolean): void {
     const place = this.#places[block];
     if (removes) this.#moves.remove(sequence, place * this.#blockSize, (place + 1) * this.#blockSize);
@@ -253,7 +270,7 @@ export class CellMap {
     if (this.#counts[sequence] === 0 && this.#holders.has(sequence)) this.#close(sequence);
   }
 
-  /** Takes a block from a sequence that has let go of its cells, or will. */
+  /** Removes a sequence from the owners of a block. */
   #disown(sequence: number, block: number): void {
     const owners = this.#owners[block];
     const at = owners.indexOf(sequence);

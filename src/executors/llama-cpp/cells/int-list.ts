@@ -1,4 +1,4 @@
-/** A list of 32-bit integers that grows, and keeps its memory when it is emptied. */
+/** A growing list of 32-bit integers. It keeps its memory when it is cleared. */
 export class IntList {
   #values = new Int32Array(256);
   #length = 0;
@@ -21,7 +21,7 @@ export class IntList {
     this.#values[this.#length++] = value;
   }
 
-  /** Makes room for `count` more. */
+  /** Makes room for `count` more numbers. */
   reserve(count: number): void {
     if (this.#length + count <= this.#values.length) return;
     const grown = new Int32Array(2 * (this.#length + count));
@@ -29,7 +29,7 @@ export class IntList {
     this.#values = grown;
   }
 
-  /** Adds `count` numbers, which are not set yet. @returns the index of the first one */
+  /** Adds `count` numbers without setting them. @returns the index of the first new number */
   extend(count: number): number {
     this.reserve(count);
     this.#length += count;

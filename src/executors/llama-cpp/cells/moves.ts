@@ -2,10 +2,10 @@ import { IntList } from './int-list.js';
 
 const REMOVE = 0;
 const COPY = 1;
-/** Numbers of a move: kind, sequence, sequence that is copied to, first position, position behind the last. */
+/** Numbers of a move: kind, source sequence, target sequence, first position, end position. */
 const WIDTH = 5;
 
-/** What is to be done with the cells of llama.cpp's cache before a batch is computed, in order. */
+/** Changes of llama.cpp's cells before a batch is computed, in order. */
 export class Moves {
   readonly list = new IntList();
 
@@ -17,12 +17,15 @@ export class Moves {
     this.list.clear();
   }
 
-  /** Takes the positions from `from` to before `to` from a sequence; -1: to its end. A cell that no sequence has is free. */
+  /**
+   * Removes the positions [from, to) from a sequence; `to` -1: up to its end. A cell without a
+   * sequence becomes free.
+   */
   remove(sequence: number, from: number, to: number): void {
     this.#push(REMOVE, sequence, sequence, from, to);
   }
 
-  /** Gives the cells of a sequence at the positions from `from` to before `to` to another sequence too. */
+  /** Adds the cells of a sequence at the positions [from, to) to another sequence too. */
   copy(sequence: number, target: number, from: number, to: number): void {
     this.#push(COPY, sequence, target, from, to);
   }

@@ -4,13 +4,16 @@ import type { NativeEmbedder } from '../native/binding.js';
 /** Texts of one call of `LlamaEmbedder.embed`. */
 interface Job {
   readonly texts: readonly Int32Array[];
-  /** Of the first texts, as far as they were computed. */
+  /** Vectors of the texts that were computed so far. */
   readonly vectors: Float32Array[];
   readonly resolve: (vectors: readonly Float32Array[]) => void;
   readonly reject: (reason: unknown) => void;
 }
 
-/** Texts that wait for their vectors, first come, first served; texts of several clients share a call of llama.cpp. */
+/**
+ * Texts that wait for their vectors, first come, first served. Texts of several clients share a
+ * call of llama.cpp.
+ */
 export class EmbedQueue {
   readonly #native: NativeEmbedder;
   readonly #batch: number;
@@ -66,7 +69,7 @@ export class EmbedQueue {
     this.#isComputing = false;
   }
 
-  /** As many texts, in their order, as fit into a call. */
+  /** The next texts, in order, that fit into one call. */
   #nextCall(): { job: Job; text: Int32Array }[] {
     const call: { job: Job; text: Int32Array }[] = [];
     let tokens = 0;
@@ -80,7 +83,7 @@ export class EmbedQueue {
     return call;
   }
 
-  /** @param reason null: its vectors are there */
+  /** @param reason null: the vectors are ready */
   #end(job: Job, reason: unknown): void {
     const place = this.#jobs.indexOf(job);
     if (place < 0) return;

@@ -2,38 +2,41 @@ import { readSync } from 'node:fs';
 
 const CHUNK = 2 ** 20;
 
-/** The longest text that is believed: a chat template has a hundredth of it. */
+/** The longest text that is accepted. A chat template has a hundredth of this length. */
 const LONGEST_TEXT = 2 ** 26;
 
-/** Thrown where a file ends before what was to be read, or promises what no file has. */
+/** Thrown if a file ends early, or announces a length that no file has. */
 export class CutOff extends Error {}
 
-/** Reads a file from its beginning, value by value, little-endian. What the file promises is believed only as far as the file goes. */
+/**
+ * Reads a file from its beginning, value by value, little-endian. Announced lengths are checked
+ * against the size of the file.
+ */
 export class FileBytes {
   readonly #file: number;
   readonly #size: number;
   #chunk = Buffer.alloc(0);
-  /** Where the chunk begins in the file, and the place in it that is read next. */
+  /** File position of the buffered chunk, and the next byte in the chunk. */
   #start = 0;
   #at = 0;
 
-  /** @param file an open file @param size its bytes */
+  /** @param file an open file @param size bytes of the file */
   constructor(file: number, size: number) {
     this.#file = file;
     this.#size = size;
   }
 
-  /** The place in the file that is read next. */
+  /** The file position that is read next. */
   get position(): number {
     return this.#start + this.#at;
   }
 
-  /** Bytes behind that place. */
+  /** Bytes from this position to the end. */
   get left(): number {
     return this.#size - this.position;
   }
 
-  /** Leaves bytes out. @throws CutOff */
+  /** Skips bytes. @throws CutOff */
   skip(bytes: number): void {
     if (bytes > this.left) throw this.#cutOff(bytes);
     if (this.#at + bytes <= this.#chunk.length) {
@@ -89,7 +92,7 @@ export class FileBytes {
     return this.#chunk.readDoubleLE(at);
   }
 
-  /** 64 bits as a number: from 2^53 on not exactly, which no size or count of a file reaches. */
+  /** 64 bits as a number. It is inexact from 2^53 on, which no size or count of a file reaches. */
   u64(): number {
     const at = this.#take(8);
     return Number(this.#chunk.readBigUInt64LE(at));
@@ -100,14 +103,17 @@ export class FileBytes {
     return Number(this.#chunk.readBigInt64LE(at));
   }
 
-  /** Its length in 64 bits, then UTF-8. @param encoding `latin1` gives other bytes as other texts, whatever they are */
+  /**
+   * A length in 64 bits, then UTF-8.
+   * @param encoding `latin1` gives different texts for different bytes, valid or not
+   */
   text(encoding: 'utf8' | 'latin1' = 'utf8'): string {
     const length = this.u64();
     if (length > LONGEST_TEXT) throw this.#cutOff(length);
     return this.bytes(length).toString(encoding);
   }
 
-  /** Makes so many bytes ready. @returns where they begin in the chunk */
+  /** Buffers `count` bytes. @returns their offset in the chunk */
   #take(count: number): number {
     if (this.#at + count > this.#chunk.length) this.#read(count);
     const at = this.#at;

@@ -5,14 +5,20 @@ import { partPaths } from './part-paths.js';
 import { type TensorType, tensorType } from './tensor-types.js';
 
 const VERSIONS = [2, 3];
-/** The version as a machine wrote it that puts the high byte first. */
+/** The versions as a big-endian machine writes them. */
 const BIG_ENDIAN = VERSIONS.map((version) => version * 2 ** 24);
-/** The longest list that is kept: one value for each layer, not the tokens of a vocabulary. */
+/**
+ * The longest list that is kept. Lists with a value for each layer fit; the tokens of a vocabulary
+ * do not.
+ */
 const MOST_KEPT = 4096;
 const MOST_DIMENSIONS = 4;
 const DEFAULT_ALIGNMENT = 32;
 
-/** A value of a file's metadata. Of the tokens, and of a list with more than 4,096 items, only the length is kept. */
+/**
+ * A value of a file's metadata. Of the tokens, and of a list with more than 4,096 items, only the
+ * length is kept.
+ */
 export type GgufValue =
   | string
   | number
@@ -23,13 +29,13 @@ export type GgufValue =
 /** A tensor of a file. */
 export interface GgufTensor {
   readonly name: string;
-  /** The dimension that lies together in memory comes first. */
+  /** Dimensions, the contiguous one first. */
   readonly shape: readonly number[];
   readonly type: TensorType;
   readonly bytes: number;
 }
 
-/** What stands in a GGUF file in front of its weights. */
+/** The part of a GGUF file in front of its weights. */
 export interface GgufFile {
   readonly path: string;
   /** Version of the format. */
@@ -40,10 +46,10 @@ export interface GgufFile {
   readonly weightBytes: number;
 }
 
-/** How a value is read, and how many bytes it has at least. */
+/** How a value is read, and the least bytes that it takes. */
 type Reader = readonly [least: number, read: (bytes: FileBytes) => string | number | boolean];
 
-/** By the number of the type in the file. Texts are 8, lists 9. */
+/** By the number of the type in the file. Number 8 is a text, 9 a list. */
 const READERS: Readonly<Record<number, Reader>> = {
   0: [1, (bytes) => bytes.u8()],
   1: [1, (bytes) => bytes.i8()],
@@ -63,9 +69,11 @@ const LIST = 9;
 const TOKENS = 'tokenizer.ggml.tokens';
 
 /**
- * Reads what stands in a GGUF file in front of its weights, and checks that the weights are there: all that can be known of a model
- * without loading it. Of a model in several parts the first one is named, and all are read.
- * @throws ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off, of another format or version, or another part than the first
+ * Reads the part of a GGUF file in front of its weights, and checks that the weights are there.
+ * This is all that can be known of a model without loading it. For a model in several parts, the
+ * path is that of the first part, and all parts are read.
+ * @throws ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, truncated, of another format or
+ * version, or not the first part
  */
 export function readGguf(path: string): GgufFile {
   const first = readPart(path);
@@ -167,7 +175,10 @@ function readValue(path: string, key: string, bytes: FileBytes): GgufValue {
   return { length };
 }
 
-/** Reads the tokens. llama.cpp aborts the process where two are equal; one without a text is given one by it. */
+/**
+ * Reads the tokens. llama.cpp aborts the process if two tokens are equal. llama.cpp itself names
+ * tokens without a text.
+ */
 function checkTokens(path: string, count: number, bytes: FileBytes): void {
   const first = new Map<string, number>();
   for (let i = 0; i < count; i++) {

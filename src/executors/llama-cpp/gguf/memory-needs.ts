@@ -1,16 +1,16 @@
 import { BlockstepError } from '../../../base/errors.js';
 import type { ModelCard } from './model-card.js';
 
-/** How keys and values are kept: bytes of a number. A Q8_0 block has 32 numbers in 34 bytes. */
+/** Bytes of a number of the KV cache, by its type. A Q8_0 block has 32 numbers in 34 bytes. */
 const CACHE_TYPES = { f32: 4, f16: 2, q8_0: 34 / 32 } as const;
 
-/** How the KV cache is kept. */
+/** The type of the numbers in the KV cache. */
 export type CacheType = keyof typeof CACHE_TYPES;
 
 /** The names of all types of the KV cache. */
 export const CACHE_TYPE_NAMES = Object.keys(CACHE_TYPES) as readonly CacheType[];
 
-/** How a model is to be run, as far as memory depends on it. */
+/** The settings of a run that affect memory. */
 export interface RunShape {
   /** Most tokens of a request, prompt and output together. */
   readonly maxModelLen: number;
@@ -21,14 +21,17 @@ export interface RunShape {
   readonly cacheType: CacheType;
 }
 
-/** Bytes that a model takes. All are estimates from above, without what the process has anyway. */
+/**
+ * Bytes that a model takes. All are upper estimates, without the memory that the process uses
+ * anyway.
+ */
 export interface MemoryNeeds {
   readonly weights: number;
-  /** Of each token whose keys and values are kept. */
+  /** KV of one token. */
   readonly perToken: number;
   /** The states of all requests. */
   readonly states: number;
-  /** What a step computes with. */
+  /** Working memory of a step. */
   readonly work: number;
 }
 
@@ -38,16 +41,19 @@ export interface FittingPool {
   readonly maxModelLen: number;
 }
 
-/** Texts of the largest length that a pool has room for unless it is said otherwise: more cells cost memory, and time where attention reads them. */
+/**
+ * Default size of a pool, in texts of the largest length. More cells cost memory, and time where
+ * attention reads them.
+ */
 const TEXTS = 4;
-/** Tokens of a pool that is never made smaller while there is memory. */
+/** Default pools get at least this many tokens if memory suffices. */
 const LEAST_POOL = 32_768;
-/** The largest context that is chosen by itself. */
+/** The largest default context. */
 const DEFAULT_CONTEXT = 8192;
-/** Blocks of a pool beside those of a text: the null block. */
+/** Blocks of a pool beyond the blocks of a text: the null block. */
 const SPARE_BLOCKS = 1;
 
-/** What a model takes of memory. */
+/** Estimates the memory of a model. */
 export function memoryNeeds(
   card: ModelCard,
   shape: Omit<RunShape, 'maxModelLen' | 'blockSize'>,
@@ -58,17 +64,19 @@ export function memoryNeeds(
     weights: card.weightBytes,
     perToken: (kvNumbers.keys + kvNumbers.values) * CACHE_TYPES[cacheType],
     states: 4 * stateNumbers * maxNumSeqs,
-    // Vectors of a step within a layer, and the logits of the rows that are sampled.
+    // Vectors of a step within a layer, and the logits of the sampled rows.
     work: 4 * (maxNumBatchedTokens * (12 * width + 4 * feedForward) + maxNumSeqs * numTokens) + 64 * 2 ** 20,
   };
 }
 
 /**
- * The pool and the context that fit into memory.
- * @param free bytes that model and pool may take together
- * @param shape what was asked for; `maxModelLen` and `numBlocks` null: what suits the model and fits
- * @throws ERR_BLOCKSTEP_NO_MEMORY if what was asked for does not fit; says what would
- * @throws ERR_BLOCKSTEP_BAD_ARG for a context that is longer than what the model was trained for
+ * Finds a pool and a context that fit into memory.
+ * @param free bytes for model and pool together
+ * @param shape the requested sizes; `maxModelLen` or `numBlocks` null: chosen to suit the model and
+ * to fit
+ * @throws ERR_BLOCKSTEP_NO_MEMORY if the requested sizes do not fit; the message says which sizes
+ * would
+ * @throws ERR_BLOCKSTEP_BAD_ARG for a context longer than the model was trained for
  */
 export function fittingPool(
   card: ModelCard,
@@ -88,7 +96,8 @@ export function fittingPool(
       `a context of ${asked} tokens is more than the ${contextLength} that the model ${card.path} was trained for`,
     );
   const rest = free - needs.weights - needs.states - needs.work;
-  // A model without attention keeps nothing for a token: its pool is a count of tokens, and takes no memory.
+  // A model without attention keeps nothing per token. Its pool only counts tokens, and takes no
+  // memory.
   const mostBlocks =
     needs.perToken === 0 ? Number.POSITIVE_INFINITY : Math.floor(rest / (needs.perToken * blockSize));
   const fitting = Math.max(0, Math.min(contextLength, (mostBlocks - SPARE_BLOCKS) * blockSize));
@@ -118,7 +127,7 @@ function tooLarge(
   return new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message);
 }
 
-/** Bytes for people. */
+/** A number of bytes, for people. */
 export function inWords(bytes: number): string {
   const [size, unit] = bytes >= 2 ** 30 ? [2 ** 30, 'GiB'] : [2 ** 20, 'MiB'];
   return `${(Math.max(0, bytes) / size).toFixed(size === 2 ** 30 || bytes < 10 * 2 ** 20 ? 1 : 0)} ${unit}`;

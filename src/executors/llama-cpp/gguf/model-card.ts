@@ -1,59 +1,65 @@
 import { badModel } from './bad-model.js';
 import type { GgufFile, GgufValue } from './gguf-file.js';
 
-/** What a model's file says of it, as far as the model need not be loaded for it. */
+/** The facts of a model's file that can be read without loading the model. */
 export interface ModelCard {
   readonly path: string;
-  /** The name that the model was given; null: none. */
+  /** The name in the file; null: none. */
   readonly name: string | null;
   readonly architecture: string;
   /** Tokens that the model was trained for, prompt and output together. */
   readonly contextLength: number;
   readonly numLayers: number;
-  /** Numbers of a token's vector, and of the widest one within a layer. */
+  /** Length of a token's vector, and of the widest vector within a layer. */
   readonly width: number;
   readonly feedForward: number;
   /** Tokens of the vocabulary. */
   readonly numTokens: number;
-  /** Numbers that a layer keeps for each token, for all layers: its keys and its values. */
+  /** Keys and values that all layers together keep for each token, in numbers. */
   readonly kvNumbers: { readonly keys: number; readonly values: number };
-  /** Numbers that all layers keep of a text whatever its length: the states of recurrent layers. 0: there are none. */
+  /**
+   * Numbers that all layers keep of a text of any length: the states of recurrent layers. 0: there
+   * are none.
+   */
   readonly stateNumbers: number;
-  /** Tokens of the sliding window that some layers have; 0: none has one. */
+  /** Tokens of the sliding window of some layers; 0: no layer has a window. */
   readonly window: number;
   readonly weightBytes: number;
-  /** The type in which most of the weights are, by their bytes. */
+  /** The type of most weights, by bytes. */
   readonly weightType: string;
-  /** Whether it generates text, one token after the other. */
+  /** Whether the model generates text, token by token. */
   readonly generates: boolean;
   /**
-   * How the vectors of a text's tokens become one, where it is a model of embeddings; `rank`: one that scores documents. Null: its file does not
-   * say.
+   * How an embedding model pools the vectors of tokens. `rank`: the model scores documents. Null:
+   * the file does not say.
    */
   readonly pooling: Pooling | null;
   /** The chat template; null: none. */
   readonly chatTemplate: string | null;
-  /** How the makers of the model want tokens picked; empty: they did not say. */
+  /** Sampling parameters that the makers of the model recommend; empty: none. */
   readonly sampling: Readonly<Partial<Record<'temperature' | 'top_k' | 'top_p' | 'min_p', number>>>;
 }
 
-/** Ways to make one vector of those of a text's tokens, by llama.cpp's numbers. */
+/**
+ * Ways to pool the vectors of a text's tokens into one vector, in the order of llama.cpp's numbers.
+ */
 export const POOLINGS = ['none', 'mean', 'cls', 'last', 'rank'] as const;
 
-/** One of them. */
+/** A way to pool vectors. */
 export type Pooling = (typeof POOLINGS)[number];
 
-/** Architectures that make vectors of texts, and generate none. */
+/** Architectures that make vectors of texts, and generate no text. */
 const EMBEDDERS = /^(.*bert.*|gemma-embedding|llama-embed)$/;
-/** Architectures that do neither. */
+/** Architectures that neither generate text nor make vectors. */
 const NO_GENERATORS = /^(clip|t5encoder|t5|eagle3|dflash|dream|llada.*|rnd1|wavtokenizer-dec)$/;
 /** LLAMA_MAX_LAYERS. */
 const MOST_LAYERS = 512;
 const SAMPLING = { temperature: 'temp', top_k: 'top_k', top_p: 'top_p', min_p: 'min_p' } as const;
 
 /**
- * Reads what a model's file says of it.
- * @throws ERR_BLOCKSTEP_BAD_MODEL for a file that is no language model, or lacks what every one has
+ * Reads the facts of a model from its file.
+ * @throws ERR_BLOCKSTEP_BAD_MODEL for a file that is no language model, or lacks a fact that every
+ * model has
  */
 export function readModelCard({ path, values, tensors, weightBytes }: GgufFile): ModelCard {
   const text = (key: string): string | null => {
@@ -76,7 +82,8 @@ export function readModelCard({ path, values, tensors, weightBytes }: GgufFile):
   );
   const headSize = Math.max(...heads) > 0 ? width / Math.max(...heads) : 0;
   const states = stateNumbers(number, width);
-  // Of a hybrid that names no layers, one layer in so many has attention and the others a state.
+  // A hybrid that lists no layers has attention in every `interval`th layer, and states in the
+  // others.
   const interval = number('full_attention_interval') ?? 1;
   const hasAttention = kvHeads.map((each, i) => each > 0 && (i + 1) % interval === 0);
   const total = kvHeads.reduce((sum: number, each, i) => sum + (hasAttention[i] ? each : 0), 0);
@@ -111,7 +118,7 @@ export function readModelCard({ path, values, tensors, weightBytes }: GgufFile):
   };
 }
 
-/** Refuses values at which llama.cpp would abort the process, by its assertions, where it could have refused the file. */
+/** Refuses values at which an assertion of llama.cpp would abort the process. */
 function checkAsserted(
   path: string,
   architecture: string,
@@ -123,7 +130,7 @@ function checkAsserted(
   for (const [key, value] of values)
     if (key.endsWith('_epsilon') && typeof value === 'number' && !(value >= 0))
       throw badModel(path, `is damaged: ${key} is ${value}, and no number from 0 on`);
-  // Of each so many layers the last one has no window.
+  // The pattern says that the last of so many layers has no window.
   const of = (key: string) => values.get(`${architecture}.attention.${key}`);
   if (Number(of('sliding_window') ?? 0) > 0 && of('sliding_window_pattern') === 1)
     throw badModel(path, 'is damaged: it has a sliding window, and no layer that has it');
@@ -140,7 +147,7 @@ function numbersOf(path: string, architecture: string, values: ReadonlyMap<strin
       throw badModel(path, `does not say its ${key} (${architecture}.${key})`);
     return value;
   };
-  /** One value for each layer: a list, or a number for all. */
+  /** One value for each layer, from a list or from one number for all layers. */
   const perLayer = <Other>(key: string, numLayers: number, otherwise: Other): (number | Other)[] => {
     const value = values.get(`${architecture}.${key}`);
     const list = Array.isArray(value) ? (value as readonly unknown[]) : null;
@@ -152,7 +159,7 @@ function numbersOf(path: string, architecture: string, values: ReadonlyMap<strin
   return { needed, number, perLayer };
 }
 
-/** Numbers of the state of one recurrent layer, by what its file says: as Mamba, LFM2 and RWKV have it. */
+/** Numbers in the state of one recurrent layer, for Mamba, LFM2 and RWKV. */
 function stateNumbers(number: (key: string) => number | null, width: number): number {
   const heads = number('wkv.head_size');
   if (heads !== null) return width * (heads + (number('token_shift_count') ?? 2));

@@ -1,12 +1,13 @@
 import { badModel } from './bad-model.js';
 
-/** How the file of a part is named, as llama.cpp looks for it. */
+/** The file name of a part, as llama.cpp expects it. */
 const PART = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/;
 
 /**
- * The paths of all parts of a model, by that of its first one.
- * @param count what the file says of it (`split.count`): absent or 1 for a model of one file
- * @throws ERR_BLOCKSTEP_BAD_MODEL for another part, or a name by which the others cannot be found
+ * The paths of all parts of a model, from the path of the first part.
+ * @param count the number of parts by the file (`split.count`): absent or 1 for a model of one file
+ * @throws ERR_BLOCKSTEP_BAD_MODEL if the path is that of another part, or does not lead to the
+ * other parts
  */
 export function partPaths(path: string, count: unknown): readonly string[] {
   if (typeof count !== 'number' || count <= 1) return [path];

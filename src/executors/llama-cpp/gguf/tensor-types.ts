@@ -1,11 +1,14 @@
-/** How the weights of a tensor lie in a file: so many of them in so many bytes. */
+/** How the weights of a tensor are stored: in blocks of so many weights and so many bytes. */
 export interface TensorType {
   readonly name: string;
   readonly weights: number;
   readonly bytes: number;
 }
 
-/** Name, weights and bytes of a block of each type, by its number in the file. Numbers that are missing were given up by llama.cpp. */
+/**
+ * Name, weights and bytes of a block of each type, by its number in the file. llama.cpp has dropped
+ * the missing numbers.
+ */
 const BLOCKS: Readonly<Record<number, readonly [name: string, weights: number, bytes: number]>> = {
   0: ['F32', 1, 4],
   1: ['F16', 1, 2],
@@ -44,7 +47,7 @@ const BLOCKS: Readonly<Record<number, readonly [name: string, weights: number, b
   42: ['Q2_0', 64, 18],
 };
 
-/** The type of a tensor by its number in the file; null if there is none that is known. */
+/** The type of a tensor by its number in the file; null for an unknown number. */
 export function tensorType(number: number): TensorType | null {
   if (!Object.hasOwn(BLOCKS, number)) return null;
   const [name, weights, bytes] = BLOCKS[number];

@@ -1,17 +1,17 @@
 import { BlockstepError } from '../../../base/errors.js';
 import type { HubFile } from './listing.js';
 
-/** How weights are quantized where nobody says it and there is a choice: small, and nearly as good as larger ones. */
+/** The default quantization if there is a choice: small, and nearly as good as larger ones. */
 const USUAL = 'Q4_K_M';
-/** Files beside a model, that are none by themselves: eyes, statistics for quantization. */
+/** Files beside a model that are no models: vision encoders, statistics for quantization. */
 const BESIDE = /(^|[-_.])(mmproj|imatrix)([-_.]|$)/i;
-/** A part of a model that was split: its number, and how many there are. */
+/** A part of a split model: its number, and the number of parts. */
 const PART = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 
 /**
- * The files of the model that is meant, all its parts, the first one first.
- * @param which how its weights are quantized, or the path of its (first) file; null: what is usual
- * @throws ERR_BLOCKSTEP_BAD_ARG if there is none, or more than one; names what there is
+ * Finds the files of the wanted model: all its parts, in order.
+ * @param which the quantization of its weights, or the path of its (first) file; null: the default
+ * @throws ERR_BLOCKSTEP_BAD_ARG if no model or several models match; the message lists the models
  */
 export function chooseFiles(
   files: readonly HubFile[],

@@ -10,25 +10,30 @@ import { type Hub, Unavailable } from './hub.js';
 import type { HubName } from './hub-name.js';
 import type { HubFile } from './listing.js';
 
-/** Times that are asked in a row without that a byte comes. */
+/** Tries in a row that may bring no byte. */
 const MOST_TRIES = 5;
 const CHUNK = 2 ** 20;
 
-/** What is fetched, from where, and who hears of it. */
+/** Source and observer of a download. */
 export interface Fetching {
   readonly hub: Hub;
   readonly from: HubName;
   readonly commit: string;
   readonly signal: AbortSignal | null;
-  /** Milliseconds before the second try; later ones wait longer. */
+  /** Milliseconds before the second try. Later tries wait longer. */
   readonly pauseMs: number;
-  /** Is told of bytes that are there, those of an earlier try included, and of those that were lost again. */
+  /**
+   * Called with the number of new bytes, bytes of an earlier try included. A negative number means
+   * lost bytes.
+   */
   readonly onBytes: (bytes: number) => void;
 }
 
 /**
- * Fetches a file: goes on where an earlier try ended, and ends when all of it has the hash that it must have.
- * @param path where it grows. It stays there when fetching is broken off; one that is wrong is removed
+ * Downloads a file. The download continues where an earlier try ended, and ends when the whole file
+ * has the expected hash.
+ * @param path the growing file. It stays there if the download is interrupted. A wrong file is
+ * removed
  * @throws by rejection ERR_BLOCKSTEP_DOWNLOAD; the reason of the signal
  */
 export async function downloadFile(file: HubFile, path: string, fetching: Fetching): Promise<void> {
@@ -47,7 +52,8 @@ export async function downloadFile(file: HubFile, path: string, fetching: Fetchi
     fetching.onBytes(before);
     await checkRoom(path, file.size - before);
     isRight = await fetchRest(growing, file, fetching);
-    // What an earlier try left may be damaged: then it is fetched whole, once.
+    // The bytes of an earlier try may be damaged, so the file is downloaded again from the start,
+    // once.
     if (!isRight && before > 0) {
       fetching.onBytes(-growing.length);
       await growing.clear();
@@ -68,7 +74,7 @@ export async function downloadFile(file: HubFile, path: string, fetching: Fetchi
     );
 }
 
-/** @returns whether all of the file has its hash */
+/** @returns whether the whole file has its hash */
 async function fetchRest(growing: GrowingFile, file: HubFile, fetching: Fetching): Promise<boolean> {
   const { hub, from, commit, signal, pauseMs, onBytes } = fetching;
   for (let tries = 1; growing.length < file.size; tries++) {
@@ -100,7 +106,7 @@ async function fetchRest(growing: GrowingFile, file: HubFile, fetching: Fetching
   return growing.hasItsHash();
 }
 
-/** Refuses what the disk has no room for, where the system says how much it has. */
+/** Refuses a download that the disk has no room for, if the system reports its free space. */
 async function checkRoom(path: string, missing: number): Promise<void> {
   const { bavail, bsize } = await statfs(dirname(path));
   const free = bavail * bsize;
@@ -113,7 +119,7 @@ function isOfFiles(error: unknown): boolean {
   return !(error instanceof Unavailable) && (code === 'ENOSPC' || syscall === 'write');
 }
 
-/** A file that is written from its beginning to its end, and its hash. */
+/** A file that is written from start to end, and its hash. */
 class GrowingFile {
   readonly #handle: FileHandle;
   readonly #file: HubFile;
@@ -126,7 +132,7 @@ class GrowingFile {
     this.#hash = hashFor(file);
   }
 
-  /** @returns bytes that an earlier try left */
+  /** @returns bytes of an earlier try */
   async readWhatIsThere(signal: AbortSignal | null): Promise<number> {
     const { size } = await this.#handle.stat();
     if (size > this.#file.size) {

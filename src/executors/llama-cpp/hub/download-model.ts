@@ -13,21 +13,29 @@ import { ModelCache } from './model-cache.js';
 
 /** Options of `downloadLlamaModel`. */
 export interface LlamaDownloadOptions {
-  /** Where models are kept. Default: the environment variable BLOCKSTEP_MODELS, else `blockstep/models` in the user's folder of caches. */
+  /**
+   * The folder for models. Default: the environment variable BLOCKSTEP_MODELS, else
+   * `blockstep/models` in the user's cache folder.
+   */
   readonly folder?: string;
-  /** Is told how many bytes are there, of how many, those of earlier tries included. What it throws ends the download. */
+  /**
+   * Called with the bytes so far and the total. Bytes of earlier tries count. An error of this
+   * function ends the download.
+   */
   readonly onProgress?: (bytes: number, ofBytes: number) => void;
-  /** Ends the download, which goes on there the next time; the promise is rejected with its reason. */
+  /**
+   * Ends the download, and rejects the promise with its reason. The next download continues there.
+   */
   readonly signal?: AbortSignal;
 }
 
-/** A model that lies here. */
+/** A downloaded model. */
 export interface DownloadedLlamaModel {
-  /** Path of its file, the first one of several parts. */
+  /** Path of its file. A model in several parts has the path of the first part. */
   readonly path: string;
-  /** Bytes that were fetched for it now. */
+  /** Bytes that this call downloaded. */
   readonly fetched: number;
-  /** Why the hub was not asked whether there is a newer one; null: it was. */
+  /** Why the hub was not asked for a newer version; null: it was asked. */
   readonly unasked: string | null;
 }
 
@@ -38,12 +46,13 @@ const OPTIONS = knownNames<LlamaDownloadOptions>('the options of downloadLlamaMo
 });
 
 /**
- * Fetches a model from Hugging Face's hub, unless it lies here in the version that the hub has. A download that was broken off goes on where it
- * ended; a file gets its name when its content has the hash that the hub says. HF_ENDPOINT names another hub, HF_TOKEN lets into private
- * models, HF_HUB_OFFLINE=1 takes what is here.
+ * Downloads a model from Hugging Face's hub, unless the hub's version is here already. An
+ * interrupted download continues where it ended. A file gets its name once its content has the hash
+ * of the hub. HF_ENDPOINT names another hub. HF_TOKEN gives access to private models.
+ * HF_HUB_OFFLINE=1 uses only the models that are here.
  * @param name `hf:OWNER/NAME`, or with a quantization or the path of a file: `hf:OWNER/NAME:Q8_0`
- * @returns a promise of where it lies. It is rejected with ERR_BLOCKSTEP_BAD_ARG, also where the hub has no such model or several;
- * ERR_BLOCKSTEP_DOWNLOAD; the reason of `signal`
+ * @returns a promise of the model's place. It is rejected with ERR_BLOCKSTEP_BAD_ARG, also if no
+ * model or several models of the hub match; ERR_BLOCKSTEP_DOWNLOAD; the reason of `signal`
  */
 export async function downloadLlamaModel(
   name: string,
@@ -97,7 +106,8 @@ export async function fetchModel(
   if (missing.length === 0) return { ...place, fetched: 0 };
   const unlock = cache.lock();
   try {
-    // Parts of two versions make no model: while one is missing none counts that will be another.
+    // Parts of two versions make no model. A part that will be replaced does not count while a part
+    // is missing.
     cache.forget(...missing.map(({ path }) => path));
     const ofBytes = missing.reduce((sum, { size }) => sum + size, 0);
     let bytes = 0;
@@ -117,7 +127,7 @@ export async function fetchModel(
   }
 }
 
-/** What is here, where the hub is not asked or does not answer. */
+/** The cached model, for a hub that is not asked or does not answer. */
 function cached(cache: ModelCache, from: HubName, what: string, why: Unavailable): DownloadedLlamaModel {
   try {
     const [first] = chooseFiles(cache.files(), from.which, what);

@@ -1,25 +1,27 @@
 import { badArg } from '../../../base/checks.js';
 
-/** What a model's files begin with where they lie on a hub: `hf:OWNER/NAME[:WHICH]`. */
+/** The prefix of a model on a hub: `hf:OWNER/NAME[:WHICH]`. */
 const PREFIX = 'hf:';
 
 /** A model on a hub. */
 export interface HubName {
   readonly owner: string;
   readonly name: string;
-  /** Which of its files: how its weights are quantized (`Q4_K_M`), or the path of a file. Null: not said. */
+  /** The wanted file: the quantization of its weights (`Q4_K_M`), or its path. Null: not given. */
   readonly which: string | null;
 }
 
-/** As the hub names owners and models: they become folders here. */
+/** The hub's rule for names of owners and models, which become folder names here. */
 const PART = /^[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,95}$/;
-/** Most bytes of a file's name, as file systems have it; ours have an ending more. */
+/** Most bytes of a file name in file systems. Our names have an ending more. */
 const LONGEST_NAME = 200;
-/** What a file system takes for something else than a character of a name: separators, drives, streams, controls. */
+/**
+ * Characters with a meaning for some file system: separators, drives, streams, control characters.
+ */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const FOREIGN = /[\\:*?"<>|\u0000-\u001f\u007f]/;
 
-/** Whether a model is named by where it lies on a hub, and not by its file. */
+/** Whether a text names a model on a hub, and not a file. */
 export function isHubName(text: string): boolean {
   return text.startsWith(PREFIX);
 }
@@ -37,8 +39,8 @@ export function readHubName(text: string): HubName {
 }
 
 /**
- * Whether a path that a hub gives stays where it is put: below the folder of its model, whatever the file system. No `..`, no absolute path,
- * no drive, no hidden name.
+ * Whether a path of a hub stays below the folder of its model on every file system. It has no `..`,
+ * no drive and no hidden name, and is not absolute.
  */
 export function isPlainPath(path: string): boolean {
   return path.split('/').every(isPlainName) && Buffer.byteLength(path) <= 1024;

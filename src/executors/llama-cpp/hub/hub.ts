@@ -3,33 +3,36 @@ import { downloadError, systemWords } from './download-error.js';
 import type { HubName } from './hub-name.js';
 import { type HubFile, readListing } from './listing.js';
 
-/** Where the hub is, and as whom to ask it. */
+/** The address of the hub, and the user's token. */
 export interface HubSettings {
-  /** Without a slash at its end. */
+  /** Has no slash at its end. */
   readonly endpoint: string;
-  /** Null: nobody. It is sent to the endpoint alone, and stands in no message. */
+  /** Null: no token. The token is sent to the endpoint alone, and appears in no message. */
   readonly token: string | null;
-  /** Nothing is asked: what is in the cache is used. */
+  /** True: the hub is never asked, and only the cache is used. */
   readonly isOffline: boolean;
 }
 
 const ENDPOINT = 'https://huggingface.co';
 const MOST_REDIRECTS = 5;
-/** Bytes of the longest answer that lists files. */
+/** Most bytes of a list of files. */
 const LONGEST_LISTING = 2 ** 25;
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 const YES = /^(1|true|yes|on)$/i;
 
-/** An answer that may be another one soon: it is asked for again. */
+/** An answer that may soon change, so the request is repeated. */
 export class Unavailable extends Error {}
 
-/** Reads HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE, as the hub's own tools do. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Reads HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE, as the hub's own tools do.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function hubSettings(environment: NodeJS.ProcessEnv): HubSettings {
   const given = environment['HF_ENDPOINT']?.trim() || ENDPOINT;
   const token = environment['HF_TOKEN']?.trim() || null;
   const bad = (what: string): BlockstepError => new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', what);
   const url = URL.canParse(given) ? new URL(given) : null;
-  // What is printed of it holds no password.
+  // The address is printed, so it must hold no password.
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw bad('HF_ENDPOINT must be the address of a hub, by https or http and without a password');
   if (url.search !== '' || url.hash !== '') throw bad('HF_ENDPOINT must be an address without ? and #');
@@ -43,7 +46,7 @@ export function hubSettings(environment: NodeJS.ProcessEnv): HubSettings {
   };
 }
 
-/** A hub as Hugging Face has it: lists the files of a model, and gives them. */
+/** A hub like Hugging Face's. It lists the files of a model, and serves them. */
 export class Hub {
   readonly #endpoint: string;
   readonly #token: string | null;
@@ -56,7 +59,7 @@ export class Hub {
   }
 
   /**
-   * The files of a model now, with the commit that has them.
+   * Lists the current files of a model, and their commit.
    * @throws by rejection ERR_BLOCKSTEP_DOWNLOAD; `Unavailable` if the hub cannot be reached
    */
   async list({ owner, name }: HubName): Promise<{ commit: string; files: readonly HubFile[] }> {
@@ -66,9 +69,9 @@ export class Hub {
   }
 
   /**
-   * Begins to give a file.
-   * @param from its first byte that is wanted
-   * @returns its bytes from `start` on, which is `from`, or 0 where the hub gives files whole alone
+   * Opens a file for reading.
+   * @param from the first byte that is wanted
+   * @returns the bytes from `start` on. `start` is `from`, or 0 if the hub only serves whole files
    */
   async open(
     { owner, name }: HubName,
@@ -88,7 +91,7 @@ export class Hub {
     throw downloadError(`${path} was asked for from byte ${from} on, and the hub gives ${said.slice(0, 60)}`);
   }
 
-  /** Asks, and follows redirects by itself: the token goes with the first question alone. */
+  /** Sends a request, and follows redirects itself: the token goes with the first request alone. */
   async #get(path: string, headers: Record<string, string>, what: string): Promise<Response> {
     let url = new URL(this.#endpoint + path);
     for (let hops = 0; hops <= MOST_REDIRECTS; hops++) {
@@ -141,7 +144,10 @@ export class Hub {
   }
 }
 
-/** Where a redirect leads: to any host, but not from https to something that others can read or write. */
+/**
+ * The target of a redirect. It may be any host, but https never leads to a connection that others
+ * can read or change.
+ */
 function redirected(from: URL, location: string, what: string): URL {
   const to = location !== '' && URL.canParse(location, from.href) ? new URL(location, from) : null;
   const isSafe = to?.protocol === 'https:' || (to?.protocol === 'http:' && from.protocol === 'http:');

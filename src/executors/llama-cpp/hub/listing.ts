@@ -7,11 +7,14 @@ export interface HubFile {
   readonly path: string;
   /** Bytes. */
   readonly size: number;
-  /** What its content must give: `sha256:` of it, or `git:` as git names it. */
+  /** The expected hash of the content: `sha256:`, or `git:` for git's blob id. */
   readonly hash: string;
 }
 
-/** Reads what a hub says of a model. Files that are no models, or lack what every one has, are left out. */
+/**
+ * Reads a hub's description of a model. Files that are no models, or lack a needed field, are left
+ * out.
+ */
 export function readListing(text: string, what: string): { commit: string; files: readonly HubFile[] } {
   let said: unknown;
   try {
@@ -42,7 +45,7 @@ function isCommit(value: unknown): value is string {
   return typeof value === 'string' && /^[0-9a-f]{40}$/.test(value);
 }
 
-/** Large files have a hash of their content alone; for others there is what git names them by. */
+/** Large files have a hash of their content alone. Other files have git's blob id. */
 function contentOf(file: Record<string, unknown>): Omit<HubFile, 'path'> | null {
   const { size, lfs, blobId } = file;
   const large = isObject(lfs) ? lfs : null;

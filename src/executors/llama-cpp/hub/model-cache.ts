@@ -15,11 +15,14 @@ import { downloadError, systemWords } from './download-error.js';
 import { isPlainPath } from './hub-name.js';
 import type { HubFile } from './listing.js';
 
-/** What was fetched, by path: size and hash of what was seen to have it. */
+/** The record of downloaded files: path, size and verified hash. */
 const RECORD = 'fetched.json';
 const LOCK = '.lock';
 
-/** The folder of one model of a hub: its files, under the names that they have there, and a record of those that are whole. */
+/**
+ * The folder of one model of a hub: its files under the hub's names, and a record of the complete
+ * files.
+ */
 export class ModelCache {
   readonly folder: string;
 
@@ -27,12 +30,12 @@ export class ModelCache {
     this.folder = join(root, owner, name);
   }
 
-  /** The files that are here and whole. */
+  /** The complete files in the folder. */
   files(): readonly HubFile[] {
     return this.#read().filter(({ path, size }) => sizeOf(join(this.folder, path)) === size);
   }
 
-  /** Those of some files that are not here, or of which there is another one. */
+  /** The files that are not here, or differ from those here. */
   missing(files: readonly HubFile[]): readonly HubFile[] {
     const here = this.files();
     const isHere = ({ path, size, hash }: HubFile): boolean =>
@@ -40,17 +43,20 @@ export class ModelCache {
     return files.filter((file) => !isHere(file));
   }
 
-  /** Where a file lies, or is to. */
+  /** The path of a file in the folder. */
   place(path: string): string {
     return join(this.folder, path);
   }
 
-  /** Where a file grows while it is fetched: beside its place, and told from what else there may be to fetch for it by its hash. */
+  /**
+   * The path of a growing download, beside the final path. The hash keeps downloads of different
+   * contents apart.
+   */
   partial({ path, hash }: HubFile): string {
     return join(this.folder, `${path}.${hash.replace(/^\w+:/, '').slice(0, 16)}.part`);
   }
 
-  /** Makes the folder of a file. @throws ERR_BLOCKSTEP_DOWNLOAD if it lies elsewhere, by links */
+  /** Makes the folder of a file. @throws ERR_BLOCKSTEP_DOWNLOAD if links lead it elsewhere */
   prepare(path: string): void {
     const folder = dirname(this.place(path));
     try {
@@ -63,10 +69,14 @@ export class ModelCache {
     throw downloadError(`the folder ${folder} is a link to elsewhere; nothing is written there`);
   }
 
-  /** Takes a file in that was seen to be whole, in place of an older one. What else was fetched in part for its place goes. */
+  /**
+   * Takes in a verified file in place of an older one. Other partial downloads of this file are
+   * removed.
+   */
   adopt(file: HubFile): void {
     const place = this.place(file.path);
-    // While there is none of the new content under the old record, or the other way round, there is no record.
+    // The record never names old content for a new file, or the reverse: there is no record
+    // meanwhile.
     this.forget(file.path);
     renameSync(this.partial(file), place);
     this.#write([...this.#read(), file]);
@@ -75,7 +85,7 @@ export class ModelCache {
       if (name.startsWith(`${basename(place)}.`) && name.endsWith('.part')) rmSync(join(folder, name));
   }
 
-  /** Takes files out of the record: others of their names are to come. */
+  /** Removes files from the record, because others of their names will come. */
   forget(...paths: readonly string[]): void {
     const all = this.#read();
     const kept = all.filter(({ path }) => !paths.includes(path));
@@ -83,8 +93,8 @@ export class ModelCache {
   }
 
   /**
-   * Keeps other processes from fetching the same model, until the result is called.
-   * @throws ERR_BLOCKSTEP_DOWNLOAD if one does
+   * Keeps other processes from downloading the same model, until the returned function is called.
+   * @throws ERR_BLOCKSTEP_DOWNLOAD if another process does
    */
   lock(): () => void {
     this.prepare(LOCK);
@@ -143,7 +153,7 @@ function sizeOf(path: string): number | null {
 }
 
 function isAlive(pid: number): boolean {
-  // This process fetches it in another call, or thread.
+  // This process downloads the model in another call or thread.
   if (pid === process.pid) return true;
   try {
     return process.kill(pid, 0);

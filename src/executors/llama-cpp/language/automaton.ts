@@ -10,10 +10,10 @@ import {
 } from './char-set.js';
 import type { Language, Languages } from './language.js';
 
-/** Most states of the machine of one text or number. */
+/** Most states of the automaton of one text or number. */
 export const MOST_STATES = 1500;
 
-/** Characters that are written in a JSON string as a backslash and a letter. */
+/** Characters that a JSON string writes as a backslash and a letter. */
 const LETTERS: readonly (readonly [char: string, letter: string])[] = [
   ['"', '"'],
   ['\\', '\\'],
@@ -23,7 +23,10 @@ const LETTERS: readonly (readonly [char: string, letter: string])[] = [
   ['\r', 'r'],
   ['\t', 't'],
 ];
-/** Characters that stand for themselves in it. Other controls, and halves of characters, are not written. */
+/**
+ * Characters that stand for themselves in a JSON string. Other control characters, and surrogates,
+ * are never written.
+ */
 const RAW = complement(
   charSet([
     [0, 0x1f],
@@ -36,25 +39,28 @@ const RAW = complement(
 
 interface State {
   readonly language: Language;
-  /** The states that may follow, each with its characters. */
+  /** The next states, each with its characters. */
   next: readonly { readonly to: State; readonly set: CharSet }[];
-  /** Whether a text can end here, or behind it. */
+  /** Whether a text can end in this state or a later state. */
   isAlive: boolean;
 }
 
-/** The rules of a grammar that is being made. */
+/** The rules of a grammar under construction. */
 export interface Rules {
   /** A new name, whose rule comes later. */
   name(): string;
   set(name: string, rule: string): void;
-  /** Is told of every step. @throws ERR_BLOCKSTEP_BAD_ARG for too many */
+  /** Counts every step. @throws ERR_BLOCKSTEP_BAD_ARG for too many steps */
   work(steps: number): void;
 }
 
-/** There are more states than `MOST_STATES`. */
+/** Thrown for more states than `MOST_STATES`. */
 export class TooManyStates extends Error {}
 
-/** What writes the texts of languages as rules of GBNF: a rule for each state of the machine, so that one rule at most is under way at a time. */
+/**
+ * Writes the texts of languages as rules of GBNF. Each state of the automaton has a rule, so at
+ * most one rule is under way at a time.
+ */
 export class AutomatonRules {
   readonly #languages: Languages;
   readonly #rules: Rules;
@@ -69,7 +75,8 @@ export class AutomatonRules {
 
   /**
    * The name of the rule of a language.
-   * @param isText true: the texts stand in JSON strings, and each rule has the closing quote; the opening one stands before it
+   * @param isText true: the texts stand in JSON strings. Each rule has the closing quote, and the
+   * caller writes the opening quote
    * @returns null: the language has no text
    * @throws TooManyStates
    */
@@ -78,7 +85,7 @@ export class AutomatonRules {
     return first.isAlive ? this.#name(first, isText) : null;
   }
 
-  /** States of the machine of a language. @throws TooManyStates */
+  /** Number of states of the automaton of a language. @throws TooManyStates */
   numStates(language: Language, isText: boolean): number {
     return this.#explore(language, isText).states.size;
   }
@@ -134,7 +141,10 @@ export class AutomatonRules {
       .filter(({ set }) => this.#writing(set, isText).length > 0);
   }
 
-  /** How the characters of a set are written: as they are, and in a text as an escape. Nothing, where none of them can be. */
+  /**
+   * The ways to write the characters of a set: as they are, and in a text as an escape. Empty if no
+   * character can be written.
+   */
   #writing(set: CharSet, isText: boolean): readonly string[] {
     const key = `${isText},${set}`;
     let writing = this.#writings.get(key);

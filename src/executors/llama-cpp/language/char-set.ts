@@ -1,4 +1,7 @@
-/** A set of characters: the first and the last code point of each range, in order, and no two ranges that touch. */
+/**
+ * A set of characters: the first and the last code point of each range, in ascending order. No two
+ * ranges touch.
+ */
 export type CharSet = readonly number[];
 
 export const LAST_CHAR = 0x10ffff;
@@ -49,7 +52,7 @@ function rangesOf(set: CharSet): [first: number, last: number][] {
   return ranges;
 }
 
-/** A set as GBNF writes it. */
+/** A set in GBNF. */
 export function gbnfSet(set: CharSet): string {
   const ranges = rangesOf(set).map(([first, last]) =>
     first === last ? gbnfChar(first) : `${gbnfChar(first)}-${gbnfChar(last)}`,

@@ -15,36 +15,42 @@ export const KEEPS: Readonly<Record<Bound['is'], (value: number, bound: number) 
   lt: (value, bound) => value < bound,
 };
 
-/** What numbers are to be. */
+/** The limits of a number. */
 export interface NumberLimits {
   readonly isInteger: boolean;
   readonly bounds: readonly Bound[];
   readonly multiples: readonly number[];
 }
 
-/** Most digits of the multiple of which numbers may be, by its value. */
+/** The largest value of the digits of a `multipleOf`. */
 export const LARGEST_MULTIPLE = 1000;
 const MOST_DECIMALS = 16;
-/** Texts of so many digits are different numbers. */
+/** Different texts of so many digits are different numbers. */
 const SAFE_DIGITS = 15;
 const DIGIT = charSet([[0x30, 0x39]]);
 const ZERO = 0x30;
 const DOT = 0x2e;
-/** The point, and each digit by itself. */
+/** The point and the digits, each an edge of its own. */
 const NUMBER_EDGES = [DOT, DOT + 1, ...Array.from({ length: 11 }, (_, i) => ZERO + i)];
 
-/** A number above 0 as decimal digits. */
+/** A number of at least 0 as decimal digits. */
 interface Decimal {
   readonly whole: string;
   readonly decimals: string;
 }
 
-/** Bounds beyond which no number of `SAFE_DIGITS` digits lies: what Zod says of every integer. */
+/**
+ * Whether a bound excludes no number of `SAFE_DIGITS` digits. Zod writes such bounds for every
+ * integer.
+ */
 export function isFar({ is, value }: Bound): boolean {
   return is === 'ge' || is === 'gt' ? value <= -Number.MAX_SAFE_INTEGER : value >= Number.MAX_SAFE_INTEGER;
 }
 
-/** The language of the numbers within limits, written without exponents. Bounds that are far are not among them. */
+/**
+ * The language of the numbers within limits, written without exponents. Far bounds (`isFar`) are
+ * ignored.
+ */
 export function numberLanguage(
   languages: Languages,
   { isInteger, bounds, multiples }: NumberLimits,
@@ -64,7 +70,7 @@ export function numberLanguage(
   const number =
     decimals === 0 ? whole : languages.sequence(whole, languages.either(languages.empty, fraction));
   const all = [number, ...multiples.map((each) => multipleOf(languages, decimal(each)))];
-  // Texts of more digits could be read as the number that a bound excludes.
+  // A text of more digits could be read as the number that a bound excludes.
   if (bounds.some(({ is, value }) => (is === 'gt' || is === 'lt') && value !== 0) && decimals > 0)
     all.push(languages.repeat(languages.anyChar, 0, SAFE_DIGITS + 1));
   const above = bounds.map((bound) => within(languages, bound, false));
@@ -76,10 +82,13 @@ export function numberLanguage(
   );
 }
 
-/** The sizes of the numbers within a bound. @param isBelow of those below 0, which are written with a minus */
+/**
+ * The absolute values of the numbers within a bound.
+ * @param isBelow for the numbers below 0, which have a minus
+ */
 function within(languages: Languages, { is, value }: Bound, isBelow: boolean): Language {
   const isLower = is === 'ge' || is === 'gt';
-  // -0 is 0, so a size of 0 is within where 0 is.
+  // -0 is 0, so the absolute value 0 is within the bound if 0 is.
   if (value === 0 && (is === 'gt' || is === 'lt'))
     return isLower === isBelow ? languages.nothing : compared(languages, 'gt', decimal(0));
   if (value === 0) return isLower === isBelow ? compared(languages, 'le', decimal(0)) : languages.anything;
@@ -88,7 +97,7 @@ function within(languages: Languages, { is, value }: Bound, isBelow: boolean): L
   return compared(languages, isBelow ? mirrored[is] : is, decimal(Math.abs(value)));
 }
 
-/** Decimal numbers that compare so with a bound. */
+/** Decimal numbers that compare in this way with a bound. */
 function compared(languages: Languages, is: Bound['is'], { whole, decimals }: Decimal): Language {
   const state = (place: 'whole' | 'decimals', read: number, order: number): Language => {
     const rest = place === 'decimals' && order === 0 && /[1-9]/.test(decimals.slice(read)) ? -1 : order;
@@ -119,11 +128,11 @@ function compared(languages: Languages, is: Bound['is'], { whole, decimals }: De
   return state('whole', 0, 0);
 }
 
-/** Decimal numbers that are multiples. */
+/** Decimal numbers that are multiples of a number. */
 function multipleOf(languages: Languages, { whole, decimals }: Decimal): Language {
   const of = Number(whole + decimals);
   const state = (read: number, left: number | null, isBegun: boolean): Language => {
-    // Of what was read only that counts which the digits that are left do not make a multiple anyhow.
+    // Only the part of the remainder counts that the digits still to come cannot correct.
     let counts = of;
     for (let i = left ?? decimals.length; i > 0; i--)
       counts /= counts % 10 === 0 ? 10 : counts % 5 === 0 ? 5 : counts % 2 === 0 ? 2 : 1;
@@ -139,7 +148,7 @@ function multipleOf(languages: Languages, { whole, decimals }: Decimal): Languag
   return state(0, null, false);
 }
 
-/** The digits of a number that is not below 0. */
+/** The digits of a number of at least 0. */
 export function decimal(value: number): Decimal {
   const [mantissa, exponent = '0'] = String(value).split('e');
   const [whole, decimals = ''] = mantissa.split('.');

@@ -5,7 +5,10 @@ const DATE = `(?:${YEAR}-${MONTH_DAY}|${LEAP_YEAR}-02-29)`;
 const CLOCK = String.raw`(?:[01]\d|2[0-3]):[0-5]\d`;
 const TIME = String.raw`${CLOCK}:[0-5]\d(?:\.\d{1,6})?(?:Z|[+-]${CLOCK})`;
 const LABEL = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
-/** Hosts in addresses have names, whose last label begins with a letter: they would be read as numbers. */
+/**
+ * Hosts in addresses are names. The last label begins with a letter, because a label of digits
+ * would be read as a number.
+ */
 const HOST = String.raw`(?:[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*\.)*[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*`;
 const BYTE = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
 const IPV4 = String.raw`(?:${BYTE}\.){3}${BYTE}`;
@@ -25,7 +28,7 @@ function uuid(versions: string): string {
   return `^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[${versions}][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$`;
 }
 
-/** The formats of texts that are heeded, each as a pattern. A pattern may allow less than its format. */
+/** The supported formats of texts, each as a pattern. A pattern may allow less than its format. */
 export const FORMATS: Readonly<Record<string, string>> = {
   date: `^${DATE}$`,
   time: `^${TIME}$`,
@@ -43,7 +46,7 @@ export const FORMATS: Readonly<Record<string, string>> = {
   base64url: '^(?:[A-Za-z0-9_-]{4})*$',
 };
 
-/** Formats that say what a value is for, and constrain nothing. */
+/** Formats that only describe a value. They constrain no text. */
 export const NOTED_FORMATS: ReadonlySet<string> = new Set([
   ...['password', 'binary', 'path', 'file-path', 'directory-path', 'float', 'double', 'decimal', 'int64'],
 ]);

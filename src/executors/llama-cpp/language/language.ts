@@ -1,20 +1,23 @@
 import { ALL_CHARS, type CharSet, hasChar, LAST_CHAR, union } from './char-set.js';
 
 /**
- * A regular language: texts, as a machine reads them that needs no memory. Equal objects are equal languages; two languages that are equal may
- * be two objects all the same.
+ * A regular language, that is, the texts that a finite automaton accepts. Equal objects are equal
+ * languages. Equal languages may be different objects.
  */
 export interface Language {
   readonly id: number;
-  /** Whether the empty text belongs to it. */
+  /** Whether the language contains the empty text. */
   readonly hasEmpty: boolean;
-  /** Characters before which what may follow changes, in order. Between two of them all characters are alike. */
+  /**
+   * Characters at which the continuation changes, in order. All characters between two edges
+   * continue alike.
+   */
   readonly edges: readonly number[];
   /** The rests of the texts that begin with a character (Brzozowski's derivative). */
   after(char: number): Language;
 }
 
-/** What a language is made of, by which others are made simpler. */
+/** The construction of a language, which helps to simplify other languages. */
 type Kind = 'chars' | 'sequence' | 'either' | 'both' | 'not' | 'repeat' | 'machine';
 
 class Node implements Language {
@@ -69,7 +72,7 @@ interface NodeParts {
   readonly edges: () => readonly number[];
 }
 
-/** Makes languages. Those of one object go together. */
+/** Makes languages. Only languages of the same object can be combined. */
 export class Languages {
   readonly #known = new Map<string, Node>();
   readonly #work: (steps: number) => void;
@@ -82,7 +85,7 @@ export class Languages {
   /** Texts of one character. */
   readonly anyChar: Language;
 
-  /** @param work is told of every step, and may throw */
+  /** @param work is called for every step, and may throw */
   constructor(work: (steps: number) => void) {
     this.#work = work;
     this.nothing = this.chars([]);
@@ -105,7 +108,7 @@ export class Languages {
     return this.sequence(...chars);
   }
 
-  /** One behind the other. */
+  /** The concatenation of languages. */
   sequence(...all: readonly Language[]): Language {
     let whole = all.length === 0 ? this.empty : all[all.length - 1];
     for (let i = all.length - 2; i >= 0; i--) whole = this.#pair(all[i] as Node, whole as Node);
@@ -129,7 +132,7 @@ export class Languages {
     });
   }
 
-  /** The texts of any of them. */
+  /** The union of languages. */
   either(...all: readonly Language[]): Language {
     const parts = new Map<number, Node>();
     let set: CharSet = [];
@@ -160,7 +163,7 @@ export class Languages {
     );
   }
 
-  /** The texts that all of them have. */
+  /** The intersection of languages. */
   both(...all: readonly Language[]): Language {
     const parts = new Map<number, Node>();
     for (const part of (all as readonly Node[]).flatMap((each) =>
@@ -190,7 +193,7 @@ export class Languages {
     });
   }
 
-  /** All other texts. */
+  /** The complement of a language. */
   not(language: Language): Language {
     const part = language as Node;
     if (part.kind === 'not') return part.parts[0];
@@ -203,7 +206,7 @@ export class Languages {
     });
   }
 
-  /** So many texts behind each other. @param max Infinity: any number */
+  /** Repetitions of a language. @param max Infinity: any number */
   repeat(language: Language, min: number, max: number): Language {
     const part = language as Node;
     if (max === 0 || part === this.empty) return this.empty;
@@ -218,7 +221,7 @@ export class Languages {
     });
   }
 
-  /** A language by its machine. @param key names its state: equal keys are equal languages */
+  /** A language by its automaton. @param key names the state: equal keys are equal languages */
   machine(
     key: string,
     hasEmpty: boolean,
@@ -244,14 +247,17 @@ export class Languages {
   }
 }
 
-/** Where a set begins, and where it ends. Nothing is before the first character, so its edge says nothing. */
+/**
+ * The begin and the end of each range of a set. Edge 0 is left out, because no character lies
+ * before it.
+ */
 function edgesOf(set: CharSet): readonly number[] {
   return set
     .map((char, i) => (i % 2 === 0 ? char : char + 1))
     .filter((char) => char > 0 && char <= LAST_CHAR);
 }
 
-/** Numbers of several lists, in order, each once. */
+/** The numbers of several lists, ascending, without duplicates. */
 function merged(lists: readonly (readonly number[])[]): readonly number[] {
   const all = lists.filter(({ length }) => length > 0);
   if (all.length <= 1 || all.every((list) => list === all[0])) return all[0] ?? [];

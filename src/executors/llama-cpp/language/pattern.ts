@@ -5,7 +5,7 @@ import { type CharSet, charSet, complement, union } from './char-set.js';
 import type { Language, Languages } from './language.js';
 
 const LONGEST_PATTERN = 2000;
-/** What `\s` stands for in ECMAScript. */
+/** The characters of `\s` in ECMAScript. */
 const SPACES = charSet([
   [0x09, 0x0d],
   [0x20, 0x20],
@@ -31,14 +31,15 @@ const LINE_ENDS = charSet([
   [0x2028, 0x2029],
 ]);
 
-/** Where in a text an element of a pattern stands: at its begin, behind it, or one of both. */
+/** The place of an element in a text: at the begin, behind the begin, or either. */
 type Place = 'begin' | 'behind' | 'either';
 
 let parser: RegExpParser | null = null;
 
 /**
- * The language of the texts that a regular expression of ECMAScript finds something in, as JSON schemas mean it.
- * @throws Error that says what it cannot be made of
+ * The language of the texts in which a regular expression of ECMAScript finds a match, as JSON
+ * schemas define it.
+ * @throws Error that names the part that is no regular language
  */
 export function patternLanguage(languages: Languages, pattern: string): Language {
   if (pattern.length > LONGEST_PATTERN)
@@ -46,15 +47,18 @@ export function patternLanguage(languages: Languages, pattern: string): Language
   try {
     return new PatternReader(languages).read(parse(pattern));
   } catch (error) {
-    // Groups within groups: the stack is at its end.
+    // Deeply nested groups exhaust the stack.
     if (error instanceof RangeError) throw new Error('groups that are nested too deep');
     throw error;
   }
 }
 
-/** In the mode of Unicode, as schemas mean it; or else without, for signs that are escaped though they need not be. */
+/**
+ * Parses in Unicode mode, as schemas define it. The other mode is tried if the pattern escapes a
+ * character without need.
+ */
 function parse(pattern: string): AST.Pattern {
-  // Not before it is needed: most schemas have no pattern.
+  // The parser is loaded late, because most schemas have no pattern.
   parser ??= new (createRequire(import.meta.url)('@eslint-community/regexpp').RegExpParser)({
     ecmaVersion: 2025,
   });
@@ -77,7 +81,7 @@ function wrong(error: unknown): Error {
 
 class PatternReader {
   readonly #languages: Languages;
-  /** What has an assertion in it, and so depends on what stands around it. */
+  /** Elements with an assertion. Their language depends on their surroundings. */
   readonly #bound = new Set<unknown>();
 
   constructor(languages: Languages) {
@@ -95,7 +99,7 @@ class PatternReader {
     );
   }
 
-  /** Notes all that has an assertion in it. */
+  /** Notes the elements with an assertion. */
   #bind(node: unknown): boolean {
     const { type, alternatives, elements, element } = node as {
       readonly type: string;
@@ -111,7 +115,7 @@ class PatternReader {
     return isBound;
   }
 
-  /** @param rest what may stand behind */
+  /** @param rest the texts that may follow */
   #choices(alternatives: readonly AST.Alternative[], rest: Language, place: Place): Language {
     return this.#languages.either(...alternatives.map(({ elements }) => this.#all(elements, rest, place)));
   }
@@ -156,7 +160,7 @@ class PatternReader {
     return languages.both(rest, assertion.negate ? languages.not(ahead) : ahead);
   }
 
-  /** What an element stands for that has no assertion in it. */
+  /** The language of an element without assertions. */
   #plain(element: AST.Element | AST.QuantifiableElement): Language {
     const languages = this.#languages;
     switch (element.type) {

@@ -20,33 +20,45 @@ import { type LlamaModelInfo, readInfo } from './model-info.js';
 import { type LlamaModelOptions, resolveModelOptions } from './model-options.js';
 import { rankPrompt } from './rank-prompt.js';
 
-/** Reads grammars aside, and milliseconds in which that is done on a busy machine. */
+/**
+ * The task that reads grammars in another process, and its time limit in milliseconds on a busy
+ * machine.
+ */
 const READ = { from: import.meta.url, module: '../sampling/grammar-form', name: 'readGrammar' };
 const READ_MS = 5000;
 
 /** How a text becomes tokens. */
 export interface TokenizeOptions {
-  /** Adds the tokens that the model wants around a text, as its file says: that of its begin, for most. Default false. */
+  /**
+   * Adds the special tokens that the model's file asks for around a text; mostly the begin token.
+   * Default false.
+   */
   readonly addSpecial?: boolean;
-  /** Reads the names of special tokens in the text as these tokens. Never for what strangers wrote. Default false. */
+  /**
+   * Reads the names of special tokens in the text as these tokens. Never use this for texts of
+   * strangers. Default false.
+   */
   readonly parseSpecial?: boolean;
 }
 
 /**
- * A model of llama.cpp: weights and vocabulary, in memory until `dispose`. Any number of executors may compute with it, one after the
- * other or beside each other.
+ * A model of llama.cpp: weights and vocabulary, in memory until `dispose`. Any number of executors
+ * may use it, also at the same time.
  */
 export class LlamaModel {
-  /** What the model is. */
+  /** Facts of the loaded model. */
   readonly info: LlamaModelInfo;
-  /** What its file says of it. */
+  /** Facts of its file. */
   readonly card: ModelCard;
   readonly #native: NativeModel;
-  /** What llama.cpp says of it. Asked for once: it goes through the whole vocabulary. */
+  /**
+   * llama.cpp's facts of the model. They are read once, because reading goes through the whole
+   * vocabulary.
+   */
   readonly #said: NativeModelInfo;
   readonly #library: LlamaLibrary;
   #disposed = false;
-  /** The end of the texts that are tokenized off the event loop. */
+  /** Settles when the texts so far have been tokenized off the event loop. */
   #tokenizing: Promise<void> = Promise.resolve();
 
   private constructor(card: ModelCard, native: NativeModel, library: LlamaLibrary) {
@@ -100,7 +112,8 @@ export class LlamaModel {
   /**
    * Turns a text into tokens.
    * @returns token ids, a new array
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED; ERR_BLOCKSTEP_BAD_MODEL where the vocabulary lacks what the text needs
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED; ERR_BLOCKSTEP_BAD_MODEL if the
+   * vocabulary lacks a token that the text needs
    */
   tokenize(text: string, { addSpecial = false, parseSpecial = false }: TokenizeOptions = {}): Int32Array {
     if (typeof text !== 'string') throw badArg('text', text, 'a string');
@@ -113,8 +126,9 @@ export class LlamaModel {
   }
 
   /**
-   * The same, off the event loop: for texts of more than a few thousand characters. Texts are tokenized one at a time, in their order.
-   * @returns a promise of token ids, a new array; it is rejected with what `tokenize` throws
+   * Like `tokenize`, off the event loop, for texts of more than a few thousand characters. Texts
+   * are tokenized one at a time, in their order.
+   * @returns a promise of token ids, a new array; it is rejected with the errors of `tokenize`
    */
   tokenizeAsync(
     text: string,
@@ -135,7 +149,8 @@ export class LlamaModel {
   }
 
   /**
-   * The bytes of a token. A character may have several tokens, so bytes of several pieces make a text (`TextDecoder` with `stream`).
+   * The bytes of a token. A character may span several tokens, so decode the bytes of several
+   * pieces together (`TextDecoder` with `stream`).
    * @param token id, below `info.vocabSize`
    * @param special gives special tokens their names; otherwise they have no bytes. Default true
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED
@@ -146,8 +161,8 @@ export class LlamaModel {
   }
 
   /**
-   * The tokens by which a model that scores is told of a query and a document.
-   * @returns a promise of them, rejected as that of `tokenizeAsync` is
+   * The prompt tokens by which a scoring model reads a query and a document.
+   * @returns a promise of the tokens, rejected with the errors of `tokenizeAsync`
    */
   rankPrompt(query: string, document: string): Promise<Int32Array> {
     const tokenize = (text: string, parseSpecial: boolean): Promise<Int32Array> =>
@@ -156,9 +171,12 @@ export class LlamaModel {
   }
 
   /**
-   * Makes a grammar, which holds the tokens of a request to it: `engine.submit({ grammar: model.grammar({ jsonSchema }) })`.
-   * @param form `gbnf`: llama.cpp's own language, whose rule `root` is the begin. `jsonSchema`: JSON as a schema has it. `json`: any object
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a grammar that cannot be parsed, or a schema that cannot be heeded; ERR_BLOCKSTEP_DISPOSED
+   * Makes a grammar that constrains the tokens of a request:
+   * `engine.submit({ grammar: model.grammar({ jsonSchema }) })`.
+   * @param form `gbnf`: llama.cpp's own language, with the start rule `root`. `jsonSchema`: JSON
+   * that fits a schema. `json`: any object
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a grammar that cannot be parsed, or an unsupported schema;
+   * ERR_BLOCKSTEP_DISPOSED
    */
   grammar(form: LlamaGrammarForm): LlamaGrammar {
     this.#alive();
@@ -173,9 +191,11 @@ export class LlamaModel {
   }
 
   /**
-   * The same, off the event loop, which a large schema or a grammar of a stranger would hold up: it is read in a process aside, for at most
-   * five seconds, and llama.cpp tries it in a thread.
-   * @returns a promise of the grammar; it is rejected with what `grammar` throws, and with what breaks it off
+   * Like `grammar`, off the event loop, which a large schema or a stranger's grammar would block.
+   * Another process reads the grammar, for at most five seconds, and llama.cpp tries it in a
+   * thread.
+   * @returns a promise of the grammar; it is rejected with the errors of `grammar`, and if a limit
+   * is exceeded
    */
   async grammarAsync(form: LlamaGrammarForm): Promise<LlamaGrammar> {
     this.#alive();
@@ -193,7 +213,7 @@ export class LlamaModel {
     return new LlamaGrammar(gbnf);
   }
 
-  /** Frees the weights, once no executor computes with them any more. Idempotent. */
+  /** Frees the weights once no executor uses them any more. Idempotent. */
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
@@ -209,7 +229,7 @@ export class LlamaModel {
     return showFacts('LlamaModel', depth, options, { architecture, vocabSize, file });
   }
 
-  /** The native model, what llama.cpp says of it, and its library, for executors. @internal */
+  /** The native model, llama.cpp's facts of it, and its library, for executors. @internal */
   static nativeOf(model: LlamaModel): { native: NativeModel; said: NativeModelInfo; library: LlamaLibrary } {
     if (!(model instanceof LlamaModel)) throw badArg('model', model, 'a LlamaModel');
     return { native: model.#alive(), said: model.#said, library: model.#library };
@@ -232,7 +252,10 @@ export class LlamaModel {
   }
 }
 
-/** Refuses what wants a GPU where llama.cpp finds none: it would compute on the CPU without a word. */
+/**
+ * Refuses options that need a GPU if llama.cpp finds none. llama.cpp would silently compute on the
+ * CPU.
+ */
 function checkDevices(library: LlamaLibrary, variant: LlamaVariant, gpuLayers: number): void {
   if (hasGpu(library) || gpuLayers === 0) return;
   if (gpuLayers > 0)
@@ -246,8 +269,8 @@ function checkDevices(library: LlamaLibrary, variant: LlamaVariant, gpuLayers: n
 }
 
 /**
- * Refuses weights that do not fit: the system would give the memory away, and end some process when they are read. Of mapped ones it keeps in
- * memory what has room.
+ * Refuses weights that do not fit. The system would grant the memory, and kill some process once
+ * the weights are read. Of mapped weights, the system keeps in memory as much as fits.
  */
 function checkMemory({ path, weightBytes }: ModelCard, free: number): void {
   if (weightBytes <= free) return;
@@ -256,10 +279,13 @@ function checkMemory({ path, weightBytes }: ModelCard, free: number): void {
 }
 
 /**
- * Loads a model from a GGUF file, which takes from less than a second to minutes. Of a model in several files the first one is named.
- * Needs the package `@node-llama-cpp/<platform>` in the version that `LLAMA_VERSIONS` names.
- * @returns a promise of the model. It is rejected with ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, cut off
- * or no model; ERR_BLOCKSTEP_NO_MEMORY for weights that are not mapped and do not fit; ERR_BLOCKSTEP_NO_PACKAGE without llama.cpp, or with another version of it; ERR_BLOCKSTEP_NO_NATIVE; and with the reason of
+ * Loads a model from a GGUF file, which takes from less than a second to minutes. For a model in
+ * several files, pass the path of the first file. Needs the package `@node-llama-cpp/<platform>` in
+ * the version that `LLAMA_VERSIONS` names.
+ * @returns a promise of the model. It is rejected with ERR_BLOCKSTEP_BAD_ARG;
+ * ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, truncated or no model;
+ * ERR_BLOCKSTEP_NO_MEMORY for weights that are not mapped and do not fit; ERR_BLOCKSTEP_NO_PACKAGE
+ * without llama.cpp, or with another version of it; ERR_BLOCKSTEP_NO_NATIVE; and with the reason of
  * `signal`
  */
 export function openLlamaModel(options: LlamaModelOptions): Promise<LlamaModel> {

@@ -1,48 +1,51 @@
 import type { NativeModelInfo } from '../native/binding.js';
 import type { LlamaLibrary } from '../native/library.js';
 
-/** What a model is. */
+/** Facts of a model. */
 export interface LlamaModelInfo {
-  /** Path of its file, as it was given. */
+  /** Path of the model's file, as passed by the caller. */
   readonly file: string;
-  /** Name in its file; null if it has none. */
+  /** Name in the file; null: none. */
   readonly name: string | null;
   /** Architecture by llama.cpp's name: `llama`, `qwen3`, `gemma3`. */
   readonly architecture: string;
   /** In a few words: architecture, size, type of the weights. */
   readonly description: string;
-  /** Number of tokens in its vocabulary. */
+  /** Number of tokens in the vocabulary. */
   readonly vocabSize: number;
-  /** Tokens of the longest text that it was trained on. */
+  /** Tokens of the longest text in training. */
   readonly contextLength: number;
   readonly numLayers: number;
   readonly numParameters: number;
-  /** Bytes of its weights. */
+  /** Bytes of the weights. */
   readonly weightBytes: number;
-  /** Tokens that its sliding window has; 0: it has none. */
+  /** Tokens of the sliding window; 0: none. */
   readonly slidingWindow: number;
   /**
-   * What it keeps of a text: `attention`: KV of each token. `recurrent`: a state alone. `hybrid`: both. A state cannot go back, so these two
-   * have no prefix cache and no drafts.
+   * Memory of a text: `attention`: KV of each token. `recurrent`: a state alone. `hybrid`: both. A
+   * state cannot go back, so the last two have no prefix cache and no drafts.
    */
   readonly memory: 'attention' | 'recurrent' | 'hybrid';
-  /** Token of a text's begin; null if it has none. */
+  /** Token that begins a text; null: none. */
   readonly bosToken: number | null;
-  /** Token of a text's end; null if it has none. */
+  /** Token that ends a text; null: none. */
   readonly eosToken: number | null;
-  /** All tokens that end an answer: of the text, of a turn, of a message. */
+  /** All tokens that end an answer: the ends of a text, a turn and a message. */
   readonly endTokens: readonly number[];
-  /** Bytes of the longest token, those of the names of special tokens included: a text of n bytes has at least n / longestToken tokens. */
+  /**
+   * Bytes of the longest token, including names of special tokens. A text of n bytes has at least n
+   * / longestToken tokens.
+   */
   readonly longestToken: number;
-  /** Whether `tokenize` with `addSpecial` puts the token of the begin in front. */
+  /** Whether `tokenize` with `addSpecial` adds the begin token. */
   readonly addsBos: boolean;
-  /** Its chat template, in Jinja; null if it has none. */
+  /** The chat template, in Jinja; null: none. */
   readonly chatTemplate: string | null;
   /** llama.cpp's own version, and the commit that it was built from. */
   readonly library: { readonly version: string; readonly commit: string };
   /**
-   * What computes attention on the CPU: `avx512`, `avx2`, `neon` or `plain`: blockstep's kernel. `llama`: llama.cpp's own, and why; '' if that
-   * was asked for.
+   * The attention kernel on the CPU: `avx512`, `avx2`, `neon` or `plain` of blockstep, or `llama`:
+   * llama.cpp's own. `reason` says why it is llama.cpp's; '' if the options asked for it.
    */
   readonly attention: { readonly kernel: string; readonly reason: string };
 }

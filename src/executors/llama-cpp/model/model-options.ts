@@ -6,28 +6,41 @@ import type { LlamaVariant } from '../native/packages.js';
 
 /** Options of `openLlamaModel`. */
 export interface LlamaModelOptions {
-  /** Path of a GGUF file, the first one of several parts. `downloadLlamaModel` gives that of a model of Hugging Face. */
+  /**
+   * Path of a GGUF file, the first of several parts. `downloadLlamaModel` returns the path of a
+   * model of Hugging Face.
+   */
   readonly path: string;
   /**
-   * What llama.cpp computes on, which is the package that is loaded: `@node-llama-cpp/linux-x64`, `@node-llama-cpp/linux-x64-cuda` and so on.
-   * A process can load one. Default `auto`: CUDA or Vulkan, where its package is installed and its library finds a device; else Metal on a Mac with
-   * Apple's processor, else the CPU.
+   * The device type that llama.cpp computes on. It selects the package:
+   * `@node-llama-cpp/linux-x64`, `@node-llama-cpp/linux-x64-cuda` and so on. A process can load
+   * only one package. Default `auto`: CUDA or Vulkan, if its package is installed and its library
+   * finds a device; else Metal on a Mac with Apple's processor, else the CPU.
    */
   readonly variant?: LlamaVariant;
-  /** Folder with llama.cpp's libraries, in place of a package. Default: the environment variable BLOCKSTEP_LLAMA_LIBRARY, else none. */
+  /**
+   * Folder with llama.cpp's libraries, in place of a package. Default: the environment variable
+   * BLOCKSTEP_LLAMA_LIBRARY, else none.
+   */
   readonly libraryFolder?: string;
   /**
-   * What computes attention on the CPU: `auto`: blockstep's kernel, where it is right and can be put in; else, and with `llama`, llama.cpp's own.
-   * All models of a process have the same. Default `auto`.
+   * The attention kernel on the CPU. `auto` (default): blockstep's kernel if it is correct and can
+   * be installed, else llama.cpp's. `llama`: llama.cpp's. All models of a process share the choice.
    */
   readonly attention?: LlamaAttention;
   /** Layers whose weights lie on a GPU; -1: all. Default: all, and 0 with the variant `cpu`. */
   readonly gpuLayers?: number;
-  /** Maps the file into memory instead of reading it, so that processes share it. Default true. */
+  /**
+   * Maps the file into memory instead of reading it, so that processes share the memory. Default
+   * true.
+   */
   readonly memoryMap?: boolean;
   /** Checks the values of all tensors, which takes long. Default false. */
   readonly checkTensors?: boolean;
-  /** Is told how far the loading is, from 0 to 1. What it throws is an uncaught exception. */
+  /**
+   * Called with the progress of the loading, from 0 to 1. An error that it throws is an uncaught
+   * exception.
+   */
   readonly onProgress?: (share: number) => void;
   /** Ends the loading; the promise is rejected with its reason. */
   readonly signal?: AbortSignal;

@@ -1,8 +1,9 @@
 import type { NativeModelInfo } from '../native/binding.js';
 
 /**
- * The tokens by which a model scores how well a document answers a query: by the template of its file, else as encoders are trained, with
- * the tokens that its vocabulary puts between two texts.
+ * The prompt by which a model scores how well a document answers a query. It follows the template
+ * of the model's file. Without a template it has the tokens that the vocabulary puts between two
+ * texts, as in the training of encoders.
  */
 export async function rankPrompt(
   { rankTemplate, bos, eos, sep, addsBos, addsEos, addsSep }: NativeModelInfo,

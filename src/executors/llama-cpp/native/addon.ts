@@ -11,7 +11,7 @@ const FILE = 'blockstep_llama.node';
 let loaded: LlamaAddon | undefined;
 
 /**
- * The addon over llama.cpp. It is loaded at the first call, and loads nothing of llama.cpp itself.
+ * Loads the addon over llama.cpp at the first call. Loading the addon loads no part of llama.cpp.
  * @throws ERR_BLOCKSTEP_NO_NATIVE if there is none for this platform
  */
 export function loadLlamaAddon(): LlamaAddon {

@@ -1,14 +1,20 @@
-/** What `blockstep_llama.node` exports. native/llama/objects/addon.cc is the other side. */
+/** The exports of `blockstep_llama.node`. native/llama/objects/addon.cc is the other side. */
 export interface LlamaAddon {
   /** Version of this interface. */
   readonly abi: number;
-  /** Loads llama.cpp, once in a process. @throws Error with what the system or the library said */
+  /**
+   * Loads llama.cpp, once in a process.
+   * @throws Error with the message of the system or the library
+   */
   load(files: NativeLibraryFiles): NativeLibrary;
-  /** Computes attention by our kernel and by llama.cpp's: native/llama/attention/attention.h. For tests. */
+  /**
+   * Computes attention by our kernel and by llama.cpp's: native/llama/attention/attention.h. For
+   * tests.
+   */
   tryAttention(trial: AttentionTrial): AttentionTrialResult;
   /**
    * Loads a model's file in a thread of its own.
-   * @param progress is told shares from 0 to 1
+   * @param progress is called with fractions from 0 to 1
    * @param cancelled [1] other than 0: the loading ends
    */
   loadModel(
@@ -36,25 +42,28 @@ export interface AttentionTrial {
   readonly pattern: number;
 }
 
-/** What it brought. */
+/** The result of a trial. */
 export interface AttentionTrialResult {
   readonly wasOurs: boolean;
-  /** The largest distance of a row's answer from llama.cpp's, in shares of its length. */
+  /** The largest distance of a row from llama.cpp's answer, as a fraction of its length. */
   readonly distance: number;
-  /** Rows have the same bits when they are computed alone. */
+  /** Whether rows have the same bits when they are computed alone. */
   readonly isSameAlone: boolean;
 }
 
-/** The files of llama.cpp's libraries, and the commit of llama.cpp that they must be made of; '': any. */
+/** The files of llama.cpp's libraries, and the commit of llama.cpp that they must have; '': any. */
 export interface NativeLibraryFiles {
   readonly folder: string;
-  /** Folder with backends that are tried where those of `folder` find no GPU; '': none. */
+  /** Folder with backends to try if the backends of `folder` find no GPU; '': none. */
   readonly fallback: string;
   readonly ggmlBase: string;
   readonly ggml: string;
   readonly llama: string;
   readonly commit: string;
-  /** Which kernel computes attention on the CPU: '': the fastest of ours. `llama`: llama.cpp's. Else the name of one of ours. */
+  /**
+   * Attention kernel on the CPU: '': our fastest kernel. `llama`: llama.cpp's. Otherwise the name
+   * of our kernel.
+   */
   readonly attention: string;
 }
 
@@ -63,25 +72,30 @@ export interface LlamaDevice {
   readonly name: string;
   readonly description: string;
   readonly isGpu: boolean;
-  /** Bytes of its memory, as its driver says. */
+  /** Bytes of its memory, by its driver. */
   readonly freeBytes: number;
   readonly totalBytes: number;
 }
 
-/** What the library says of itself. */
+/** Facts of the library. */
 export interface NativeLibrary {
   readonly version: string;
   readonly commit: string;
   /** Most sequences of a context. */
   readonly maxSequences: number;
   readonly devices: readonly LlamaDevice[];
-  /** The kernel that computes attention on the CPU: `avx512`, `avx2`, `neon` or `plain` of ours; `llama`: llama.cpp's. */
+  /**
+   * The attention kernel on the CPU: `avx512`, `avx2`, `neon` or `plain` of ours; `llama`:
+   * llama.cpp's.
+   */
   readonly attention: string;
-  /** Why it is llama.cpp's, in words; '': it is not, or that was asked for. */
+  /**
+   * Why the kernel is llama.cpp's, in words; '': it is ours, or the options asked for llama.cpp's.
+   */
   readonly attentionReason: string;
 }
 
-/** What a model's file says, as llama.cpp understands it. -1: there is no such token. */
+/** llama.cpp's facts of a model's file. -1: there is no such token. */
 export interface NativeModelInfo {
   readonly architecture: string;
   readonly name: string | null;
@@ -105,7 +119,7 @@ export interface NativeModelInfo {
   readonly addsEos: boolean;
   readonly addsSep: boolean;
   readonly chatTemplate: string | null;
-  /** How a query and a document are written for a model that scores them; null: it does not say. */
+  /** The template for a query and a document, for a scoring model; null: none. */
   readonly rankTemplate: string | null;
   readonly endTokens: readonly number[];
   readonly longestToken: number;
@@ -115,12 +129,12 @@ export interface NativeModelInfo {
 export interface NativeModel {
   info(): NativeModelInfo;
   tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Int32Array;
-  /** The same in a thread of its own. */
+  /** Like `tokenize`, in a thread of its own. */
   tokenizeAsync(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
   piece(token: number, special: boolean): Uint8Array;
   /** @throws Error if a grammar in GBNF cannot be parsed */
   checkGrammar(gbnf: string): void;
-  /** The same in a thread of its own. */
+  /** Like `checkGrammar`, in a thread of its own. */
   checkGrammarAsync(gbnf: string): Promise<void>;
   createContext(options: NativeContextOptions): Promise<NativeContext>;
   createEmbedder(options: NativeEmbedderOptions): Promise<NativeEmbedder>;
@@ -135,11 +149,14 @@ export interface NativeEmbedderOptions {
   /** Most texts of a call. */
   readonly sequences: number;
   readonly threads: number;
-  /** How the vectors of a text's tokens become one, as llama.cpp numbers it; -1: as the model has it. */
+  /**
+   * How the vectors of a text's tokens become one vector, by llama.cpp's number; -1: the model's
+   * default.
+   */
   readonly pooling: number;
   readonly typeK: number;
   readonly typeV: number;
-  /** -1: where it can be had. 0: off. 1: on. */
+  /** -1: if available. 0: off. 1: on. */
   readonly flashAttention: number;
   readonly onGpu: boolean;
 }
@@ -148,14 +165,15 @@ export interface NativeEmbedderOptions {
 export interface NativeEmbedder {
   /**
    * Computes the vectors of texts in a thread of its own.
-   * @param tokens of all texts, one behind the other @param lengths tokens of each
+   * @param tokens of all texts, concatenated
+   * @param lengths tokens of each
    * @returns [texts, width]
    */
   embed(tokens: Int32Array, lengths: Int32Array): Promise<Float32Array>;
-  /** Numbers of a vector. */
+  /** Length of a vector. */
   width(): number;
   pooling(): number;
-  /** Breaks off what is computed, and frees the memory. */
+  /** Interrupts the computation, and frees the memory. */
   dispose(): void;
 }
 
@@ -165,13 +183,13 @@ export interface NativeContextOptions {
   readonly batch: number;
   readonly microBatch: number;
   readonly sequences: number;
-  /** Most rows of a call that are sampled from. */
+  /** Most sampled rows of a call. */
   readonly outputs: number;
   readonly threads: number;
   readonly batchThreads: number;
   readonly typeK: number;
   readonly typeV: number;
-  /** -1: where it can be had. 0: off. 1: on. */
+  /** -1: if available. 0: off. 1: on. */
   readonly flashAttention: number;
   readonly offloadCache: boolean;
 }
@@ -195,9 +213,9 @@ export interface NativeSamplerOptions {
   readonly grammar: string;
 }
 
-/** What a program brought. */
+/** The result of a program. */
 export interface NativeAnswer {
-  /** Its first calls, which were done. Below 0: what is in the cache is not known any more. */
+  /** Leading calls that were done. Below 0: the content of the cache is unknown. */
   readonly callsDone: number;
   /** Why the next call failed; '': all were done. */
   readonly failure: string;
@@ -205,20 +223,28 @@ export interface NativeAnswer {
   readonly wasStopped: boolean;
   /** For each sample of the calls that were begun: the number of its tokens, and these. */
   readonly tokens: Int32Array;
-  /** For each token of a sampler with log-probabilities: its own, how many others, and [token, its own] of each. */
+  /**
+   * For each token of a sampler with log-probabilities: its own, the number of others, and [token,
+   * log-probability] of each other.
+   */
   readonly logprobs: Float32Array;
 }
 
 /** A context of llama.cpp: the KV cache, and a thread that computes. */
 export interface NativeContext {
-  /** Computes the first `size` numbers of a program (native/llama/program.h). The array stays as it is until then. One at a time. */
+  /**
+   * Computes the first `size` numbers of a program (native/llama/program.h). The array must not
+   * change until the promise settles. One program at a time.
+   */
   compute(program: Int32Array, size: number): Promise<NativeAnswer>;
   /** @returns the sampler's number. @throws Error if its grammar cannot be parsed */
   addSampler(options: NativeSamplerOptions): number;
   dropSampler(sampler: number): void;
   cells(): number;
-  /** The least and the most position of a sequence in the cache; -1 if it has none. */
+  /**
+   * The lowest and the highest position of a sequence in the cache; -1 if the sequence is empty.
+   */
   positions(sequence: number): [number, number];
-  /** Breaks off what is computed, and frees the memory. */
+  /** Interrupts the computation, and frees the memory. */
   dispose(): void;
 }

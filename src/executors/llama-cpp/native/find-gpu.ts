@@ -1,4 +1,7 @@
-/** A process that loads llama.cpp's library and says whether it finds a GPU: `node find-gpu FILES`, exit code 0 if it does. */
+/**
+ * A process that loads llama.cpp's library and looks for a GPU: `node find-gpu FILES` exits with
+ * code 0 if it finds one.
+ */
 import { loadLlamaAddon } from './addon.js';
 import type { NativeLibraryFiles } from './binding.js';
 

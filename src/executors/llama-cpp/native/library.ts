@@ -14,12 +14,12 @@ import {
   refused,
 } from './packages.js';
 
-/** Packages for GPUs, in the order in which they are looked for. */
+/** Packages for GPUs, in the order of the search. */
 const GPUS = ['cuda', 'vulkan'] as const;
-/** Milliseconds that a driver is given to say whether there is a GPU. */
+/** Milliseconds that a driver has to report a GPU. */
 const FIND_MS = 60_000;
 
-/** What computes attention on the CPU. `auto`: blockstep's own kernel where that can be; `llama`: llama.cpp's. */
+/** The attention kernel on the CPU. `auto`: blockstep's own if possible; `llama`: llama.cpp's. */
 export type LlamaAttention = 'auto' | 'llama';
 
 /** llama.cpp in this process. */
@@ -33,19 +33,23 @@ export function hasGpu({ devices }: Pick<NativeLibrary, 'devices'>): boolean {
   return devices.some(({ isGpu }) => isGpu);
 }
 
-/** Finds packages and GPUs; tests hand in others. */
+/** Finds packages and GPUs; tests pass others. */
 export interface Finders {
-  /** The folders of a package, by rejection that it is not there. */
+  /** The folders of a package. The promise is rejected if the package is missing. */
   folders(name: string): Promise<LibraryFolders>;
   findsGpu(folders: LibraryFolders): Promise<boolean>;
 }
 
-/** What `auto` was found to mean, by whoever asked first: a process can load one variant. */
+/**
+ * The variant that `auto` stands for. The first caller decides, because a process can load only one
+ * variant.
+ */
 let found: Promise<LlamaVariant> | null = null;
 
 /**
- * What `auto` means on this machine: CUDA or Vulkan, where its package is installed and its library finds a device; else Metal on a Mac of
- * Apple's, else the CPU. Each library is tried in a process of its own, since a process can load one alone.
+ * The variant that `auto` stands for on this machine: CUDA or Vulkan, if its package is installed
+ * and its library finds a device; else Metal on a Mac with Apple's processor, else the CPU. Each
+ * library is tried in its own process, because a process can load only one.
  */
 export function findLlamaVariant(): Promise<LlamaVariant> {
   found ??= chooseVariant({ folders: packageFolders, findsGpu });
@@ -58,13 +62,13 @@ export async function chooseVariant({ folders, findsGpu: finds }: Finders): Prom
     try {
       if (await finds(await folders(libraryPackage(variant)))) return variant;
     } catch {
-      // It is not installed, of another version, or there is none for this platform.
+      // The package is not installed, has another version, or does not exist for this platform.
     }
   }
   return 'auto';
 }
 
-/** Whether a library finds a GPU. One that cannot be loaded, or ends the process, finds none. */
+/** Whether a library finds a GPU. False if the library cannot be loaded, or ends the process. */
 export async function findsGpu(folders: LibraryFolders): Promise<boolean> {
   const files = JSON.stringify(filesIn(folders));
   const child = spawn(process.execPath, [...scriptArguments(import.meta.url, './find-gpu'), files], {
@@ -78,8 +82,9 @@ export async function findsGpu(folders: LibraryFolders): Promise<boolean> {
 
 /**
  * Loads llama.cpp.
- * @param folder where its libraries lie; null: in the package of this platform
- * @throws ERR_BLOCKSTEP_NO_PACKAGE if it is missing, does not load, or is another version than those that work; ERR_BLOCKSTEP_NO_NATIVE
+ * @param folder the folder of its libraries; null: in the package of this platform
+ * @throws ERR_BLOCKSTEP_NO_PACKAGE if it is missing, does not load, or has a version that does not
+ * work; ERR_BLOCKSTEP_NO_NATIVE
  */
 export async function loadLibrary(
   variant: LlamaVariant,

@@ -5,7 +5,10 @@ import { optionalPackage } from '../../../base/packages/optional-package.js';
 import type { NativeLibraryFiles } from './binding.js';
 import { LLAMA_VERSIONS } from './versions.js';
 
-/** What llama.cpp computes on. `auto`: a GPU whose package is installed and whose library finds a device, else the CPU. */
+/**
+ * The device type that llama.cpp computes on. `auto`: a GPU if its package is installed and its
+ * library finds a device, else the CPU.
+ */
 export type LlamaVariant = 'auto' | 'cpu' | 'cuda' | 'vulkan' | 'metal';
 
 /** The packages with llama.cpp's libraries, by platform and variant. */
@@ -20,15 +23,18 @@ const PACKAGES: Readonly<Record<string, Partial<Record<LlamaVariant, string>>>> 
   'win32-arm64': { cpu: 'win-arm64' },
 };
 
-/** Where llama.cpp's libraries lie. */
+/** The folders of llama.cpp's libraries. */
 export interface LibraryFolders {
   readonly folder: string;
-  /** Libraries for GPUs that those of the package are too new for, of a package of its own; '': there are none. */
+  /**
+   * Libraries for GPUs that are too old for the package's own, in a package of their own; '': none.
+   */
   readonly fallback: string;
 }
 
 /**
- * The package that has llama.cpp for this platform; of `auto` the one that every machine of it can use.
+ * The package of llama.cpp for this platform. For `auto`, the package that every machine of the
+ * platform can use.
  * @throws ERR_BLOCKSTEP_NO_PACKAGE if there is none for it
  */
 export function libraryPackage(variant: LlamaVariant): string {
@@ -65,7 +71,10 @@ async function binsOf(name: string): Promise<string> {
   return join(binsDir, only);
 }
 
-/** The files of the libraries. Their names have the variant and the release in them, differently on each platform. */
+/**
+ * The files of the libraries. The names contain the variant and the release, differently on each
+ * platform.
+ */
 export function filesIn({ folder, fallback }: LibraryFolders): Omit<NativeLibraryFiles, 'attention'> {
   let names: readonly string[];
   try {
@@ -83,7 +92,7 @@ export function filesIn({ folder, fallback }: LibraryFolders): Omit<NativeLibrar
   return { folder, fallback, ggmlBase: find('ggml-base'), ggml: find('ggml'), llama: find('llama'), commit };
 }
 
-/** The error that refuses a library, with what to install. */
+/** The error that refuses a library, and names the package to install. */
 export function refused(what: string, cause: unknown): BlockstepError {
   const [{ packages, release }] = LLAMA_VERSIONS;
   const message = `${what}. What works is llama.cpp ${release}: npm install ${safePackage()}@${packages}`;

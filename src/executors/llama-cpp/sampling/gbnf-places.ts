@@ -3,31 +3,37 @@ import type { GbnfRules } from './gbnf-rules.js';
 import { GbnfStacks, type Spread, type Top } from './gbnf-stacks.js';
 
 /**
- * Places at which a text may stand at once, where a single place has no more ways to go on. Each is a stack to llama.cpp, which compares each with
- * all others: on one core 1,000 took 5 ms a token, 4,000 took 60 ms, and some grammars double them with each character.
+ * Most parse positions that a text may have at once. A single position with more continuations
+ * raises the limit. llama.cpp has a stack for each position, and compares each stack with all
+ * others. On one core 1,000 took 5 ms a token, 4,000 took 60 ms. Some grammars double them with
+ * each character.
  */
 const MOST_PLACES = 1000;
-/** Steps of a search, of which some ten millions are done in a second; and how many more for each rule. */
+/**
+ * Most steps of a search, and the additional steps for each rule. Some ten million steps are done
+ * in a second.
+ */
 const MOST_WORK = 150_000;
 const WORK_PER_RULE = 20;
-/** Steps of a rule before the next one has its turn, which become more from turn to turn. */
+/** Steps of a rule before the next rule has its turn. The number grows from turn to turn. */
 const FIRST_SHARE = 100;
-/** Parts above each other, in stacks that are still looked at. */
+/** Depth of the deepest stacks that are still followed. */
 const MOST_DEPTH = 2500;
-/** Lists of sets that are compared with each other. */
+/** Most lists of sets that are compared with each other. */
 const MOST_COMPARED = 30;
 /**
- * llama.cpp follows the characters of a token by every way to every place, without noticing that they meet again. So a character that repeats, as
- * in the longest tokens, may have so many ways.
+ * llama.cpp follows the characters of a token along every way to every position, and does not
+ * notice when ways meet again. A repeated character, as in the longest tokens, can therefore have
+ * this many ways.
  */
 const LONGEST_RUN = 64;
 const MOST_RUN_WAYS = 10_000;
 
 /**
- * Looks for a text that may stand at very many places at once, or be read in very many ways. The texts of all rules are looked at side by side, so
- * that nothing hides behind a long text. Where a rule is in the way, it is passed as a whole, too. The search is broken off after a count of steps,
- * which does not depend on the machine.
- * @param ways how many ways a text has where each rule begins, and at most at one place
+ * Looks for a text with very many positions at once, or very many readings. The search interleaves
+ * the texts of all rules, so that a long text hides nothing. A rule in the way is also skipped as a
+ * whole. The search stops after a count of steps, which does not depend on the machine.
+ * @param ways the continuations at the begin of each rule, and the largest number at one place
  * @throws Error that names a rule
  */
 export function checkPlaces(
@@ -35,11 +41,11 @@ export function checkPlaces(
   root: number,
   ways: { readonly ofRule: Float64Array; readonly most: number },
 ): void {
-  // One more for the end of the text, which is no way to go on.
+  // The end of the text counts too, although it has no continuation.
   const search = new PlaceSearch(rules, Math.max(MOST_PLACES, ways.most + 1));
   const { stacks } = search;
   const starts = reachable(rules, root).filter((rule) => !rules.copies.has(rule));
-  // The largest come last, which might take the time of all others.
+  // The largest rules come last, because they might use the time of all others.
   starts.sort((a, b) => ways.ofRule[a] - ways.ofRule[b]);
   const most = MOST_WORK + starts.length * WORK_PER_RULE;
   let open = starts.map((start) => new Frontier(start, rules.nameOf(start)));
@@ -51,7 +57,7 @@ export function checkPlaces(
     });
 }
 
-/** The rules that a rule comes to, itself first. */
+/** The rules that a rule can reach, itself first. */
 function reachable(rules: GbnfRules, root: number): number[] {
   const found = new Set([root]);
   for (const rule of found)
@@ -59,15 +65,15 @@ function reachable(rules: GbnfRules, root: number): number[] {
   return [...found];
 }
 
-/** The sets of stacks that are still to be gone on from, from one rule on. */
+/** The open sets of stacks of one start rule. */
 class Frontier {
-  /** The rule, until its beginning is there. */
+  /** The start rule; null once its search has begun. */
   start: number | null;
-  /** Its name. */
+  /** Name of the start rule. */
   readonly rule: string;
-  /** [stacks for each top] sets, in the order in which they were found. */
+  /** [stacks for each top] open sets, in the order of discovery. */
   readonly #open = new Map<number, Pending[]>();
-  /** The numbers of stacks for each top that there are, the largest last. */
+  /** The keys of `#open`, ascending. */
   readonly #sizes: number[] = [];
 
   constructor(start: number, rule: string) {
@@ -93,8 +99,8 @@ class Frontier {
   }
 
   /**
-   * What is to be gone on from next: where there are the most stacks for each top, since only those can become ever more; of several the one that
-   * waits longest.
+   * Takes the next set: the set with the most stacks for each top, because only such sets can grow
+   * forever. Among equals, the set that waited longest.
    */
   take(): Pending {
     const size = this.#sizes[this.#sizes.length - 1];
@@ -112,7 +118,7 @@ interface Pending {
   readonly spread: Spread;
   /** Stacks for each top. */
   readonly size: number;
-  /** The tops behind which it is still to be gone on together; null: nobody has looked. */
+  /** Groups of tops to continue from together; null: not computed yet. */
   ways: (readonly Top[])[] | null;
 }
 
@@ -121,7 +127,7 @@ class PlaceSearch {
   readonly #sets: readonly CharSet[];
   readonly #most: number;
   readonly #seen = new Set<number>();
-  /** The sets that have a character in common, by the sets they are of. */
+  /** Cache of the sets with a common character, by the sets that were compared. */
   readonly #common = new Map<string, readonly ReadonlySet<number>[]>();
 
   constructor(rules: GbnfRules, most: number) {
@@ -141,7 +147,7 @@ class PlaceSearch {
     frontier.add({ spread, size: Math.floor(count / tops.length), ways: null });
   }
 
-  /** Goes on one way: by a character that makes a difference, or over a rule. */
+  /** Takes one way: by a character that makes a difference, or over a rule. */
   go(frontier: Frontier): void {
     const { stacks } = this;
     if (frontier.start !== null) {
@@ -162,14 +168,17 @@ class PlaceSearch {
     this.#add(frontier, next);
   }
 
-  /** The tops that are gone on from together: those of a rule, taken first, and those of a character. */
+  /**
+   * Groups of tops to continue from together: the tops of a rule, which are taken first, and the
+   * tops of a character.
+   */
   #waysOf({ places, calls }: Spread): (readonly Top[])[] {
     const bySet = this.#by(this.stacks.get(places).tops);
     const ways = this.#inCommon([...bySet.keys()]).map((sets) => [...sets].flatMap((set) => bySet.get(set)!));
     return [...ways, ...this.#by(calls).values()];
   }
 
-  /** Tops, by what stands there. */
+  /** Groups tops by the rule or set on them. */
   #by(tops: readonly Top[]): Map<number, Top[]> {
     const by = new Map<number, Top[]>();
     for (const top of tops) {
@@ -182,7 +191,7 @@ class PlaceSearch {
     return by;
   }
 
-  /** Counts the ways of a character that repeats. */
+  /** Counts the ways of a repeated character. */
   #run(frontier: Frontier, tops: readonly Top[]): void {
     const { stacks } = this;
     const sets = new Set(tops.map((top) => stacks.is(top)));
@@ -208,7 +217,7 @@ class PlaceSearch {
     }
   }
 
-  /** The largest lists of sets that have a character in common. @param sets as they stand in rules */
+  /** The largest lists of sets with a common character. @param sets as they stand in rules */
   #inCommon(sets: number[]): readonly ReadonlySet<number>[] {
     if (sets.length < 2) return sets.map((set) => new Set([set]));
     sets.sort((a, b) => a - b);
@@ -233,7 +242,7 @@ class PlaceSearch {
     const found: Set<number>[] = [];
     const open = new Set<number>();
     let hasGrown = false;
-    // Where one begins and another one ends before the next begins, as many as possible are open.
+    // Between the begin of a range and the next end of a range, the most ranges are open.
     for (const [, set, isFirst] of ends) {
       this.stacks.work += 2;
       if (!isFirst && hasGrown && !this.#isWithin(open, found)) found.push(new Set(open));

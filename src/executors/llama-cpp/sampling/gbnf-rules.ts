@@ -1,12 +1,15 @@
 import type { CharSet } from '../language/char-set.js';
 
-/** What a part of a rule is to llama.cpp. */
+/** A sequence of a rule, as llama.cpp counts it. */
 export interface GbnfPart {
-  /** What stands in it, in order: rules by their numbers, sets of characters by `-1 -` theirs. */
+  /**
+   * Its elements in order: rules by their numbers, sets of characters as `-1 -` the number of the
+   * set.
+   */
   readonly path: readonly number[];
-  /** The rules that it cannot do without. */
+  /** The rules that every text of the sequence contains. */
   readonly needs: readonly number[];
-  /** Elements that llama.cpp has for it: characters, tokens, rules. */
+  /** Elements that llama.cpp keeps for it: characters, tokens, rules. */
   readonly size: number;
 }
 
@@ -15,28 +18,28 @@ export type GbnfRule = readonly GbnfPart[];
 
 export const NOTHING: GbnfPart = { path: [], needs: [], size: 0 };
 
-/** Most elements and rules of a grammar, which llama.cpp has in memory. */
+/** Most elements and rules of a grammar, which llama.cpp keeps in memory. */
 const MOST_ELEMENTS = 1_000_000;
 const MOST_RULES = 100_000;
-/** Below so many rules of one repetition, those of the part that is repeated included, llama.cpp makes them. */
+/** llama.cpp makes a repetition only of fewer rules, including the rules of the repeated part. */
 const MOST_REPEATED = 2000;
 
-/** The rules of a grammar, those included that llama.cpp makes for groups and repetitions. */
+/** The rules of a grammar, including the rules that llama.cpp makes for groups and repetitions. */
 export class GbnfRules {
   /** The sets of characters of all rules. */
   readonly sets: CharSet[] = [];
-  /** The name of the rule that is read. */
+  /** The name of the rule that is being read. */
   reading = '';
-  /** The rules of repetitions that end: each is an end of the one before it. */
+  /** The rules of finite repetitions. Each rule is a tail of the previous one. */
   readonly copies = new Set<number>();
   readonly #rules: (GbnfRule | null)[] = [];
   readonly #names = new Map<string, number>();
-  /** [rule] the named rule in which it stands. */
+  /** [rule] name of the rule that contains it. */
   readonly #owners: string[] = [];
   readonly #setIds = new Map<string, number>();
   #size = 0;
 
-  /** The number of the rule of a name, which may come later. */
+  /** The number of a named rule, whose definition may come later. */
   named(name: string): number {
     const known = this.#names.get(name);
     if (known !== undefined) return known;
@@ -46,12 +49,12 @@ export class GbnfRules {
     return id;
   }
 
-  /** The name of a rule, or of the one in which it stands. */
+  /** The name of a rule, or of the rule that contains it. */
   nameOf(id: number): string {
     return this.#owners[id];
   }
 
-  /** What stands in a path for a set of characters. */
+  /** The element of a path for a set of characters. */
   letter(set: CharSet): number {
     const key = set.join();
     let id = this.#setIds.get(key);
@@ -87,14 +90,14 @@ export class GbnfRules {
     return this.#rules.length;
   }
 
-  /** A name that has no rule; null: there is none. */
+  /** A name without a rule; null: there is none. */
   undefinedName(): string | null {
     for (const [name, id] of this.#names) if (this.#rules[id] === null) return name;
     return null;
   }
 
   /**
-   * A part that stands so many times, which llama.cpp writes as copies and rules.
+   * A repetition of a part, which llama.cpp writes as copies and rules.
    * @param most Infinity: any number
    * @param within how many rules the part itself has
    */
@@ -122,19 +125,25 @@ export class GbnfRules {
     return joined(parts);
   }
 
-  /** The rules that have no text that ends: each of their choices needs one of them. By name where there is one. */
+  /**
+   * The rules without a finite text: each of their choices needs such a rule. Named rules are
+   * listed.
+   */
   endless(): { readonly count: number; readonly names: readonly string[] } {
     const ends = this.#grown(({ needs }) => needs);
     const names = [...this.#names].filter(([, id]) => ends[id] === 0).map(([name]) => name);
     return { count: ends.reduce((sum, each) => sum - each, ends.length), names };
   }
 
-  /** [rule] 1: it may be the empty text. */
+  /** [rule] 1: the rule accepts the empty text. */
   emptyRules(): Uint8Array {
     return this.#grown(({ path }) => (path.some((part) => part < 0) ? null : path));
   }
 
-  /** [rule] 1: one of its choices needs only rules that are such rules themselves. @param needsOf null: the choice is none of them */
+  /**
+   * [rule] 1: a choice of the rule needs only rules that are marked 1 themselves.
+   * @param needsOf null: the choice does not count
+   */
   #grown(needsOf: (choice: GbnfPart) => readonly number[] | null): Uint8Array {
     const users: number[][] = this.#rules.map(() => []);
     const missing: { rule: number; left: number }[] = [];
@@ -171,7 +180,7 @@ export function refTo(rule: number): GbnfPart {
   return { path: [rule], needs: [rule], size: 1 };
 }
 
-/** Parts behind each other. */
+/** The concatenation of parts. */
 export function joined(parts: readonly GbnfPart[]): GbnfPart {
   const path: number[] = [];
   const needs: number[] = [];

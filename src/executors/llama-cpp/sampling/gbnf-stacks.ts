@@ -1,45 +1,49 @@
 import type { GbnfRules } from './gbnf-rules.js';
 
-/** The end of a choice, among the parts of rules. */
+/** Marks the end of a choice among the parts of rules. */
 const END = Number.MIN_SAFE_INTEGER;
-/** What stands on top of the empty stack. */
+/** The top of the empty stack. */
 const NONE = 2 ** 24;
-/** More than there are sets of stacks: a pair of numbers is one. */
+/** Exceeds the number of sets of stacks, so that one number encodes a pair of sets. */
 const MOST_SETS = 2 ** 26;
 
-/** A part of a rule, by its number, with the stacks that go on behind its rule. */
+/** A part of a rule by its number, and the set of stacks below it. */
 export type Top = readonly [part: number, rest: number];
 
-/** What stacks become when the rules on top of them are gone into. */
+/** The result of expanding the rules on top of stacks. */
 export interface Spread {
-  /** The set of stacks that have characters on top, and perhaps the empty one. */
+  /** The set of stacks with characters on top, and perhaps the empty stack. */
   readonly places: number;
-  /** The rules that were gone into. */
+  /** The rules that were expanded. */
   readonly calls: readonly Top[];
 }
 
 interface StackSet {
-  /** By their parts, each of which is there once. */
+  /** Tops by their parts, without duplicates. */
   readonly tops: readonly Top[];
-  /** How many stacks there are. */
+  /** Number of stacks. */
   readonly count: number;
   readonly depth: number;
 }
 
 /**
- * Sets of stacks of a grammar, as llama.cpp has them: parts of rules to go on at, one above the other. A set is its tops, each with the set of what is
- * below it: so a set of very many stacks is small where they are alike, and equal sets are one number.
+ * Sets of stacks of a grammar, as llama.cpp has them. A stack holds the parts of rules that remain
+ * to be read. A set is its tops, each with the set of the stacks below it. A set of very many
+ * similar stacks is therefore small, and equal sets have the same number.
  */
 export class GbnfStacks {
-  /** Steps that were taken, as a measure of time. */
+  /** Steps so far, as a measure of time. */
   work = 0;
   readonly #parts: number[] = [];
-  /** [rule] where its choices begin. */
+  /** [rule] the first parts of its choices. */
   readonly #choices: number[][] = [];
   readonly #sets: StackSet[] = [{ tops: [[NONE, 0]], count: 1, depth: 0 }];
-  /** [hash] a set of several tops: one whose hash comes again has more than one number, which costs time alone. */
+  /**
+   * [hash] a set of several tops. On a hash collision a set gets a second number, which only costs
+   * time.
+   */
   readonly #ids = new Map<number, number>();
-  /** [top] the set of the stacks with that top alone. */
+  /** [top] the set of the stacks with this top alone. */
   readonly #ofOne = new Map<number, number>([[keyOf([NONE, 0]), 0]]);
   readonly #unions = new Map<number, number>();
   readonly #spreads = new Map<number, Spread>();
@@ -56,7 +60,7 @@ export class GbnfStacks {
       );
   }
 
-  /** What stands on top: a rule, or `-1 -` a set of characters; null: the stack is empty. */
+  /** The element on top: a rule, or `-1 -` a set of characters; null: the stack is empty. */
   is([part]: Top): number | null {
     return part === NONE ? null : this.#parts[part];
   }
@@ -65,7 +69,7 @@ export class GbnfStacks {
     return this.#sets[set];
   }
 
-  /** What stacks become behind what stands on top. */
+  /** The stacks behind the element on top. */
   behind(top: Top): Spread {
     const [part, rest] = top;
     const key = keyOf(top);
@@ -77,12 +81,12 @@ export class GbnfStacks {
     return spread;
   }
 
-  /** What the stacks are where a rule begins. */
+  /** The stacks at the begin of a rule. */
   begin(rule: number): Spread {
     return this.#spread(this.#entered(rule, 0));
   }
 
-  /** Several spreads as one. */
+  /** The union of several spreads. */
   together(spreads: readonly Spread[]): Spread {
     if (spreads.length === 1) return spreads[0];
     const tops = spreads.flatMap(({ places }) => this.#sets[places].tops);
@@ -112,7 +116,7 @@ export class GbnfStacks {
     return { places: this.#setOf(tops), calls };
   }
 
-  /** The tops of stacks that are at the beginning of a rule. */
+  /** The tops of stacks that enter a rule. */
   #entered(rule: number, rest: number): Top[] {
     return this.#choices[rule].flatMap((start) =>
       this.#parts[start] === END ? this.#sets[rest].tops : ([[start, rest]] as Top[]),

@@ -1,21 +1,29 @@
 import type { GbnfRules } from './gbnf-rules.js';
 
-/** Rules that begin with rules: llama.cpp's calls of itself, for which a thread has a stack. */
+/**
+ * Most nested rules that begin with rules. llama.cpp recurses over them, on the stack of a thread.
+ */
 const MOST_DEPTH = 2200;
-/** Ways in which a text may go on at one place. llama.cpp keeps all of them, and compares each with all others. */
+/**
+ * Most continuations of a text at one place. llama.cpp keeps all of them, and compares each with
+ * all others.
+ */
 const MOST_WAYS = 10_000;
 
 /**
- * Counts in how many ways a text may go on where a rule begins, and behind each part of its choices. A rule that may be empty counts with what
- * follows, also where llama.cpp's own search of left recursion does not see that it may be: that one would go on for ever.
- * @returns how many there are where each rule begins, and the most of them at one place
+ * Counts the continuations of a text at the begin of each rule, and behind each part of its
+ * choices. A rule that may be empty counts together with the elements behind it. llama.cpp's own
+ * search for left recursion overlooks some rules that may be empty, and would then never end.
+ * @returns the count at the begin of each rule, and the largest count at one place
  */
 export function checkWays(
   rules: GbnfRules,
   root: number,
 ): { readonly ofRule: Float64Array; readonly most: number } {
   let most = 0;
-  /** [rule] the characters and tokens with which it may begin, by the place where they stand; -1: nobody has counted. */
+  /**
+   * [rule] its possible first characters and tokens, counted by their places; -1: not counted yet.
+   */
   const ways = new Float64Array(rules.count).fill(-1);
   const isOpen = new Uint8Array(rules.count);
   const isEmpty = rules.emptyRules();

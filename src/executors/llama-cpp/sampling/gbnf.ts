@@ -11,9 +11,9 @@ import { checkPlaces } from './gbnf-places.js';
 import { type GbnfPart, type GbnfRule, GbnfRules, joined, NOTHING, refTo } from './gbnf-rules.js';
 import { checkWays } from './gbnf-ways.js';
 
-/** Groups within groups: llama.cpp's calls of itself, for which a thread has a stack. */
+/** Most nested groups. llama.cpp recurses over them, on the stack of a thread. */
 const MOST_NESTING = 200;
-/** Names of tokens, and characters of one: each becomes tokens of the model at once. */
+/** Most names of tokens, and most characters of a name. Every name is tokenized at once. */
 const MOST_TOKENS = 1000;
 const LONGEST_NAME = 256;
 const HEX_DIGITS: Readonly<Record<string, [digits: RegExp, what: string]>> = {
@@ -24,15 +24,20 @@ const HEX_DIGITS: Readonly<Record<string, [digits: RegExp, what: string]>> = {
 const ESCAPES: Readonly<Record<string, string>> = { t: '\t', r: '\r', n: '\n' };
 const SET = /(?:\\.|[^\]\\])*\]/suy;
 const PLAIN = /[ !#-[\]-~]*/y;
-/** Characters that a token can have: to llama.cpp the first one is the end of a text, and surrogates are no characters. */
+/**
+ * Characters that a token can contain. For llama.cpp NUL ends a text, and surrogates are no
+ * characters.
+ */
 const WRITABLE: CharSet = [1, 0xd7ff, 0xe000, 0x10ffff];
 
 /**
- * Checks a grammar in GBNF, before llama.cpp reads it: that one says what is wrong to the process's standard error alone, and a grammar that is
- * nested very deep, is repeated very often, or goes on in very many ways ends its stack, its memory, or takes for ever. So what is refused here
- * is what it would refuse, and what no grammar of use has.
- * @returns the texts that must each be one token of the model, as `<NAME>`, and where they stand: whoever has a vocabulary checks them
- * @throws Error that says what is wrong, and where
+ * Checks a grammar in GBNF before llama.cpp reads it. llama.cpp reports errors to the standard
+ * error of the process alone. Deep nesting exhausts its stack, many repetitions its memory, and
+ * many continuations its time. This function refuses all grammars that llama.cpp would refuse, and
+ * grammars of a size that no practical grammar has.
+ * @returns the texts that must each be one token of the model, as `<NAME>`, and their places. A
+ * caller with the vocabulary checks them
+ * @throws Error that names the mistake and its place
  */
 export function checkGbnf(text: string): ReadonlyMap<string, string> {
   const reader = new GbnfReader(text);
@@ -52,21 +57,21 @@ export function checkGbnf(text: string): ReadonlyMap<string, string> {
   return reader.tokens;
 }
 
-/** The name of a rule that has no text that ends, of those that are asked for; null: all have some. */
+/** Among the asked rules, the name of a rule without a finite text; null: there is none. */
 export function endlessRule(text: string, isAsked: (name: string) => boolean): string | null {
   return new GbnfReader(text).read().endless().names.find(isAsked) ?? null;
 }
 
 /** Reads a grammar as llama.cpp's parser does. */
 class GbnfReader {
-  /** Names of tokens, and where they stand first. */
+  /** Names of tokens, and the place of their first use. */
   readonly tokens = new Map<string, string>();
   readonly #text: string;
   readonly #tokenChars = new Map<string, number>();
   readonly #rules = new GbnfRules();
-  /** [character] what stands in a path for it. */
+  /** [character] its element in a path. */
   readonly #chars = new Map<number, number>();
-  /** What sets are, by their text behind the bracket. */
+  /** Parsed sets, by their text behind the bracket. */
   readonly #sets = new Map<string, GbnfPart>();
   #at = 0;
 
@@ -130,14 +135,14 @@ class GbnfReader {
         parts.push(last);
         if (part === null) return joined(parts);
         last = part;
-        // llama.cpp counts those of a group, and the names that come in it for the first time.
+        // llama.cpp counts the rules of a group, and the names that first appear in it.
         within = isGroup ? Math.max(1, this.#rules.count - before) : 1;
       }
       this.#space(isNested);
     }
   }
 
-  /** What stands at the place; null: nothing that is a part of a sequence. */
+  /** Reads the next part of a sequence; null: there is none. */
   #part(nesting: number): GbnfPart | null {
     if (this.#take('"')) return this.#literal();
     if (this.#take('[')) return this.#set();
@@ -161,7 +166,10 @@ class GbnfReader {
     return name.test(this.#text) ? refTo(this.#rules.named(this.#match(name, 'a name'))) : null;
   }
 
-  /** A token as a set of characters: one of its own behind all others. It may be written by characters that other places read, so by any. */
+  /**
+   * A token as a set of characters. The token has a character of its own, beyond all others. It may
+   * also be spelled by characters that other places accept, so the set contains all characters.
+   */
   #tokenSet(name: string, isOther: boolean): CharSet {
     let char = this.#tokenChars.get(name);
     if (char === undefined) {
@@ -185,7 +193,7 @@ class GbnfReader {
     this.tokens.set(name, this.#place());
   }
 
-  /** How often the part in front is to stand; null: nothing is said of that. */
+  /** Reads how often the previous part repeats; null: no repetition follows. */
   #repetition(isNested: boolean): [least: number, most: number] | null {
     if (this.#take('*')) return [0, Number.POSITIVE_INFINITY];
     if (this.#take('+')) return [1, Number.POSITIVE_INFINITY];
@@ -204,7 +212,7 @@ class GbnfReader {
     this.#match(/\}/y, '}');
     if (most < least)
       throw new Error(`expected the lower number of a repetition first, got ${least},${most}`);
-    // llama.cpp takes a number that is too large for any.
+    // llama.cpp reads a count that is too large as any number.
     return [least, most > MOST_COUNTED ? Number.POSITIVE_INFINITY : most];
   }
 
@@ -212,7 +220,7 @@ class GbnfReader {
   #literal(): GbnfPart {
     const path: number[] = [];
     while (!this.#take('"')) {
-      // Most are letters, of which none needs a closer look.
+      // Most characters are plain letters, which are read at once.
       PLAIN.lastIndex = this.#at;
       const plain = PLAIN.exec(this.#text)?.[0] ?? '';
       this.#at += plain.length;
@@ -234,7 +242,7 @@ class GbnfReader {
     return letter;
   }
 
-  /** Reads to the end of a set. Most sets of a grammar come again. */
+  /** Reads to the end of a set. Equal sets are parsed once. */
   #set(): GbnfPart {
     SET.lastIndex = this.#at;
     const text = SET.exec(this.#text)?.[0] ?? '';
@@ -295,5 +303,5 @@ class GbnfReader {
   }
 }
 
-/** From this count on llama.cpp takes the upper number of a repetition for any. */
+/** Above this count, llama.cpp reads the upper limit of a repetition as any number. */
 const MOST_COUNTED = 2000;

@@ -9,15 +9,16 @@ export type LlamaGrammarForm =
   | { readonly jsonSchema: Readonly<Record<string, unknown>> | boolean }
   | { readonly json: true };
 
-/** A grammar in GBNF that was read, but for what only the model knows. */
+/** A parsed grammar in GBNF. The model must still check its tokens. */
 export interface ReadGrammar {
   readonly gbnf: string;
-  /** Texts that must each be one token of the model, and where they stand. */
+  /** Texts that must each be one token of the model, and their places. */
   readonly tokens: ReadonlyMap<string, string>;
 }
 
 /**
- * Makes GBNF of a form, and checks it. This takes up to some hundred milliseconds, so grammars of strangers are read in a process aside.
+ * Converts a form to GBNF, and checks it. This takes up to some hundred milliseconds, so another
+ * process reads strangers' grammars.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function readGrammar(form: LlamaGrammarForm): ReadGrammar {
@@ -29,7 +30,7 @@ export function readGrammar(form: LlamaGrammarForm): ReadGrammar {
   }
 }
 
-/** The error that refuses a grammar. @param why what was thrown */
+/** The error that refuses a grammar. @param why the thrown value */
 export function badGrammar(why: unknown): BlockstepError {
   const message = `grammar must be GBNF with a rule root: ${messageOf(why)}`;
   return new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message);

@@ -3,16 +3,17 @@ import { SchemaGrammar } from '../schema/schema-grammar.js';
 import { GrammarRules } from '../schema/values.js';
 import { endlessRule } from './gbnf.js';
 
-/** GBNF for any object in JSON. */
+/** GBNF for any JSON object. */
 export function jsonObjectGrammar(): string {
   return new GrammarRules().text('object');
 }
 
 /**
- * GBNF for JSON as a schema has it. Properties come in the order of the schema; beside them there are others only where `additionalProperties`
- * allows them in words. docs/llama-cpp.md has the keywords that are heeded.
- * @throws ERR_BLOCKSTEP_BAD_ARG for a keyword that would constrain the text and is not heeded, for a schema that is none or allows nothing,
- * and for one that is too large
+ * GBNF for the JSON of a schema. Properties come in the order of the schema. Other properties are
+ * allowed only if `additionalProperties` says so explicitly. docs/llama-cpp.md lists the supported
+ * keywords.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for a constraining keyword that is not supported, or a schema that
+ * is invalid, allows nothing or is too large
  */
 export function schemaGrammar(schema: unknown): string {
   const grammar = new SchemaGrammar(schema);

@@ -1,11 +1,12 @@
 import type { Grammar } from '../../../scheduler/request/grammar.js';
 
 /**
- * What holds the tokens of a request to a grammar, as `SubmitInput.grammar`. The executor's sampler picks allowed tokens alone, drafts included,
- * so that nothing is left to be checked in the scheduler. One object is good for any number of requests.
+ * Constrains the tokens of a request to a grammar, as `SubmitInput.grammar`. The executor's sampler
+ * picks only allowed tokens, also for drafts, so the scheduler has nothing to check. Any number of
+ * requests may share an object.
  */
 export class LlamaGrammar implements Grammar {
-  /** The grammar in GBNF, which begins at its rule `root`. */
+  /** The grammar in GBNF. Its start rule is `root`. */
   readonly gbnf: string;
 
   /** See `LlamaModel.grammar`. */

@@ -7,9 +7,9 @@ import { LIKELIEST, readChoice } from './token-choice.js';
 
 /** The sampler of one request. */
 interface Kept {
-  /** What the client gave: that of the present chunk, in a session. */
+  /** The client's parameters; in a session, the parameters of the present chunk. */
   readonly params: unknown;
-  /** Number of the native sampler; -1: the likeliest token, which needs none. */
+  /** Number of the native sampler; -1: greedy sampling, which needs none. */
   readonly sampler: number;
   readonly numLogprobs: number;
 }
@@ -28,9 +28,9 @@ export class Samplers {
   }
 
   /**
-   * Finds the samplers of a plan's entries that sample, and makes those that are new.
-   * @param numbers [entry] is given the number of its sampler; -1: the likeliest token
-   * @param errors [entry] is given `EntryError.sampler` where its parameters are bad
+   * Finds or makes the samplers of all entries of a plan that sample.
+   * @param numbers [entry] receives the number of its sampler; -1: greedy
+   * @param errors [entry] receives `EntryError.sampler` if its parameters are invalid
    */
   find(plan: ExecutorPlan, tables: StepTables, numbers: Int32Array, errors: Uint8Array): void {
     for (let i = 0; i < plan.numRequests; i++) {
@@ -40,7 +40,7 @@ export class Samplers {
       try {
         numbers[i] = this.#of(plan.requests[i], tables, i);
       } catch {
-        // They are checked where the request is submitted, but not in every engine.
+        // Not every engine checks the parameters at the submission.
         errors[i] = EntryError.sampler;
       }
     }

@@ -18,7 +18,7 @@ const NAMES = knownNames<SamplingParams>('params', {
   prompt_logprobs: true,
 });
 
-/** How the tokens of a request are picked: `SamplingParams`, read and checked. */
+/** The sampling of a request: `SamplingParams`, checked. */
 export type TokenChoice = Omit<NativeSamplerOptions, 'prompt' | 'grammar'>;
 
 const NO_TOKENS = new Int32Array(0);
@@ -28,7 +28,7 @@ const NO_BIASES = new Float32Array(0);
  * Reads the parameters of a request.
  * @param params `SamplingParams`, or nothing
  * @param vocabSize tokens of the vocabulary
- * @returns null if the most likely token is always taken and nothing else is asked for
+ * @returns null for greedy sampling without other wishes
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function readChoice(params: unknown, vocabSize: number): TokenChoice | null {
@@ -59,7 +59,7 @@ export function readChoice(params: unknown, vocabSize: number): TokenChoice | nu
   return isPlain(choice) ? null : choice;
 }
 
-/** Who wants to know of the tokens of a prompt; null: nobody. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** The receiver of the log-probabilities of a prompt; null: none. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function promptLogprobsOf(params: unknown): PromptLogprobs | null {
   const told = (params as SamplingParams | null | undefined)?.prompt_logprobs;
   if (told === undefined) return null;
@@ -69,7 +69,7 @@ export function promptLogprobsOf(params: unknown): PromptLogprobs | null {
   return told as unknown as PromptLogprobs;
 }
 
-/** How a request is sampled that always takes the most likely token. */
+/** Greedy sampling. */
 export const LIKELIEST: TokenChoice = {
   temperature: 0,
   topP: 1,

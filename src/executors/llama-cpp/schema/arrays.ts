@@ -4,10 +4,12 @@ import type { ValueRules } from './objects.js';
 import { refuse } from './refusal.js';
 import { COMMA } from './values.js';
 
-/** Most values of which each may stand once. */
+/** Most values of an array with unique items. */
 const MOST_UNIQUE = 100;
 
-/** The rule of arrays: first the items that have schemas of their own, then those that have one together. */
+/**
+ * The rule of arrays: first the items with their own schemas, then the items with a common schema.
+ */
 export function arrayRule(values: ValueRules, schema: Keywords, at: string): string {
   const { rules } = values;
   const { min, max: said } = readCounts(schema, 'Items', at);
@@ -34,7 +36,8 @@ export function arrayRule(values: ValueRules, schema: Keywords, at: string): str
     }
     behind = counted(0);
   }
-  // From the last item to the first; those beyond the least number may be left out, and so all behind them.
+  // The loop runs from the last item to the first. Items beyond the minimum may be left out,
+  // together with all items behind them.
   for (let i = items.length - 1; i >= 1; i--) {
     const part = rules.add(`${COMMA} ${items[i]} ${behind}`.trim());
     behind = i >= min ? `${part}?` : part;
@@ -46,11 +49,14 @@ export function arrayRule(values: ValueRules, schema: Keywords, at: string): str
 interface Items {
   readonly fixed: readonly unknown[];
   readonly rest: unknown;
-  /** Where they stand. */
+  /** Paths of both schemas. */
   readonly at: { readonly fixed: string; readonly rest: string };
 }
 
-/** The schemas of items: in JSON schema of 2020 `prefixItems` and `items`, before it a list of `items`, and `additionalItems`. */
+/**
+ * The schemas of items. JSON schema 2020 has `prefixItems` and `items`. Older versions have a list
+ * of `items`, and `additionalItems`.
+ */
 function readItems({ items, prefixItems, additionalItems }: Keywords, at: string): Items {
   if (prefixItems !== undefined && (Array.isArray(items) || additionalItems !== undefined))
     throw refuse(`${at}.prefixItems`, 'there', 'absent beside a list of items, or additionalItems');
@@ -59,12 +65,12 @@ function readItems({ items, prefixItems, additionalItems }: Keywords, at: string
     return { fixed: items, rest: additionalItems ?? true, at: places };
   }
   const places = { fixed: `${at}.prefixItems`, rest: `${at}.items` };
-  // Without a list of items `additionalItems` means nothing.
+  // Without a list of items, `additionalItems` means nothing.
   const fixed = prefixItems === undefined ? [] : list(prefixItems, places.fixed);
   return { fixed, rest: items ?? true, at: places };
 }
 
-/** The rule of arrays whose items differ: some of a list of values, in the order of the list. */
+/** The rule of arrays with unique items: some of a list of values, in the order of the list. */
 function uniqueRule(
   values: ValueRules,
   { fixed, rest, min, max }: Pick<Items, 'fixed' | 'rest'> & { readonly min: number; readonly max: number },
@@ -85,7 +91,7 @@ function uniqueRule(
   );
   if (items.length < min) throw refuse(`${at}.minItems`, `${min}`, `at most ${items.length}, which differ`);
   const made = new Map<string, string | null>();
-  /** What may stand from a value on, where so many stand in front; null: nothing that has enough. */
+  /** The rule from value `i` on, behind `taken` values; null: too few values are left. */
   const from = (i: number, taken: number): string | null => {
     const count = min === 0 && max >= items.length ? Math.min(taken, 1) : taken;
     const known = made.get(`${i},${count}`);

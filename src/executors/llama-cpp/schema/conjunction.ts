@@ -4,10 +4,10 @@ import { show } from '../../../base/errors.js';
 import { isNever, type Keywords, list, Several } from './keywords.js';
 import { type Budget, refuse } from './refusal.js';
 
-/** Most alternatives that are made of several lists of alternatives, each with each. */
+/** Most alternatives in the product of several lists of alternatives. */
 const MOST_ALTERNATIVES = 200;
 
-/** A value that all of several schemas allow, as one schema. None of them has notes. */
+/** Merges schemas without notes into one schema of the values that all of them allow. */
 export function conjunction(schemas: readonly Keywords[], at: string, budget: Budget): Keywords {
   let whole: Record<string, unknown> = Object.create(null);
   for (const schema of schemas) {
@@ -30,7 +30,7 @@ function both(a: Keywords, b: Keywords, at: string): Record<string, unknown> {
   return whole;
 }
 
-/** The keywords of objects that say together which properties there are. */
+/** The keywords of objects that together determine the properties. */
 const OBJECT = ['properties', 'additionalProperties', 'patternProperties'];
 
 function joined(name: string, a: unknown, b: unknown, at: string): unknown {
@@ -98,7 +98,10 @@ function product(a: readonly unknown[], b: readonly unknown[], at: string): unkn
   return a.flatMap((each) => b.map((other) => ({ allOf: [each, other] })));
 }
 
-/** Properties that both have; what one does not name is one of its further properties. */
+/**
+ * The properties of both schemas. A property that one schema does not name is an additional
+ * property there.
+ */
 function properties(a: Keywords, b: Keywords, at: string): Record<string, unknown> {
   if (a['patternProperties'] !== undefined || b['patternProperties'] !== undefined)
     throw refuse(`${at}.patternProperties`, 'there', 'absent beside other properties of the same value');
@@ -116,7 +119,7 @@ function properties(a: Keywords, b: Keywords, at: string): Record<string, unknow
     all.set(name, allOf(values));
   }
   const others = allOf([first.others, second.others]);
-  // Where neither says it, none of them is closed.
+  // Both schemas stay open if neither has the keyword.
   const isSaid = a['additionalProperties'] !== undefined || b['additionalProperties'] !== undefined;
   return { properties: Object.fromEntries(all), ...(isSaid && { additionalProperties: others }) };
 }

@@ -5,13 +5,16 @@ import { refuse } from './refusal.js';
 /** A schema that is an object. */
 export type Keywords = Readonly<Record<string, unknown>>;
 
-/** Keywords that describe, and constrain nothing. `discriminator` says which of several schemas is meant, which these say themselves. */
+/**
+ * Keywords that describe, and constrain nothing. `discriminator` names the schema that applies,
+ * which the schemas also say themselves.
+ */
 const NOTES: ReadonlySet<string> = new Set([
   ...['title', 'description', 'default', 'example', 'examples', 'deprecated', 'readOnly', 'writeOnly'],
   ...['$schema', '$id', '$comment', '$defs', 'definitions', 'discriminator', 'strict'],
 ]);
 
-/** Keywords that are heeded, by the type that has them. */
+/** Supported keywords, by their type. */
 const HEEDED: Readonly<Record<string, readonly string[]>> = {
   object: [
     ...['properties', 'required', 'additionalProperties', 'propertyNames', 'patternProperties'],
@@ -26,7 +29,10 @@ const HEEDED: Readonly<Record<string, readonly string[]>> = {
 };
 export const TYPES = Object.keys(HEEDED);
 
-/** What a schema says, without its notes. @throws ERR_BLOCKSTEP_BAD_ARG for what is no schema, or allows nothing */
+/**
+ * The keywords of a schema, without its notes.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for a schema that is invalid or allows nothing
+ */
 export function keywordsOf(schema: unknown, at: string): Keywords {
   if (isNever(schema) || !isObject(schema)) throw refuse(at, show(schema), 'a schema that allows something');
   return Object.fromEntries(
@@ -34,7 +40,7 @@ export function keywordsOf(schema: unknown, at: string): Keywords {
   );
 }
 
-/** Whether a schema allows nothing, in so many words. */
+/** Whether a schema explicitly allows nothing. */
 export function isNever(schema: unknown): boolean {
   if (schema === false) return true;
   if (!isObject(schema)) return false;
@@ -43,8 +49,10 @@ export function isNever(schema: unknown): boolean {
 }
 
 /**
- * The types that a schema without notes has, or those that its keywords are of: other values would be allowed too, and nobody means them.
- * @throws ERR_BLOCKSTEP_BAD_ARG for what is no type, and for a keyword that none of the types heeds
+ * The types of a schema without notes. Without `type`, the types follow from its keywords: other
+ * values would be allowed too, but nobody means them.
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an unknown type, and for a keyword that none of the types
+ * supports
  */
 export function typesOf(schema: Keywords, at: string): readonly string[] {
   const { type, nullable } = schema;
@@ -52,7 +60,7 @@ export function typesOf(schema: Keywords, at: string): readonly string[] {
   const implied = TYPES.filter(
     (each) => each !== 'integer' && names.some((name) => HEEDED[each].includes(name)),
   );
-  // A format is of texts, unless it is said otherwise.
+  // A format alone means a text.
   const meant = names.every((name) => name === 'format') && names.length > 0 ? ['string'] : implied;
   const types = type === undefined ? meant : Array.isArray(type) ? type : [type];
   if (type !== undefined && types.length === 0) throw refuse(`${at}.type`, '[]', 'a type, or a list of some');
@@ -71,7 +79,7 @@ export function typesOf(schema: Keywords, at: string): readonly string[] {
   return all.includes('number') ? all.filter((each) => each !== 'integer') : all;
 }
 
-/** A keyword that several schemas said, each otherwise: all of it counts. */
+/** Different values of one keyword from several schemas. All of them apply. */
 export class Several {
   readonly values: readonly unknown[];
 
@@ -91,7 +99,7 @@ export function list(value: unknown, at: string, least = 1): readonly unknown[] 
   return value;
 }
 
-/** A count; undefined: none is said. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Reads a count; undefined: not given. @throws ERR_BLOCKSTEP_BAD_ARG */
 function readCount(schema: Keywords, name: string, at: string): number | undefined {
   const value = schema[name];
   if (value === undefined) return undefined;
@@ -100,7 +108,10 @@ function readCount(schema: Keywords, name: string, at: string): number | undefin
   return value;
 }
 
-/** The least and the most of something; Infinity where no most is said. @throws ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * The minimum and the maximum of a count; Infinity without a maximum.
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
 export function readCounts(
   schema: Keywords,
   of: 'Items' | 'Length' | 'Properties',
@@ -108,7 +119,7 @@ export function readCounts(
 ): { readonly min: number; readonly max: number } {
   const min = readCount(schema, `min${of}`, at) ?? 0;
   const said = readCount(schema, `max${of}`, at);
-  // No text is as long, so it says nothing: what generators write where there is no bound.
+  // Generators write such a maximum for no bound, and no text is as long.
   const max = said === undefined || said >= 2 ** 31 - 1 ? Number.POSITIVE_INFINITY : said;
   if (max < min) throw refuse(`${at}.min${of}`, `${min}`, `at most max${of}, which is ${max}`);
   return { min, max };

@@ -7,24 +7,24 @@ import { refuse } from './refusal.js';
 import { quoted, textForm } from './scalars.js';
 import { COMMA, type GrammarRules } from './values.js';
 
-/** What makes the rules of the values within. */
+/** Makes the rules of nested values. */
 export interface ValueRules {
   readonly rules: GrammarRules;
-  /** The name of the rule of what a schema allows. */
+  /** The name of the rule of a schema. */
   value(schema: unknown, at: string): string;
-  /** A schema of one object, with what it refers to. */
+  /** Resolves the references of a schema into one object. */
   resolve(schema: unknown, at: string): Keywords;
 }
 
-/** A value as it stands in JSON, as a literal of GBNF. */
+/** A value in JSON, as a literal of GBNF. */
 export function literal(value: unknown): string {
   const text = JSON.stringify(value) ?? 'null';
   return `"${text.replace(/[\\"]/g, (letter) => `\\${letter}`)}"`;
 }
 
 /**
- * The rule of objects. Properties come in the order of the schema. Beside them there are others only where the schema says so in words, or
- * names none.
+ * The rule of objects. Properties come in the order of the schema. Other properties are allowed
+ * only if the schema says so explicitly, or names none.
  */
 export function objectRule(values: ValueRules, schema: Keywords, at: string): string {
   const { rules } = values;
@@ -40,7 +40,7 @@ export function objectRule(values: ValueRules, schema: Keywords, at: string): st
   if (max < numNeeded)
     throw refuse(`${at}.maxProperties`, `${max}`, `at least ${numNeeded}, which are required`);
   if (min > most) throw refuse(`${at}.minProperties`, `${min}`, `at most ${most}, which there are`);
-  // A further property may come twice and count once, so no more than one can be asked for.
+  // An additional property may come twice and count once, so at most one can be required.
   if (min > Math.max(1, numNeeded) && min < most)
     throw refuse(
       `${at}.minProperties`,
@@ -57,7 +57,8 @@ export function objectRule(values: ValueRules, schema: Keywords, at: string): st
   const rest = max - pairs.length;
   const more = (least: number, limit: number): string =>
     rules.counted(rules.add(`${COMMA} ${other}`), least, limit, `${at}.maxProperties`);
-  // From the last property to the first: what may follow if something stands in front, and if nothing does.
+  // The loop runs from the last property to the first. It builds two continuations: behind another
+  // property, and at the begin.
   let behind = other === null || rest === 0 ? '' : more(0, rest);
   let first: string | null = null;
   if (other !== null && rest > 0) first = [other, more(0, rest - 1)].join(' ').trim();
@@ -89,7 +90,7 @@ interface Members {
   readonly taken: readonly string[];
   /** The schema of other properties; false: there are none. */
   readonly others: unknown;
-  /** The names that properties may have. */
+  /** The language of property names. */
   readonly names: Language;
 }
 
@@ -113,7 +114,7 @@ function readMembers(values: ValueRules, schema: Keywords, at: string): Members 
     else if (isRequired) throw refuse(`${at}.required`, show(name), 'of names that the schema allows');
   };
   for (const name of declared) add(name, properties[name], `${at}.properties.${name}`);
-  // A list of names is all that there may be; what is required is there, whoever names it.
+  // A list of names is complete. Required properties exist, whatever keyword names them.
   const further = [...(listed ?? []), ...(needed as Set<string>)];
   for (const name of further)
     if (!Object.hasOwn(properties, name) && !named.has(name)) {
@@ -125,7 +126,7 @@ function readMembers(values: ValueRules, schema: Keywords, at: string): Members 
   return { named, taken: [...new Set([...declared, ...further])], others, names };
 }
 
-/** What `propertyNames` says. */
+/** Reads `propertyNames`. */
 function readNames(
   values: ValueRules,
   schema: unknown,
@@ -148,7 +149,7 @@ function readNames(
   return { names, listed };
 }
 
-/** The rule of a property that is not named; null: there is none. */
+/** The rule of a property without a name in the schema; null: there is none. */
 function otherPair(
   values: ValueRules,
   { taken, others, names }: Members,
@@ -175,7 +176,7 @@ function otherPair(
     choices.push(rules.add(`${name} space ":" space ${values.value(value, place)}`));
   };
   patterns.forEach(({ language, value, place }, i) => {
-    // A name of two patterns would want a value of both, so there is none.
+    // A name that matches two patterns would need a value of both, so such names are excluded.
     const foreign = patterns.filter((_, j) => j !== i).map((each) => languages.not(each.language));
     add(languages.both(free, language, ...foreign), value, place);
   });

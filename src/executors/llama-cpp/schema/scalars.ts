@@ -9,18 +9,18 @@ import { refuse } from './refusal.js';
 import type { GrammarRules } from './values.js';
 
 const ENCODINGS = ['base64', 'base64url'];
-/** Texts are not held shorter than this. */
+/** Texts are never limited to less than this length. */
 const SHORTEST = 64;
 
-/** What patterns and formats say of texts. */
+/** The patterns and formats of a text. */
 interface TextForm {
   readonly language: Language;
-  /** The keyword that says it, and its value, for messages. */
+  /** The keyword of the constraint, and its value, for messages. */
   readonly at: string;
   readonly said: string;
 }
 
-/** The rule of the texts that a schema of texts allows. */
+/** The rule of a schema of texts. */
 export function textRule(rules: GrammarRules, schema: Keywords, at: string): string {
   const { min, max } = readCounts(schema, 'Length', at);
   const form = textForm(rules, schema, at);
@@ -32,7 +32,7 @@ export function textRule(rules: GrammarRules, schema: Keywords, at: string): str
   rules.budget.at = form.at;
   try {
     if (min === 0 && max === Number.POSITIVE_INFINITY) return quoted(rules, form.language, form.at);
-    // About a quarter of the states are loops, and there is one of these for each length.
+    // About a quarter of the states are loops. Each length needs its own copy of these.
     const most = Math.floor((4 * MOST_STATES) / rules.numStates(form.language));
     return countedRule(
       rules,
@@ -46,7 +46,10 @@ export function textRule(rules: GrammarRules, schema: Keywords, at: string): str
   }
 }
 
-/** Texts of so many characters; they are held shorter than they may be where a machine that counts so far has too many states. */
+/**
+ * The rule of texts with a bounded length. The maximum is lowered if the automaton that counts so
+ * far has too many states.
+ */
 function countedRule(rules: GrammarRules, form: TextForm, min: number, max: number): string {
   const { languages } = rules;
   try {
@@ -59,7 +62,10 @@ function countedRule(rules: GrammarRules, form: TextForm, min: number, max: numb
   }
 }
 
-/** A language in quotes, as a rule. @throws TooManyStates; ERR_BLOCKSTEP_BAD_ARG where it has no text */
+/**
+ * A language in quotes, as a rule.
+ * @throws TooManyStates; ERR_BLOCKSTEP_BAD_ARG if it has no text
+ */
 export function quoted(rules: GrammarRules, language: Language, at: string): string {
   rules.budget.at = at;
   const rule = rules.language(language, true);
@@ -67,7 +73,7 @@ export function quoted(rules: GrammarRules, language: Language, at: string): str
   return rules.add(`"\\"" ${rule}`);
 }
 
-/** The texts that a schema allows, whatever their length; null: all. */
+/** The texts of a schema, regardless of their length; null: all texts. */
 export function textForm(rules: GrammarRules, schema: Keywords, at: string): TextForm | null {
   const { languages, budget } = rules;
   const all: Language[] = [];
@@ -94,7 +100,7 @@ export function textForm(rules: GrammarRules, schema: Keywords, at: string): Tex
   for (const encoding of Several.of(schema['contentEncoding'])) {
     if (typeof encoding !== 'string' || !ENCODINGS.includes(encoding))
       throw refuse(`${at}.contentEncoding`, show(encoding), `absent, or ${ENCODINGS.join(' or ')}`);
-    // Where a pattern says the encoding, it says more.
+    // A pattern of the encoding is more specific.
     if (patterns.length === 0) add('contentEncoding', FORMATS[encoding]);
   }
   for (const format of Several.of(schema['format'])) {
@@ -110,7 +116,7 @@ export function textForm(rules: GrammarRules, schema: Keywords, at: string): Tex
   return all.length === 0 ? null : { language: languages.both(...all), at: last, said };
 }
 
-/** The rule of the numbers that a schema of numbers allows. */
+/** The rule of a schema of numbers. */
 export function numberRule(rules: GrammarRules, schema: Keywords, isInteger: boolean, at: string): string {
   const { bounds, multiples } = readNumber(schema, at);
   const near = bounds.filter((bound) => !isFar(bound));
@@ -144,7 +150,7 @@ export function numberRule(rules: GrammarRules, schema: Keywords, isInteger: boo
 
 const BOUND_NAMES = { ge: 'minimum', gt: 'exclusiveMinimum', le: 'maximum', lt: 'exclusiveMaximum' } as const;
 
-/** What a schema says of the size of numbers. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** The bounds and multiples of a schema. @throws ERR_BLOCKSTEP_BAD_ARG */
 function readNumber(
   schema: Keywords,
   at: string,
@@ -160,7 +166,7 @@ function readNumber(
     ['minimum', 'exclusiveMinimum', 'ge', 'gt'],
     ['maximum', 'exclusiveMaximum', 'le', 'lt'],
   ] as const) {
-    // In JSON schema of draft 4, and in OpenAPI 3.0, it is a truth value of the bound beside it.
+    // In JSON schema draft 4 and in OpenAPI 3.0 the keyword is a boolean about the bound beside it.
     const said = schema[exclusive];
     const isExclusive = said === true;
     for (const value of numbers(name)) bounds.push({ is: isExclusive ? isOver : is, value });
@@ -185,7 +191,10 @@ function readNumber(
   return { bounds, multiples };
 }
 
-/** Tells of texts and numbers whether a schema of them allows them; of all other values it says yes. */
+/**
+ * Returns a function that says whether a schema allows a text or a number. The function returns
+ * true for all other values.
+ */
 export function fitting(rules: GrammarRules, schema: Keywords, at: string): (value: unknown) => boolean {
   const { min, max } = readCounts(schema, 'Length', at);
   let form: ReturnType<typeof textForm> | undefined;

@@ -9,14 +9,14 @@ import { refuse } from './refusal.js';
 import { fitting as fittingFor, numberRule, textRule } from './scalars.js';
 import { GrammarRules } from './values.js';
 
-/** Schemas within schemas. */
+/** Most nested schemas. */
 const MOST_NESTING = 100;
 
-/** A schema as a grammar that is being made. */
+/** The grammar of a schema, under construction. */
 export class SchemaGrammar implements ValueRules {
   readonly rules = new GrammarRules();
   readonly #root: unknown;
-  /** The rule of each definition that was referred to. */
+  /** The rule of each referenced definition. */
   readonly #references = new Map<string, string>();
   #nesting = 0;
 
@@ -29,7 +29,7 @@ export class SchemaGrammar implements ValueRules {
     return this.rules.text(this.value(this.#root, 'schema'));
   }
 
-  /** The references whose rules there are, by the names of these. */
+  /** The references that have rules, by the names of these rules. */
   get references(): ReadonlyMap<string, string> {
     return new Map([...this.#references].map(([reference, name]) => [name, reference]));
   }
@@ -49,7 +49,7 @@ export class SchemaGrammar implements ValueRules {
     if (schema === true) return 'value';
     const said = keywordsOf(schema, at);
     const names = Object.keys(said);
-    // What a definition says is a rule of its own, so that it may refer to itself.
+    // A definition has a rule of its own, so that it may refer to itself.
     if (names.length === 1 && names[0] === '$ref') return this.#refer(said['$ref'], at);
     if (
       names.length === 1 &&
@@ -75,7 +75,7 @@ export class SchemaGrammar implements ValueRules {
     return parts.length === 1 ? parts[0] : conjunction(parts, at, this.rules.budget);
   }
 
-  /** Collects all that is said of a value, by what a schema refers to and joins. */
+  /** Collects the keywords that apply to a value, through references and joined schemas. */
   #collect(schema: unknown, at: string, open: readonly string[], parts: Keywords[]): void {
     this.rules.budget.at = at;
     this.rules.budget.work(5);
@@ -107,7 +107,7 @@ export class SchemaGrammar implements ValueRules {
     return this.#either(rules);
   }
 
-  /** Values that are listed, of which those count that the other keywords allow. */
+  /** The rule of listed values. Only values that the other keywords allow count. */
   #enumerated(schema: Keywords, at: string): string {
     const { const: only, enum: several, ...rest } = schema;
     const name = several === undefined ? 'const' : 'enum';
@@ -156,7 +156,7 @@ export class SchemaGrammar implements ValueRules {
     const known = this.#references.get(path);
     if (known !== undefined) return known;
     const name = this.rules.name();
-    // Before its rule is made: a definition may refer to itself.
+    // The name is registered before its rule exists, because a definition may refer to itself.
     this.#references.set(path, name);
     const rule = this.value(target, path);
     if (rule === name)

@@ -2,14 +2,17 @@ import { AutomatonRules } from '../language/automaton.js';
 import { type Language, Languages } from '../language/language.js';
 import { Budget, refuse } from './refusal.js';
 
-/** Most that is counted of one kind, and what llama.cpp counts by itself. */
+/** The largest count of a repetition, and the largest block that llama.cpp counts itself. */
 const MOST_COUNTED = 1_000_000;
 const BLOCK = 1000;
 
-/** What stands between two items or properties. */
+/** The separator of two items or properties. */
 export const COMMA = 'space "," space';
 
-/** The rules that every grammar of JSON has. Between two tokens there is one space at most, so that a text cannot go on with nothing but space. */
+/**
+ * The rules of every grammar of JSON. Two tokens have at most one space between them, so that a
+ * text cannot continue with spaces alone.
+ */
 export const RULES: Readonly<Record<string, string>> = {
   space: '" "?',
   char: '[^"\\\\\\x7F\\x00-\\x1F] | [\\\\] (["\\\\/bfnrt] | "u" [0-9a-fA-F]{4})',
@@ -24,7 +27,7 @@ export const RULES: Readonly<Record<string, string>> = {
   array: '"[" space (value (space "," space value)*)? space "]"',
 };
 
-/** The rules of a grammar that is being made, and what its values are made of. */
+/** The rules of a grammar under construction, and the languages of its values. */
 export class GrammarRules {
   readonly budget = new Budget();
   readonly languages = new Languages((steps) => this.work(steps));
@@ -47,7 +50,7 @@ export class GrammarRules {
     this.#rules.set(name, rule);
   }
 
-  /** The name of a rule, a new one if there is none. */
+  /** The name of a rule. A new rule gets a name. */
   add(rule: string): string {
     if (this.#rules.has(rule)) return rule;
     let name = this.#names.get(rule);
@@ -61,22 +64,22 @@ export class GrammarRules {
   /**
    * The rule of the texts, or numbers, of a language.
    * @param isText see `AutomatonRules.ruleOf`
-   * @returns null: it has none
+   * @returns null: the language is empty
    * @throws TooManyStates
    */
   language(language: Language, isText: boolean): string | null {
     return this.#automata.ruleOf(language, isText);
   }
 
-  /** States of the machine of texts. @throws TooManyStates */
+  /** Number of states of the automaton of texts. @throws TooManyStates */
   numStates(language: Language): number {
     return this.#automata.numStates(language, true);
   }
 
   /**
-   * Something that stands so many times.
-   * @param part name of its rule
-   * @param at keyword that says how often, for messages
+   * The repetition of a rule.
+   * @param part name of the rule
+   * @param at keyword with the count, for messages
    */
   counted(part: string, min: number, max: number, at: string): string {
     this.budget.at = at;
@@ -102,7 +105,10 @@ export class GrammarRules {
     return count === 1 ? block : `${block}{${count}}`;
   }
 
-  /** In blocks too: llama.cpp counts no further than to 2000, and makes a rule for each. */
+  /**
+   * Counts in blocks too, because llama.cpp makes a rule for each repetition, and counts to 2000 at
+   * most.
+   */
   #upTo(part: string, count: number): string {
     if (count === Number.POSITIVE_INFINITY) return `${part}*`;
     if (count <= BLOCK) return this.#times(part, `{0,${count}}`, count);
@@ -121,7 +127,7 @@ export class GrammarRules {
     return count === 0 ? '' : this.add(rule);
   }
 
-  /** The grammar. @param root the name of the rule with which it begins */
+  /** The grammar. @param root the name of its start rule */
   text(root: string): string {
     const lines = [...this.#rules].map(([name, rule]) => `${name} ::= ${rule}`);
     return `${[`root ::= ${root}`, ...lines].join('\n')}\n`;

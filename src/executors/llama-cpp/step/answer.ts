@@ -7,8 +7,9 @@ import { promptLogprobsOf } from '../sampling/token-choice.js';
 import type { Program } from './program.js';
 
 /**
- * Turns what a program brought into the answer to its plan: the entries of calls that were not done have failed.
- * @param entryErrors [entry] `EntryError` of those that have failed already
+ * Turns the result of a program into the answer to its plan. Entries of calls that were not done
+ * have failed.
+ * @param entryErrors [entry] `EntryError` of entries that failed before
  */
 export function readAnswer(
   plan: ExecutorPlan,

@@ -2,15 +2,15 @@ import type { StepTables } from '../../../core/tables.js';
 import type { ExecutorPlan, FlatTokens } from '../../../engine/executor/executor.js';
 import { IntList } from '../cells/int-list.js';
 
-/** Tokens that must be the same before a draft begins, and so many that no better place is looked for. */
+/** The shortest match before a draft, and the length at which the search stops. */
 const LEAST_MATCH = 2;
 const GOOD_MATCH = 5;
-/** Places that are looked at for one draft, the latest ones first. */
+/** Most places that are searched for one draft, the latest first. */
 const MOST_PLACES = 32;
 
 /**
- * Drafts by prompt lookup, as vLLM's `ngram`: what followed the last tokens of a text where they stood before. The text of every request that
- * samples is kept for it, 4 bytes a token.
+ * Drafts by prompt lookup, as vLLM's `ngram`: the tokens that followed an earlier occurrence of the
+ * last tokens. The class keeps the text of every request that samples, 4 bytes a token.
  */
 export class Drafts {
   readonly #most: number;
@@ -21,7 +21,7 @@ export class Drafts {
     this.#most = most;
   }
 
-  /** Reads the texts of a step's entries, as far as they are not kept. To be called inside `execute`. */
+  /** Reads the texts of a step's entries that are not kept yet. To be called inside `execute`. */
   read(plan: ExecutorPlan, tables: StepTables): void {
     if (this.#most === 0) return;
     for (let i = 0; i < plan.numRequests; i++) {
@@ -30,7 +30,7 @@ export class Drafts {
       const { handle } = plan.requests[i];
       const kept = this.#texts.get(handle);
       if (kept?.length === length) continue;
-      // A text that begins, that goes on with another chunk, or of which a token was dropped.
+      // The text is new, got another chunk, or lost a token.
       const text = kept ?? new IntList();
       text.clear();
       text.extend(length);
@@ -39,7 +39,7 @@ export class Drafts {
     }
   }
 
-  /** Adds the tokens of an answer to the texts, and drafts what may follow. */
+  /** Adds the tokens of an answer to the texts, and drafts their continuation. */
   next(plan: ExecutorPlan, { tokens, counts }: FlatTokens): FlatTokens | undefined {
     if (this.#most === 0) return undefined;
     const drafts = new IntList();

@@ -11,29 +11,30 @@ interface Running {
   sequence: number;
   /** Tokens of its text that have cells, drafts included. */
   length: number;
-  /** The step that it was in last. */
+  /** The last step with this request. */
   step: number;
 }
 
-/** What was found on the way, since the executor was made. */
+/** Counts since the executor was made. */
 export interface PlannerCounts {
-  /** Blocks that were shared because they were hit. */
+  /** Blocks that were shared because of a hit. */
   hits: number;
-  /** Of these, those that the same step computed. */
+  /** Hits on blocks that the same step computed. */
   hitsInStep: number;
-  /** Tokens that had to be computed again, since their cells were gone. */
+  /** Tokens that were recomputed because their cells were gone. */
   recomputed: number;
 }
 
-/** Where the entry stands whose row is being followed. */
+/** The progress of an entry along its row of blocks. */
 interface Cursor {
   wave: number;
-  /** First position that is still to be computed; -1: all so far is there. */
+  /** First position that must still be computed; -1: all positions so far have cells. */
   from: number;
 }
 
 /**
- * Turns a plan of the engine into a program for llama.cpp: which sequence each request has, which cells are shared, freed and computed.
+ * Turns a plan of the engine into a program for llama.cpp. The planner decides which sequence each
+ * request has, and which cells are shared, freed and computed.
  */
 export class Planner {
   readonly program: Program;
@@ -41,7 +42,7 @@ export class Planner {
   readonly counts: PlannerCounts = { hits: 0, hitsInStep: 0, recomputed: 0 };
   readonly #blockSize: number;
   readonly #requests = new Map<number, Running>();
-  /** [block] the step that computed it last, and in which wave. */
+  /** [block] the last step that computed the block, and the wave. */
   readonly #steps: Int32Array;
   readonly #waves: Int32Array;
   /** The token behind a range. */
@@ -50,7 +51,7 @@ export class Planner {
 
   constructor(sizes: CellMapSizes, shape: ProgramShape) {
     this.program = new Program(shape);
-    // What is done between two steps is done in front of the next one.
+    // Changes between two steps are made in front of the next step.
     this.cells = new CellMap(sizes, this.program.movesOf(0));
     this.#blockSize = sizes.blockSize;
     this.#steps = new Int32Array(sizes.numBlocks).fill(-1);
@@ -62,7 +63,7 @@ export class Planner {
     return this.#requests.get(handle)?.sequence ?? -1;
   }
 
-  /** Lets go of what requests have that ended, or gave their blocks back. */
+  /** Releases the cells of requests that ended, or released their blocks. */
   release(handles: readonly number[]): void {
     for (const handle of handles) {
       const request = this.#requests.get(handle);
@@ -84,7 +85,10 @@ export class Planner {
     for (let i = 0; i < plan.numRequests; i++) this.#planEntry(plan, tables, i, samplers[i]);
   }
 
-  /** Lets go of all that the entries have whose calls were not done: what of it is in the cache is not known. */
+  /**
+   * Drops everything of the entries whose calls were not done, because their part of the cache is
+   * unknown.
+   */
   failed(plan: ExecutorPlan, callsDone: number): void {
     for (let i = 0; i < plan.numRequests; i++) {
       if (this.program.isDone(i, callsDone)) continue;
@@ -130,7 +134,10 @@ export class Planner {
     request.length = end;
   }
 
-  /** Lets the range that was added last say how likely the tokens behind its rows are, if somebody wants to know of the prompt. */
+  /**
+   * Makes the range that was added last score the tokens behind its rows, if the client wants
+   * log-probabilities of the prompt.
+   */
   #score(plan: ExecutorPlan, tables: StepTables, entry: number, to: number, wave: number): void {
     const told = promptLogprobsOf(plan.requests[entry].params);
     if (told === null) return;
@@ -151,7 +158,10 @@ export class Planner {
     return request;
   }
 
-  /** Takes the sequence from the request that has waited longest: one of a session, between two chunks. It will be computed again. */
+  /**
+   * Takes the sequence from the session that has waited longest between two chunks. Its tokens will
+   * be recomputed.
+   */
   #closeIdle(): void {
     let oldest: [number, Running] | null = null;
     for (const each of this.#requests) if (oldest === null || each[1].step < oldest[1].step) oldest = each;
@@ -160,7 +170,10 @@ export class Planner {
     this.cells.drop(oldest[1].sequence);
   }
 
-  /** Of an entry that comes again: keeps the blocks that still stand at their places in its row, up to the first other one. */
+  /**
+   * For an entry that comes again: keeps the blocks at unchanged places of its row, up to the first
+   * changed block.
+   */
   #keepLeading(request: Running, { blockTable }: StepTables, row: number, numHits: number): void {
     let kept = 0;
     while (kept < numHits && this.cells.has(request.sequence, kept, blockTable[row + kept])) kept++;
@@ -169,7 +182,7 @@ export class Planner {
     this.cells.truncate(request.sequence, request.length);
   }
 
-  /** Goes over the blocks that an entry hits: shares those that have cells, and computes the others again. */
+  /** Handles the hits of an entry: shares the blocks that have cells, and recomputes the others. */
   #followHits(
     request: Running,
     tables: StepTables,
@@ -189,7 +202,7 @@ export class Planner {
       const needed = Math.min(size, computed - place * size);
       const isThere = this.cells.isThere(block, place, needed);
       if (isThere && this.cells.has(sequence, place, block)) continue;
-      // The cells that a later wave copies must not be let go in front of the first one.
+      // A later wave copies these cells, so they must not be freed in front of the first wave.
       const isLate = cursor.wave > 0 || cursor.from >= 0;
       if (!isThere || (isLate && !this.cells.hold(this.cells.ownerOf(block, source), toCome))) {
         flush(place * size);
@@ -199,7 +212,7 @@ export class Planner {
         continue;
       }
       if (cursor.from >= 0) {
-        // What lies between is computed first: llama.cpp lets a text grow at its end alone.
+        // The gap is computed first, because llama.cpp extends a text only at its end.
         this.#compute(request, tables, entry, cursor.from, place * size, cursor.wave);
         this.#readTokens(tables, entry, cursor.from, place * size);
         cursor.from = -1;
@@ -223,7 +236,7 @@ export class Planner {
     flush(computed);
   }
 
-  /** Adds a range of an entry to a wave. Its tokens are put by the caller. */
+  /** Adds a range of an entry to a wave. The caller puts its tokens. */
   #compute(
     { sequence }: Running,
     { blockTable, maxBlocksPerRow }: StepTables,
@@ -242,7 +255,10 @@ export class Planner {
     }
   }
 
-  /** Puts the tokens of the range that was added last: what is computed again, what is scheduled, and its drafts. */
+  /**
+   * Puts the tokens of the range that was added last: recomputed tokens, scheduled tokens, and
+   * drafts.
+   */
   #putTokens(plan: ExecutorPlan, tables: StepTables, entry: number, from: number, end: number): void {
     const computed = plan.numComputedTokens[entry];
     const at = this.program.numTokens - (end - from);

@@ -1,7 +1,7 @@
 import { IntList } from '../cells/int-list.js';
 import { Moves } from '../cells/moves.js';
 
-/** Tokens of one entry that are computed in a row. */
+/** Consecutive tokens of one entry that are computed together. */
 interface Range {
   entry: number;
   sequence: number;
@@ -10,47 +10,60 @@ interface Range {
   to: number;
   /** Index of the range's first token among the tokens of the step. */
   token: number;
-  /** Of a range that samples: drafts among its last tokens, and the sampler (-1: the likeliest token); numDrafts -1: it does not. */
+  /**
+   * For a range that samples: drafts among its last tokens, and the sampler (-1: greedy). numDrafts
+   * -1: the range does not sample.
+   */
   numDrafts: number;
   sampler: number;
-  /** Rows up to this position say how likely the tokens behind them are; that of the last row is `next`. Not above `from`: none does. */
+  /**
+   * Rows up to this position score the tokens behind them. The token behind the last such row is
+   * `next`. Not above `from`: no row scores.
+   */
   scoredTo: number;
   next: number;
-  /** Likeliest tokens that are wanted too. */
+  /** Number of likeliest tokens that the client also wants. */
   numLikeliest: number;
 }
 
-/** How calls are cut. */
+/** The limits of calls. */
 export interface ProgramShape {
   /** Most tokens of a call. */
   readonly batch: number;
-  /** Rows from which on attention is computed in tiles: so many stand in a call of long ranges alone. Infinity: never. */
+  /**
+   * Rows from which attention is computed in tiles. Only calls of long ranges have so many rows.
+   * Infinity: never.
+   */
   readonly splitFrom: number;
-  /** Most rows of a call of which the logits are wanted. */
+  /** Most rows of a call with logits. */
   readonly outputs: number;
 }
 
 /**
- * A step as llama.cpp computes it: waves, one after the other. What a wave computes, later ones may share. A wave is one call, or several where
- * it has more tokens than a call may have, or where calls apart are faster: from 64 rows on llama.cpp computes attention on a CPU in tiles of
- * rows, and skips cells only where no row of the tile reads them. Decodes of different texts in a tile are computed over all these texts. So
- * decodes stand in calls of their own with fewer rows, in front of prefills.
+ * A step as llama.cpp computes it, in waves. Later waves may share the results of earlier waves. A
+ * wave is several calls if it has too many tokens for one call, or if separate calls are faster.
+ * From 64 rows on, llama.cpp computes attention on a CPU in tiles of rows. A cell is skipped only
+ * if no row of the tile reads it. In a tile, decodes of different texts are computed over all these
+ * texts. Decodes therefore get smaller calls of their own, in front of prefills.
  *
- * native/llama/program.h reads what `write` writes.
+ * native/llama/program.h reads the output of `write`.
  */
 export class Program {
   readonly #shape: ProgramShape;
-  /** [wave] moves in front of the wave. Kept for the next step. */
+  /** [wave] moves in front of the wave. The arrays are reused by the next step. */
   readonly #moves: Moves[] = [];
   readonly #ranges: Range[][] = [];
   #numWaves = 0;
-  /** Whether some range of the step scores. */
+  /** Whether any range of the step scores. */
   #hasScores = false;
   readonly #tokens = new IntList();
   readonly #out = new IntList();
   /** [entry] index of the last call that has tokens of the entry. */
   readonly #lastCalls = new IntList();
-  /** The entries that sample or score, in the order in which they do; and the position of the first token that is scored, -1: one is sampled. */
+  /**
+   * The entries that sample or score, in this order. Beside them: the position of the first scored
+   * token; -1: the entry samples.
+   */
   readonly #sampling = new IntList();
   readonly #scored = new IntList();
   #numCalls = 0;
@@ -75,7 +88,7 @@ export class Program {
 
   /**
    * Adds tokens of an entry.
-   * @returns where they are to be put: the index of the first one in `tokens`
+   * @returns the index of the first one in `tokens`
    */
   add(wave: number, entry: number, sequence: number, from: number, to: number): number {
     this.#reach(wave);
@@ -84,7 +97,7 @@ export class Program {
     return token;
   }
 
-  /** Lets the range that was added last to a wave sample behind its last token that is no draft. */
+  /** Makes the last range of a wave sample behind its last token that is no draft. */
   sample(wave: number, numDrafts: number, sampler: number): void {
     const ranges = this.#ranges[wave];
     const last = ranges[ranges.length - 1];
@@ -93,8 +106,8 @@ export class Program {
   }
 
   /**
-   * Lets the range that was added last to a wave say how likely the tokens behind its rows are.
-   * @param to position behind the last row that does so
+   * Makes the last range of a wave score the tokens behind its rows.
+   * @param to position behind the last scoring row
    * @param next the token behind that row
    */
   score(wave: number, to: number, next: number, numLikeliest: number): void {
@@ -103,7 +116,7 @@ export class Program {
     Object.assign(ranges[ranges.length - 1], { scoredTo: to, next, numLikeliest });
   }
 
-  /** All tokens of the step, one range behind the other; valid until a range is added. */
+  /** All tokens of the step, range after range; valid until a range is added. */
   get tokens(): Int32Array {
     return this.#tokens.values;
   }
@@ -122,13 +135,14 @@ export class Program {
     return this.#sampling.values.subarray(0, this.#sampling.length);
   }
 
-  /** Beside `sampling`: the position of the first token that is scored; -1: tokens are sampled. */
+  /** Beside `sampling`: the position of the first scored token; -1: the entry samples. */
   get scored(): Int32Array {
     return this.#scored.values.subarray(0, this.#scored.length);
   }
 
   /**
-   * Writes the program, and begins the next one: moves that are added from now on stand in front of it.
+   * Writes the program, and begins the next program. Moves that are added from now on belong to the
+   * next program.
    * @returns numbers that are valid until the next call
    */
   write(numEntries: number): IntList {
@@ -160,7 +174,7 @@ export class Program {
     const all = this.#ranges[wave];
     const { batch, splitFrom, outputs } = this.#shape;
     const scoring = this.#hasScores ? all.filter(isScored) : NO_RANGES;
-    // All rows of these want logits, of which a call has few.
+    // All rows of these ranges want logits, which a call has few of.
     const ranges = scoring.length === 0 ? all : all.filter((range) => !isScored(range));
     let parts = [{ ranges, most: batch }];
     if (countRows(ranges) >= splitFrom) {
@@ -185,7 +199,7 @@ export class Program {
   #writeScore(ranges: readonly Range[], range: Range): void {
     const { entry, from, to, token, scoredTo, next, numLikeliest } = range;
     const last = Math.min(to, scoredTo);
-    // Of a range that was cut the next token stands in its other part.
+    // If a range was cut, its next token stands in its other part.
     const behind = last < scoredTo ? this.#tokens.values[token + last - from] : next;
     const out = this.#out;
     out.push(countRows(ranges.slice(0, ranges.indexOf(range))));
@@ -242,7 +256,10 @@ function countRows(ranges: readonly Range[]): number {
   return ranges.reduce((sum, { from, to }) => sum + to - from, 0);
 }
 
-/** Rows of a call if decodes are computed in as few calls as can be of at most `most` rows, all of about the same size. */
+/**
+ * Rows of a call if decodes are split into the fewest calls of at most `most` rows, all of about
+ * the same size.
+ */
 function evenPart(decodes: readonly Range[], most: number): number {
   const rows = countRows(decodes);
   // The rows of one decode stay together.
@@ -255,7 +272,9 @@ function isShort({ from, to, numDrafts }: Range): boolean {
   return numDrafts >= 0 && to - from <= numDrafts + 1;
 }
 
-/** Cuts ranges into calls of at most `batch` tokens. The rows that one sample needs stay together. */
+/**
+ * Cuts ranges into calls of at most `batch` tokens. The rows that one sample needs stay together.
+ */
 function cut(ranges: readonly Range[], batch: number): Range[][] {
   const calls: Range[][] = [];
   let call: Range[] = [];

@@ -11,6 +11,8 @@ const MOST_PARAMETERS = 4096;
 export const QWEN3_CODER: CallForm = {
   markers: [
     { begin: '<tool_call>', end: '</tool_call>' },
+    // Seed-OSS has a marker of its own.
+    { begin: '<seed:tool_call>', end: '</seed:tool_call>' },
     // It is left out at times.
     { begin: FUNCTION, end: FUNCTION_END },
   ],

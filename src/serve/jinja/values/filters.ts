@@ -10,6 +10,7 @@ import {
   compare,
   equal,
   float,
+  fromJs,
   isFloat,
   itemsOf,
   numberOf,
@@ -149,6 +150,8 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
   escape: escaped,
   tojson: (value, [indent], named) =>
     jsonText(value, indent === undefined ? named : new Map([...named, ['indent', indent]])),
+  // Templates of DeepSeek have it by llama.cpp, for arguments of calls that are text.
+  from_json: (value) => fromJson(str(value)),
   length,
   count: length,
   default: otherwise,
@@ -274,3 +277,13 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
   pprint: (value) => repr(value),
   attr: (value, [name], _, run) => item(value, name, run),
 };
+
+function fromJson(text: string): Value {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new TemplateError(`from_json got no JSON: ${(error as Error).message}`);
+  }
+  return fromJs(value);
+}

@@ -76,7 +76,7 @@ it('with keepDraftWindows off, blocks are let go that a rejected draft takes a r
       numBlocks: 64,
       pipelineDepth: 2,
       numSpeculativeTokens: 4,
-      deviations: { keepDraftWindows: false },
+      deviations: ['keepDraftWindows'],
     },
     { draftErrorRate: 1 },
   );

@@ -7,6 +7,7 @@ import {
   ReferenceExecutor,
   type ReferenceExecutorOptions,
 } from '../../../../src/index.js';
+import { ruledConfig } from '../../../../src/scheduler/options/options.js';
 import { codeOf } from '../../../support/driver.js';
 import { ReferenceDriver, wordy } from '../support.js';
 import { rowOf } from './plants.js';
@@ -62,7 +63,7 @@ describe('plans and tables', () => {
 describe('the native part', () => {
   it('refuses bad groups', () => {
     using driver = new ReferenceDriver({ kvGroups: GROUPS });
-    const { groups } = nativeGroups(driver.scheduler.config);
+    const { groups } = nativeGroups(ruledConfig(driver.scheduler.config));
     const config = {
       ...SIZES,
       maxTokens: 32,

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../../src/index.js';
-import { DEVIATIONS, type Deviations } from '../../../../src/scheduler/options/deviations.js';
-import { MENDED as BY_VERSION } from '../../../../src/scheduler/options/rules.js';
+import type { WithRules } from '../../../../src/scheduler/options/single-rules.js';
 import { share, thinned } from '../../../support/share.js';
 import { replay } from '../../driver.js';
+import { mendedBut } from '../../options.js';
 import { report } from '../../report.js';
 import { makeScheduler } from '../../scheduler-under-test.js';
 import type { MakeSubject, SubjectOptions } from '../../subject.js';
@@ -36,13 +36,6 @@ const FOUND = [
   // A request is preempted when outputs that a reset dropped are still in flight.
   [DEEP, 'august', 7106],
 ] as const;
-
-const OFF = Object.fromEntries(DEVIATIONS.map((name) => [name, false])) as unknown as Deviations;
-
-const OF_AUGUST = BY_VERSION['017e9f444'];
-
-/** What August has mended. */
-const MENDED = { ...OFF, ...Object.fromEntries(OF_AUGUST.map((name) => [name, true])) };
 
 /** Faults that the scheduler has too without its deviations. */
 const FAULTS = { G2: true, G3: true, G9: true, G17: true };
@@ -80,7 +73,7 @@ it.each(thinned(FOUND, 1))(
 
 /** Each rule of August turned back, and a workload that shows it. */
 const SHOWN: Readonly<
-  Record<string, readonly [kind: string, seed: number, back: Partial<SchedulerOptions>]>
+  Record<string, readonly [kind: string, seed: number, back: Partial<WithRules<SchedulerOptions>>]>
 > = {
   freeOrder: [PLAIN, 5000, { freeOrder: 'tail' }],
   'freeOrder, caching off': [PLAIN, 5003, { freeOrder: 'tail' }],
@@ -95,17 +88,17 @@ const SHOWN: Readonly<
   'preemptedOutputs discard': [PLAIN, 5027, { preemptedOutputs: 'await' }],
   preemptedIds: [PLAIN, 5001, { preemptedIds: 'step' }],
   grammarFailures: [PLAIN, 5006, { grammarFailures: 'schedule' }],
-  priorityCursor: [PLAIN, 5052, { deviations: { ...MENDED, priorityCursor: false } }],
-  clipHandOver: [PLAIN, 5002, { deviations: { ...MENDED, clipHandOver: false } }],
+  priorityCursor: [PLAIN, 5052, mendedBut('priorityCursor')],
+  clipHandOver: [PLAIN, 5002, mendedBut('clipHandOver')],
   'loadReservation, with groups': [GROUPS, 5001, { loadReservation: false }],
   'fenceFrees, with groups': [GROUPS, 5001, { fenceFrees: false }],
-  'clipHandOver, with groups': [GROUPS, 5001, { deviations: { ...MENDED, clipHandOver: false } }],
+  'clipHandOver, with groups': [GROUPS, 5001, mendedBut('clipHandOver')],
   windowBasis: [GROUPS, 5007, { windowBasis: 'scheduled' }],
   retention: [GROUPS, 5006, { retention: 'all' }],
-  zeroAttention: [GROUPS, 5010, { deviations: { ...MENDED, zeroAttention: false } }],
-  zeroUnloaded: [GROUPS, 5013, { deviations: { ...MENDED, zeroUnloaded: false } }],
-  loadNeeded: [GROUPS, 5011, { deviations: { ...MENDED, loadNeeded: false } }],
-  wholeStates: [GROUPS, 5007, { deviations: { ...MENDED, wholeStates: false } }],
+  zeroAttention: [GROUPS, 5010, mendedBut('zeroAttention')],
+  zeroUnloaded: [GROUPS, 5013, mendedBut('zeroUnloaded')],
+  loadNeeded: [GROUPS, 5011, mendedBut('loadNeeded')],
+  wholeStates: [GROUPS, 5007, mendedBut('wholeStates')],
   promptTails: [GROUPS, 5032, { promptTails: false }],
   stateLoads: [GROUPS, 5013, { stateLoads: false }],
 };

@@ -1,4 +1,7 @@
-/** How a call of a server failed, in a few words by which failures are counted; `status 500` has the status that came. */
+/**
+ * How a call of a server failed, in a few words. Failures are counted by this kind; `status 500`
+ * has the HTTP status.
+ */
 export type FailureKind =
   | 'unreachable'
   | 'timed out'
@@ -8,13 +11,13 @@ export type FailureKind =
   | 'error while streaming'
   | `status ${number}`;
 
-/** Statuses that every further call would get too: the key, the model or the address is wrong. */
+/** Failures that every further call would meet too: the key, the model or the address is wrong. */
 const HOPELESS: readonly FailureKind[] = ['status 401', 'status 403', 'status 404', 'no event stream'];
 
 /** Why a call of a server failed. */
 export class CallFailure {
   readonly kind: FailureKind;
-  /** In words, with what the server said. */
+  /** In words, with the server's message. */
   readonly message: string;
 
   constructor(kind: FailureKind, message: string) {
@@ -22,7 +25,7 @@ export class CallFailure {
     this.message = message;
   }
 
-  /** Whether the server has refused the request because it has too much to do: status 429. */
+  /** Whether the server refused the request because of overload: status 429. */
   get isRefusal(): boolean {
     return this.kind === 'status 429';
   }
@@ -35,25 +38,27 @@ export class CallFailure {
 
 const MOST_WORDS = 200;
 
-/** A status as a failure, with what the body of the answer says. */
+/** A failure from a status and the body of the answer. */
 export function statusFailure(status: number, body: string): CallFailure {
   const said = wordsOf(body);
   return new CallFailure(`status ${status}`, `status ${status}${said === '' ? '' : `: ${said}`}`);
 }
 
-/** What the body of an error says: the message of OpenAI's form, or of others; else the beginning of the text itself. */
+/**
+ * The message in the body of an error, in OpenAI's or another form; else the beginning of the body.
+ */
 export function wordsOf(body: string): string {
   let words: unknown = body;
   try {
     words = messageIn(JSON.parse(body)) ?? body;
   } catch {
-    // Proxies answer with pages.
+    // Proxies answer with HTML pages.
   }
   const line = oneLine(String(words));
   return line.length > MOST_WORDS ? `${line.slice(0, MOST_WORDS - 3)}...` : line;
 }
 
-/** A text of somebody else's as a line that a terminal only shows: without control characters. */
+/** Makes a foreign text one printable line without control characters. */
 export function oneLine(text: string): string {
   return text.replace(/[\p{C}\s]+/gu, ' ').trim();
 }

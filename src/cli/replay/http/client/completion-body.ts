@@ -1,25 +1,29 @@
 import type { Workload } from '../../../../workload/workload.js';
 
 /**
- * Token ids below this one are left out of prompts. They are control tokens and bytes in many vocabularies: the first 259 of Llama 2's,
- * the first 1,000 of Mistral's.
+ * Smaller token ids are left out of prompts. They are control tokens and bytes in many
+ * vocabularies: the first 259 of Llama 2's, the first 1,000 of Mistral's.
  */
 export const FIRST_TOKEN = 1000;
-/** A size that hardly any model's vocabulary is below: that of Llama 2's and of Mistral's first ones. */
+/**
+ * Hardly any model has a smaller vocabulary. Llama 2 and the first models of Mistral have this
+ * size.
+ */
 export const USUAL_VOCABULARY = 32_000;
 
-/** What every request of a replay says beside its prompt and its length. */
+/** The fields of every request of a replay beside its prompt and its length. */
 export interface BodyOptions {
   readonly model: string;
-  /** Whether a text goes on behind the model's end of text, up to the length that the trace says. */
+  /** Whether a text continues behind the model's end of text, up to the length in the trace. */
   readonly ignoreEos: boolean;
   /** Token ids of prompts lie in [FIRST_TOKEN, vocabularySize). */
   readonly vocabularySize: number;
 }
 
 /**
- * The body of a request of a workload. Its prompt is the one of the replay in virtual time, with each token id taken into the range:
- * prompts that begin alike there begin alike here.
+ * The body of a request of a workload. The prompt is the prompt of the replay in virtual time, with
+ * each token id mapped into the range. Prompts with a common prefix there have a common prefix
+ * here.
  * @returns JSON, as UTF-8
  */
 export function completionBody(workload: Workload, index: number, options: BodyOptions): Buffer {

@@ -7,25 +7,25 @@ import { errorInWords, type HttpClient, TextCollector } from './http-client.js';
 export interface CallUsage {
   readonly promptTokens: number;
   readonly generatedTokens: number;
-  /** Tokens of the prompt that the server had in a cache; null: it does not say. */
+  /** Tokens of the prompt that the server had cached; null: the server does not say. */
   readonly cachedTokens: number | null;
 }
 
-/** How a call ended by itself. */
+/** The end of a call that was not cut. */
 export interface CallEnd {
-  /** Null: the stream was whole and gave none. */
+  /** Null: a complete stream without a reason. */
   readonly finishReason: string | null;
   /** Null: the server did not say. */
   readonly usage: CallUsage | null;
-  /** Null: the answer was whole. */
+  /** Null: the answer was complete. */
   readonly failure: CallFailure | null;
 }
 
-/** Who reads a call. */
+/** The receiver of a call's events. */
 export interface CallReader {
-  /** A chunk of text has come. */
+  /** A chunk of text has arrived. */
   chunk(): void;
-  /** The call has ended. Called once, and not after `cut`; nothing comes behind it. */
+  /** The call has ended. Called once, as the last event, and never after `cut`. */
   ended(end: CallEnd): void;
 }
 
@@ -34,7 +34,7 @@ const MOST_ERROR = 4096;
 /** Most characters of a finish reason. */
 const MOST_REASON = 40;
 
-/** One streamed completion: `POST /v1/completions`, and what comes back. */
+/** One streamed completion: `POST /v1/completions`, and its answer. */
 export class CompletionCall {
   readonly #client: HttpClient;
   readonly #body: Buffer;
@@ -59,7 +59,7 @@ export class CompletionCall {
     this.#request = this.#send(true);
   }
 
-  /** Cuts the connection, as a client does that has lost its patience. */
+  /** Cuts the connection, like a client that lost its patience. */
   cut(): void {
     this.#isOver = true;
     clearTimeout(this.#timer);
@@ -79,7 +79,8 @@ export class CompletionCall {
     });
     request.on('error', (error) => {
       if (this.#isOver || hasAnswer) return;
-      // A server may close a kept connection just when something is sent over it. It has not seen the request then.
+      // A server may close a kept connection just when a request is sent over it. The server has
+      // not seen that request.
       const isStale = request.reusedSocket && (error as NodeJS.ErrnoException).code === 'ECONNRESET';
       if (isStale && mayResend) this.#request = this.#send(false);
       else this.#fail(new CallFailure(brokeOff(error) ? 'broken off' : 'unreachable', errorInWords(error)));
@@ -113,7 +114,7 @@ export class CompletionCall {
     response.on('error', (error) => this.#streamEnded(errorInWords(error)));
   }
 
-  /** The text is whole if it has an end, whatever happens to the connection behind that. */
+  /** The text is complete once it has an end, even if the connection breaks afterwards. */
   #streamEnded(how: string): void {
     this.#end(this.#finishReason === null ? new CallFailure('broken off', how) : null);
   }
@@ -147,7 +148,7 @@ export class CompletionCall {
     this.#reader.chunk();
   }
 
-  /** Ends the call, and the connection with it: what else comes over it is of no use. */
+  /** Ends the call and its connection, whose further bytes are useless. */
   #fail(failure: CallFailure): void {
     this.#end(failure);
     this.#request.destroy();
@@ -161,7 +162,7 @@ export class CompletionCall {
   }
 }
 
-/** Whether a connection that stood has gone, rather than that there was none. */
+/** Whether an established connection broke, as opposed to a connection that failed. */
 function brokeOff(error: Error): boolean {
   return ['ECONNRESET', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '');
 }

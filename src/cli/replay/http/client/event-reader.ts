@@ -1,22 +1,25 @@
 /**
- * Reads server-sent events, in whatever pieces their text comes: a piece may end inside of a line, and between CR and LF. Of an event
- * its data is all that is read: OpenAI's API has nothing else.
+ * Reads server-sent events from pieces of any size. A piece may end inside a line, and between CR
+ * and LF. Only the data of an event is read, because OpenAI's API has nothing else.
  */
 export class EventReader {
   readonly #onData: (data: string) => void;
-  /** The beginning of a line that has not ended. */
+  /** The beginning of an incomplete line. */
   #rest = '';
-  /** Whether the last piece ended with CR: an LF in front of the next one belongs to it. */
+  /**
+   * Whether the last piece ended with CR, so that an LF at the start of the next piece belongs to
+   * it.
+   */
   #endedWithCr = false;
-  /** The lines of data of the event that has not ended; null: there is none yet. */
+  /** The data lines of the incomplete event; null: none yet. */
   #data: string | null = null;
 
-  /** @param onData given the data of each event that has some */
+  /** @param onData receives the data of each event that has some */
   constructor(onData: (data: string) => void) {
     this.#onData = onData;
   }
 
-  /** The next piece of the text. It must end with a whole character. */
+  /** Reads the next piece of the text. The piece must end with a whole character. */
   push(piece: string): void {
     const fresh = this.#endedWithCr && piece.startsWith('\n') ? piece.slice(1) : piece;
     if (piece !== '') this.#endedWithCr = piece.endsWith('\r');

@@ -8,18 +8,21 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { CallFailure } from './call-failure.js';
 import type { ServerUrl } from './server-url.js';
 
-/** Most characters of a body that is read whole. Metrics of large servers are some hundred thousand. */
+/**
+ * Most characters of a body that is read whole. The metrics of large servers have some hundred
+ * thousand.
+ */
 const MOST_TEXT = 16 * 2 ** 20;
 
-/** An answer that was read whole. */
+/** A complete answer. */
 export interface Answer {
   readonly status: number;
   readonly text: string;
 }
 
 /**
- * Calls one server over connections that are kept. Node's `fetch` would give a request up that waits for five minutes, as one does in
- * a long queue, and takes more time for each chunk.
+ * Calls one server over kept connections. Node's `fetch` takes more time for each chunk, and drops
+ * a request that waits for five minutes, for instance in a long queue.
  */
 export class HttpClient {
   readonly server: ServerUrl;
@@ -32,7 +35,7 @@ export class HttpClient {
     this.#agent = new (this.#isSecure ? HttpsAgent : HttpAgent)({ keepAlive: true });
   }
 
-  /** Begins a request. Who calls this listens to its errors, and ends it. */
+  /** Begins a request. The caller listens for its errors, and ends it. */
   begin(
     method: 'GET' | 'POST',
     path: string,
@@ -46,8 +49,8 @@ export class HttpClient {
 
   /**
    * Reads a small resource.
-   * @param timeoutMs most milliseconds for all of it
-   * @throws CallFailure if no whole answer comes; whatever its status is, an answer is none
+   * @param timeoutMs most milliseconds for the whole call
+   * @throws CallFailure without a complete answer. An answer of any status is returned
    */
   get(path: string, timeoutMs: number, signal?: AbortSignal): Promise<Answer> {
     return new Promise((resolve, reject) => {
@@ -82,7 +85,7 @@ export class HttpClient {
   }
 }
 
-/** Keeps the beginning of a body, and reads the rest away. */
+/** Keeps the beginning of a body, and discards the rest. */
 export class TextCollector {
   text = '';
 
@@ -94,7 +97,10 @@ export class TextCollector {
   }
 }
 
-/** An error of the network in words. Where several addresses of a name were tried, Node's error has no message of its own. */
+/**
+ * A network error in words. If several addresses of a name were tried, Node's error has no message
+ * of its own.
+ */
 export function errorInWords(error: Error): string {
   const { code, message } = error as NodeJS.ErrnoException;
   const inner = error instanceof AggregateError ? (error.errors[0] as Error | undefined)?.message : undefined;

@@ -2,14 +2,15 @@ import { BlockstepError, badArgument, show } from '../../../../base/errors.js';
 import { CallFailure, oneLine, statusFailure } from './call-failure.js';
 import type { HttpClient } from './http-client.js';
 
-/** Most milliseconds that a server may take to say what it is. */
+/** Most milliseconds that a server may take to list its models. */
 const PATIENCE_MS = 15_000;
 
 /**
- * The model that a server is asked for: the one that is wanted, or the first that it has. A server that does not list its models is
- * believed to have the wanted one.
+ * The model to request: the wanted model, or the server's first. A server that does not list its
+ * models is assumed to have the wanted model.
  * @param wanted the name that the user gave
- * @throws ERR_BLOCKSTEP_SERVER if it cannot be reached, or lets nobody in; ERR_BLOCKSTEP_BAD_ARG if it has other models
+ * @throws ERR_BLOCKSTEP_SERVER if the server cannot be reached, or denies access;
+ * ERR_BLOCKSTEP_BAD_ARG if it has other models
  */
 export async function servedModel(
   client: HttpClient,
@@ -27,7 +28,7 @@ export async function servedModel(
   throw new BlockstepError('ERR_BLOCKSTEP_SERVER', `${found}; --model says which one is meant`);
 }
 
-/** The names of the models, at least one; or in words why they are not known. */
+/** The names of the models, at least one; or in words why they are unknown. */
 async function listModels(client: HttpClient, signal: AbortSignal): Promise<string[] | string> {
   const { base, authorization } = client.server;
   const answer = await client.get('/v1/models', PATIENCE_MS, signal).catch((failure: unknown) => {

@@ -1,19 +1,25 @@
 import type { HttpClient } from './http-client.js';
 
-/** Most milliseconds that a server may take for its metrics. They are not worth more. */
+/** Most milliseconds that a server may take for its metrics, which are not worth a longer wait. */
 const PATIENCE_MS = 5000;
 
-/** What a server counts, read at its `/metrics` at one moment, by vLLM's names. A field is absent where the server has it not. */
+/**
+ * The counts at a server's `/metrics` at one moment, by vLLM's names. A field is absent if the
+ * server lacks the metric.
+ */
 export interface ServerCounts {
   preemptions?: number;
   prefixCacheQueries?: number;
   prefixCacheHits?: number;
-  /** Share of the blocks that is in use, 0 to 1. */
+  /** Fraction of the blocks in use, 0 to 1. */
   kvCacheUsage?: number;
   generatedTokens?: number;
 }
 
-/** The metrics, by their names. Those of kind counter end in `_total`, which older versions of Prometheus' clients leave out. */
+/**
+ * The metrics, by their names. Counters end in `_total`, which older versions of Prometheus'
+ * clients leave out.
+ */
 const METRICS: ReadonlyMap<string, keyof ServerCounts> = new Map([
   ['vllm:num_preemptions', 'preemptions'],
   ['vllm:prefix_cache_queries', 'prefixCacheQueries'],
@@ -22,7 +28,10 @@ const METRICS: ReadonlyMap<string, keyof ServerCounts> = new Map([
   ['vllm:generation_tokens', 'generatedTokens'],
 ]);
 
-/** Reads what a server counts; null if it cannot be read, or if it has none of these metrics. */
+/**
+ * Reads the counts of a server; null if they cannot be read, or if the server has none of these
+ * metrics.
+ */
 export async function readServerCounts(
   client: HttpClient,
   signal?: AbortSignal,
@@ -33,7 +42,10 @@ export async function readServerCounts(
   return Object.keys(counts).length === 0 ? null : counts;
 }
 
-/** The counts in a text of Prometheus' format. Several engines are summed up; of shares the largest is taken. */
+/**
+ * The counts in a text of Prometheus' format. The values of several engines are added; of fractions
+ * the largest is taken.
+ */
 export function countsIn(text: string): ServerCounts {
   const counts: ServerCounts = {};
   for (const line of text.split('\n')) {
@@ -47,17 +59,23 @@ export function countsIn(text: string): ServerCounts {
   return counts;
 }
 
-/** What a server counted between two moments, other clients' requests included. A field is absent where it is not known. */
+/**
+ * The growth of a server's counts between two moments, including the requests of other clients.
+ * Unknown fields are absent.
+ */
 export interface ServerGrowth {
   preemptions?: number;
   /** In tokens. */
   prefixCache?: { queries: number; hits: number };
-  /** Share of the blocks that was in use, 0 to 1. */
+  /** Fraction of the blocks in use, 0 to 1. */
   kvCacheUsage?: { before: number; after: number };
   generatedTokens?: number;
 }
 
-/** What was counted between two readings; null if one of them is missing, or the server was started anew between them. */
+/**
+ * The growth between two readings; null if a reading is missing, or the server was restarted
+ * between them.
+ */
 export function growthOf(before: ServerCounts | null, after: ServerCounts | null): ServerGrowth | null {
   if (before === null || after === null) return null;
   const grown = (field: keyof ServerCounts): number | undefined => {

@@ -1,17 +1,23 @@
 import { badArgument, show } from '../../../../base/errors.js';
 
-/** Where a server of OpenAI's API is, and what it is shown to be let in. */
+/** The address of a server of OpenAI's API, and the credentials for it. */
 export interface ServerUrl {
-  /** The address in front of `/v1`, without a slash at its end and without credentials: it may be printed. */
+  /**
+   * The address in front of `/v1`, without a slash at its end and without credentials, so that it
+   * may be printed.
+   */
   readonly base: string;
-  /** The value of the header `authorization`, which is never printed; null: none is sent. */
+  /**
+   * The value of the header `authorization`, which is never printed; null: the header is not sent.
+   */
   readonly authorization: string | null;
 }
 
 /**
- * Reads the address of a server, with or without `/v1` at its end. A user and a password in it are sent as HTTP's basic authorization.
- * @param key the key that is sent as a bearer's; undefined: none
- * @throws ERR_BLOCKSTEP_BAD_ARG; the message has no credentials in it
+ * Reads the address of a server, with or without `/v1` at its end. A user and a password in it are
+ * sent as HTTP basic authentication.
+ * @param key the key that is sent as a bearer token; undefined: none
+ * @throws ERR_BLOCKSTEP_BAD_ARG; the message contains no credentials
  */
 export function readServerUrl(text: string, key: string | undefined): ServerUrl {
   const url = URL.canParse(text) ? new URL(text) : null;
@@ -32,7 +38,7 @@ export function readServerUrl(text: string, key: string | undefined): ServerUrl 
   return { base, authorization: hasUser ? `Basic ${Buffer.from(user).toString('base64')}` : null };
 }
 
-/** An address, or what was meant as one, without what may be a user and a password. */
+/** An address, valid or not, without a possible user and password. */
 export function withoutCredentials(text: string): string {
   return text.replace(/^([^/?#]*\/\/)?[^/?#]*@/, '$1');
 }

@@ -101,7 +101,7 @@ function hitRate(
   });
 }
 
-/** How long requests took, by the clock, and how late the client was. */
+/** Real durations of requests, and the lateness of the client. */
 export function distributions({ measurements }: HttpPageInput): Chart[] {
   const chart = (histogram: Histogram, of: string, words: Words, empty: string): Chart =>
     latencyDistribution(histogram, { source, of, ...words, empty });

@@ -3,7 +3,7 @@ import type { HttpReport } from '../report/http-report.js';
 import type { HttpMeasurements } from '../run/http-measurements.js';
 import type { HttpSeries } from '../run/http-series.js';
 
-/** What the page of one replay over HTTP is made of. */
+/** The input of the page of one replay over HTTP. */
 export interface HttpPageInput {
   report: HttpReport;
   measurements: HttpMeasurements;

@@ -7,20 +7,24 @@ import type { HttpReplay, HttpReplayOptions } from '../run/http-replay.js';
 import type { HttpSeries } from '../run/http-series.js';
 
 /**
- * What a replay over HTTP measured, as `--json` prints it. All times are real, by the client's clock. Fields have the names of the
- * replay in virtual time (`Report`) where they mean the same. What a client cannot know is absent.
+ * The measurements of a replay over HTTP, as `--json` prints them. All times are real, by the
+ * client's clock. Fields of the same meaning have the names of the replay in virtual time
+ * (`Report`). Values that a client cannot know are absent.
  */
 export interface HttpReport {
-  /** The replay ended before all requests had; the figures cover the time until then. */
+  /** The replay ended before all requests had ended. The figures cover the time until then. */
   incomplete: boolean;
-  /** Why, where the server was the reason. */
+  /** The reason, if the server caused it. */
   failure?: string;
   workload: Source;
-  /** The server: its address without credentials, the model that was asked for. */
+  /** The server: its address without credentials, and the requested model. */
   server: {
     url: string;
     model: string;
-    /** What the server counted meanwhile (`/metrics`), other clients' requests included; absent if it does not say. */
+    /**
+     * The growth of the server's counts (`/metrics`), including other clients' requests; absent if
+     * the server has no such metrics.
+     */
     metrics?: ServerGrowth;
   };
   options: Record<string, unknown>;
@@ -33,23 +37,29 @@ export interface HttpReport {
     failed: number;
     unfinished: number;
     byFinishReason: Record<string, number>;
-    /** By what happened: `status 500`, `broken off`, `timed out` and others. */
+    /** By the kind of failure: `status 500`, `broken off`, `timed out` and others. */
     failedByKind: Record<string, number>;
-    /** What was said of the first that failed. */
+    /** The message of the first failed request. */
     firstFailure?: string;
     abortsTooLate: number;
   };
-  /** Waiting are requests that have arrived and have no chunk yet. */
+  /** Requests count as waiting from their arrival to their first chunk. */
   load: Load;
   tokens: {
     prompt: number;
     generated: number;
-    /** Of the generated ones, those that are chunks, counted: the server did not say how many tokens they were. */
+    /**
+     * The part of the generated tokens that was counted as chunks, because the server did not
+     * report a number of tokens.
+     */
     generatedAsChunks: number;
   };
   /** Per second; null if no time passed. */
   throughput: { generatedTokens: number | null; finishedRequests: number | null };
-  /** In tokens of prompts, by the usage that the server tells; absent if it never told of cached tokens. */
+  /**
+   * In tokens of prompts, by the usage that the server reports; absent if it never reported cached
+   * tokens.
+   */
   prefixCache?: { queries: number; hits: number; hitRate: number };
   /** Milliseconds from sending to the first chunk. */
   ttftMs: Percentiles;
@@ -61,15 +71,15 @@ export interface HttpReport {
   client: {
     /** How late requests were sent. */
     lateMs: Percentiles;
-    /** How long requests waited for one of the places that `--concurrency` gives; absent without it. */
+    /** How long requests waited for a place under `--concurrency`; absent without this flag. */
     heldMs?: Percentiles;
-    /** How late its event loop was. */
+    /** Lateness of its event loop. */
     eventLoopDelayMs: EventLoopDelays;
   };
   wallSeconds: number;
 }
 
-/** What a report is made of beside the replay itself. */
+/** The input of a report beside the replay itself. */
 export interface HttpFacts {
   readonly source: Source;
   readonly url: string;

@@ -20,10 +20,10 @@ import {
   warningsInWords,
 } from './http-words.js';
 
-/** Characters of a fact: the table with it is no wider than a narrow terminal. */
+/** Most characters of a fact, so that the table fits a narrow terminal. */
 const FACT_WIDTH = 44;
 
-/** The report of a replay over HTTP as tables for people: what happened, then how long it took. */
+/** The report of a replay over HTTP as tables for people: first the counts, then the times. */
 export function renderHttpTable(report: HttpReport): string {
   const notes = warningsInWords(report).map(
     ([name, text]) => `${wrapped(`${name.toUpperCase()}: ${text}`)}\n`,

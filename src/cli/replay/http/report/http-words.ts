@@ -2,12 +2,14 @@ import { duration, grouped, percent } from '../../../../report/markup/figures.js
 import { overloadInWords } from '../../report/report-words.js';
 import type { HttpReport } from './http-report.js';
 
-/** The client counts as late from this lateness of one request in a hundred on, in milliseconds, … */
+/**
+ * The client counts as late if one request in a hundred is later than this, in milliseconds, ...
+ */
 const LATE_MS = 10;
-/** … if that is more than this share of the median time to first token. */
+/** ... and later than this fraction of the median time to first token. */
 const LATE_SHARE = 0.1;
 
-/** Sentences that the table and the page begin with: what may make the figures worth less. The name comes first. */
+/** Warnings at the top of the table and the page, about doubtful figures. The name comes first. */
 export function warningsInWords(report: HttpReport): [name: string, text: string][] {
   const { requests, failure, incomplete } = report;
   const ended = requests.total - requests.unfinished;
@@ -33,14 +35,16 @@ export function warningsInWords(report: HttpReport): [name: string, text: string
   return found;
 }
 
-/** Whether the client was so slow that its figures blame the server, in words; null: it was not. */
+/**
+ * A sentence if the client was so slow that its figures blame the server; null: it was fast enough.
+ */
 function latenessInWords({ client, ttftMs }: HttpReport): string | null {
   const late = Math.max(client.lateMs.p99 ?? 0, client.eventLoopDelayMs.p99 ?? 0);
   if (late <= Math.max(LATE_MS, LATE_SHARE * (ttftMs.p50 ?? 0))) return null;
   return `the client itself was up to ${duration(late)} late (99 of 100 times), so that its figures blame the server for what is its own. Give it a machine of its own, or fewer requests.`;
 }
 
-/** How many prompt tokens the server had in a cache, by its usage; null: it does not say. */
+/** How many prompt tokens the server had cached, by its usage; null: the server does not say. */
 export function cachedInWords({ prefixCache }: HttpReport): string | null {
   if (prefixCache === undefined) return null;
   const { hitRate, hits, queries } = prefixCache;
@@ -55,7 +59,7 @@ export function countingInWords({ tokens }: HttpReport): string {
   return `${grouped(generatedAsChunks)} of them chunks that were counted as tokens, of requests without usage`;
 }
 
-/** What a client cannot know of a server, of what the replay in virtual time reports. */
+/** The figures of the replay in virtual time that a client cannot know of a server. */
 export function unknownInWords({ server, prefixCache }: HttpReport): string {
   const { metrics = {} } = server;
   const unknown = ['steps', 'batch sizes', 'evictions'];
@@ -65,7 +69,7 @@ export function unknownInWords({ server, prefixCache }: HttpReport): string {
   return unknown.join(', ');
 }
 
-/** What the server counted itself, by vLLM's names; each with its value. */
+/** The server's own counts, by vLLM's names; each with its value. */
 export function metricsInWords({ server: { metrics }, tokens }: HttpReport): [name: string, value: string][] {
   if (metrics === undefined) return [];
   const { preemptions, prefixCache, kvCacheUsage, generatedTokens } = metrics;
@@ -85,7 +89,7 @@ export function metricsInWords({ server: { metrics }, tokens }: HttpReport): [na
       `${percent(kvCacheUsage.before)} before, ${percent(kvCacheUsage.after)} after`,
     ]);
   if (generatedTokens !== undefined) {
-    // A client that counts chunks does not know what it got.
+    // A client that counts chunks does not know its number of tokens.
     const others = tokens.generatedAsChunks === 0 ? generatedTokens - tokens.generated : 0;
     const note = others > 0 ? `, ${grouped(others)} of them for others` : '';
     found.push(['tokens', `${grouped(generatedTokens)} generated${note}`]);

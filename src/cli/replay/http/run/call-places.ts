@@ -1,18 +1,19 @@
-/** Places for requests that are under way at once. Each is taken by the request that has arrived first, as soon as it is free. */
+/** Places for concurrent requests. A free place goes to the request that arrived first, at once. */
 export class CallPlaces {
-  /** When each of the free places became free, the earliest first; null: there is no limit. */
+  /** When each free place became free, the earliest first; null: there is no limit. */
   readonly #freed: number[] | null;
   #isClosed = false;
   #wake: (() => void) | null = null;
 
-  /** @param places how many there are; null: no limit */
+  /** @param places number of places; null: no limit */
   constructor(places: number | null) {
     this.#freed = places === null ? null : new Array<number>(places).fill(0);
   }
 
   /**
-   * Takes a place, as soon as there is one; or none, once they are closed. One caller at a time may wait.
-   * @returns when the place became free, as `giveBack` was told; 0: it always was
+   * Takes a place as soon as there is one. After `close`, the call returns without a place. One
+   * caller at a time may wait.
+   * @returns when the place became free, as passed to `giveBack`; 0: from the start
    */
   async take(): Promise<number> {
     const freed = this.#freed;
@@ -25,13 +26,13 @@ export class CallPlaces {
     return freed.shift() ?? 0;
   }
 
-  /** Gives a place back. Moments must come in order. */
+  /** Returns a place. Moments must come in order. */
   giveBack(nowMs: number): void {
     this.#freed?.push(nowMs);
     this.#wake?.();
   }
 
-  /** Nobody waits any more. */
+  /** Ends all waiting. */
   close(): void {
     this.#isClosed = true;
     this.#wake?.();

@@ -2,7 +2,7 @@ import { Histogram } from '../../run/histogram.js';
 import type { CallFailure } from '../client/call-failure.js';
 import type { CallEnd } from '../client/completion-call.js';
 
-/** What the client saw of one request. Times are milliseconds since the first arrival. */
+/** The client's view of one request. Times are milliseconds since the first arrival. */
 export interface Seen {
   readonly promptTokens: number;
   readonly sentMs: number;
@@ -11,37 +11,49 @@ export interface Seen {
   lastChunkMs: number;
 }
 
-/** What a client counts as it replays. Times are real milliseconds, by its own clock. */
+/** The counts of a client during a replay. Times are real milliseconds, by its own clock. */
 export class HttpMeasurements {
-  /** Requests that ended by themselves, by what the server gave as the reason. */
+  /** Requests that ended by themselves, by the server's reason. */
   readonly finished: Record<string, number> = {};
   aborted = 0;
   /** Planned aborts that found their requests ended. */
   abortsTooLate = 0;
-  /** Requests that the server refused because it had too much to do (status 429). */
+  /** Requests that the server refused because of overload (status 429). */
   refused = 0;
-  /** Requests that failed, by how. */
+  /** Requests that failed, by kind. */
   readonly failed: Record<string, number> = {};
-  /** What was said of the first of them. */
+  /** The message of the first failure. */
   firstFailure: string | null = null;
-  /** Tokens of the prompts of the requests that were sent and not refused: by the server's count, else by the trace's. */
+  /**
+   * Prompt tokens of the requests that were sent and not refused: by the server's count, else by
+   * the trace's.
+   */
   promptTokens = 0;
   generatedTokens = 0;
-  /** Of these, those that are chunks, counted: the server did not say how many tokens were in them. */
+  /**
+   * The part of the generated tokens that was counted as chunks, because the server did not report
+   * a number of tokens.
+   */
   generatedAsChunks = 0;
-  /** Prompt tokens of the requests of which the server says how many were cached, and how many were; null: it never says. */
+  /**
+   * Prompt tokens of the requests whose cached tokens the server reports, and the number of cached
+   * tokens; null: the server never reports them.
+   */
   cache: { queries: number; hits: number } | null = null;
   /** From sending to the first chunk. */
   readonly ttftMs = new Histogram();
   /** Between one chunk and the next one of the same request. */
   readonly itlMs = new Histogram();
-  /** Mean time between the tokens of a request, for those that finished with two or more. */
+  /** Mean time between the tokens of a request that finished with two or more. */
   readonly tpotMs = new Histogram();
-  /** From sending to the last chunk, for those that finished. */
+  /** From sending to the last chunk, for requests that finished. */
   readonly e2eMs = new Histogram();
-  /** How late requests were sent: behind their arrival or, where they had to wait for a place, behind the moment they had one. */
+  /**
+   * How late requests were sent, counted from their arrival. A request that waited for a place
+   * counts from the moment when it had a place.
+   */
   readonly lateMs = new Histogram();
-  /** How long requests waited for a place among those that may be under way at once. */
+  /** How long requests waited for a place under the limit of concurrent requests. */
   readonly heldMs = new Histogram();
 
   get numFinished(): number {
@@ -57,7 +69,7 @@ export class HttpMeasurements {
     return this.numFinished + this.aborted + this.refused + this.numFailed;
   }
 
-  /** A chunk has come. @returns milliseconds since the one before, or null if it is the first one */
+  /** Counts a chunk. @returns milliseconds since the previous chunk, or null for the first chunk */
   chunk(seen: Seen, nowMs: number): number | null {
     const gap = seen.chunks === 0 ? null : nowMs - seen.lastChunkMs;
     seen.chunks++;
@@ -69,7 +81,7 @@ export class HttpMeasurements {
     return gap;
   }
 
-  /** A request has ended by itself. @returns how many tokens were generated */
+  /** Counts a request that ended by itself. @returns how many tokens were generated */
   ended(seen: Seen, { finishReason, usage, failure }: CallEnd): number {
     if (failure?.isRefusal) {
       this.refused++;
@@ -89,7 +101,7 @@ export class HttpMeasurements {
     return tokens;
   }
 
-  /** The connection of a request was cut: what came of it counts. */
+  /** Counts a request whose connection was cut, with its tokens so far. */
   cut(seen: Seen): void {
     this.promptTokens += seen.promptTokens;
     this.generatedTokens += seen.chunks;

@@ -15,7 +15,7 @@ import type { EndedRequest, HttpObserver } from './http-observer.js';
 export interface HttpReplayOptions extends BodyOptions {
   /** Requests arrive this many times as fast as in the workload. */
   readonly speedUp: number;
-  /** Share of the requests that are aborted. */
+  /** Fraction of the requests that are aborted. */
   readonly abortRate: number;
   readonly seed: number;
   /** Most requests under way at once; null: no limit. */
@@ -27,24 +27,26 @@ export interface HttpReplayOptions extends BodyOptions {
 /** A request that was sent and has not ended. */
 interface Live {
   readonly seen: Seen;
-  /** Set as soon as it was sent. */
+  /** Null until the request is sent. */
   call: CompletionCall | null;
-  /** Cuts it when its client would have lost its patience; null: it never does. */
+  /** Timer of the planned abort; null: none is planned. */
   abort: NodeJS.Timeout | null;
 }
 
-/** Calls in a row that found nobody, after which the server counts as gone. */
+/** The server counts as gone after this many calls in a row that cannot reach it. */
 const GONE_AFTER = 3;
-/** About how long a request lives, until requests have ended. */
+/** Estimates the life of a request until requests have ended. */
 const USUAL_COST = costOf(DEFAULT_COST_MODEL);
 /** The longest time of Node's timers. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Sends the requests of a workload to a server, each when it arrives by the clock, and reads what comes back.
+ * Sends the requests of a workload to a server, each at its real time of arrival, and reads the
+ * answers.
  *
- * Which requests are aborted is what the replay in virtual time decides too. When they are aborted follows from how long they can be
- * expected to live: as long as under the default cost model, times the factor by which the server took longer lately.
+ * The replay in virtual time aborts the same requests. The time of an abort follows from the
+ * expected life of the request. This is its life under the default cost model, times the factor by
+ * which the server was slower lately.
  */
 export class HttpReplay {
   readonly measurements = new HttpMeasurements();
@@ -54,12 +56,15 @@ export class HttpReplay {
   readonly #aborts: AbortPlan;
   readonly #places: CallPlaces;
   readonly #live = new Set<Live>();
-  /** Aborted when nothing more is to be sent. */
+  /** Aborted when no further request is to be sent. */
   readonly #ending = new AbortController();
   #observer: HttpObserver | null = null;
   #startMs = 0;
   #endMs: number | null = null;
-  /** The next request to be sent, and the first one that has not arrived yet as far as the observer was told. */
+  /**
+   * The next request to be sent, and the first request whose arrival the observer does not know
+   * yet.
+   */
   #next = 0;
   #arrived = 0;
   #unreachableInRow = 0;
@@ -74,7 +79,7 @@ export class HttpReplay {
     this.#places = new CallPlaces(options.concurrency);
   }
 
-  /** Milliseconds since the first arrival; behind the end, until the end. */
+  /** Milliseconds since the first arrival. After the end of the replay, the time of the end. */
   get nowMs(): number {
     return this.#endMs ?? performance.now() - this.#startMs;
   }
@@ -84,19 +89,19 @@ export class HttpReplay {
     return this.#arrivalMs(this.#workload.length - 1);
   }
 
-  /** Why the replay ended before all requests had; null: it did not. */
+  /** Why the replay ended before all requests had ended; null: it did not. */
   get failure(): string | null {
     return this.#failure;
   }
 
-  /** Tells the observer what happens from now on. */
+  /** Sets the observer of later events. */
   observe(observer: HttpObserver): void {
     this.#observer = observer;
   }
 
   /**
-   * Replays until every request has ended, until the signal is aborted, or until there is no sense in going on (`failure`): the server
-   * lets nobody in, or is gone.
+   * Replays until every request has ended, until the signal is aborted, or until going on is
+   * pointless (`failure`): the server denies access, or is gone.
    * @returns whether every request has ended
    */
   async run(signal: AbortSignal): Promise<boolean> {
@@ -120,7 +125,10 @@ export class HttpReplay {
     return this.#workload.arrivalMs[index] / this.#options.speedUp;
   }
 
-  /** Waits for the next arrival, and sends it. Its body is made before, so that this takes no time when it is due. */
+  /**
+   * Waits for the next arrival, and sends the request. The body is made before the wait, so that
+   * sending is not late.
+   */
   async #sendNext(ending: AbortSignal): Promise<void> {
     const index = this.#next;
     const body = completionBody(this.#workload, index, this.#options);
@@ -128,11 +136,11 @@ export class HttpReplay {
     const freedMs = await this.#places.take();
     if (ending.aborted) return;
     const arrivalMs = this.#arrivalMs(index);
-    // What it waits for a place is no fault of the client.
+    // Waiting for a place is no lateness of the client.
     if (this.#options.concurrency !== null) this.measurements.heldMs.record(Math.max(0, freedMs - arrivalMs));
     this.#next++;
     this.#send(index, body, Math.max(arrivalMs, freedMs));
-    // Requests that are due together shall not keep each other's bytes back.
+    // Requests that are due together must not delay each other's bytes.
     await setImmediate();
   }
 
@@ -151,7 +159,7 @@ export class HttpReplay {
     const abortAt = this.#aborts.draw(index, arrivalMs, alone);
     const sentMs = this.nowMs;
     if (abortAt !== null && abortAt <= sentMs) {
-      // Its client has lost its patience before it was sent, as it does that waits for a place.
+      // The client lost its patience while the request waited for a place.
       this.measurements.aborted++;
       this.#places.giveBack(sentMs);
       return;
@@ -206,7 +214,7 @@ export class HttpReplay {
     this.#judge(failure);
   }
 
-  /** Ends the replay if no other request can fare better. */
+  /** Ends the replay if no other request can succeed. */
   #judge(failure: CallFailure | null): void {
     if (failure?.kind !== 'unreachable') this.#unreachableInRow = 0;
     else if (++this.#unreachableInRow >= GONE_AFTER) this.#stop(`the server is gone: ${failure.message}`);
@@ -222,7 +230,7 @@ export class HttpReplay {
     if (this.#live.size === 0) this.#onIdle?.();
   }
 
-  /** Sends nothing more, and cuts what is under way. Those requests stay unfinished. */
+  /** Stops sending, and cuts the open requests, which stay unfinished. */
   #stop(failure: string | null = null): void {
     if (this.#ending.signal.aborted) return;
     this.#failure = failure;

@@ -6,7 +6,7 @@ import type { EndedRequest, HttpObserver } from './http-observer.js';
 /** Buckets of the coarse timeline, for quantities that differ much from one request to the next. */
 const COARSE_BUCKETS = 128;
 
-/** Follows a replay over HTTP over real time, in constant memory. */
+/** Records a replay over HTTP over real time, in constant memory. */
 export class HttpSeries implements HttpObserver {
   readonly backlog: Backlog;
   readonly timeline = new Timeline();
@@ -15,7 +15,10 @@ export class HttpSeries implements HttpObserver {
   /** Requests that have arrived and have no chunk yet. */
   readonly waiting = this.timeline.track();
   readonly coarse = new Timeline(COARSE_BUCKETS);
-  /** Generated tokens: a chunk counts as one. What the server says beyond that counts when its request ends. */
+  /**
+   * Generated tokens. A chunk counts as one. Further tokens that the server reports count when
+   * their request ends.
+   */
   readonly throughput = new Rate(this.coarse);
   readonly ttftMs = this.coarse.track();
   readonly itlMs = this.coarse.track();
@@ -23,7 +26,10 @@ export class HttpSeries implements HttpObserver {
   readonly e2eMs = this.coarse.track();
   /** How late requests were sent. */
   readonly lateMs = this.coarse.track();
-  /** Share of the prompt's tokens that the server had in a cache, at the time when a request finished. */
+  /**
+   * Fraction of the prompt's tokens that the server had cached, at the time when a request
+   * finished.
+   */
   readonly hitRate = this.coarse.track();
   #numOpen = 0;
   #numWithoutChunk = 0;
@@ -33,7 +39,7 @@ export class HttpSeries implements HttpObserver {
 
   /**
    * @param lastArrivalMs when the last request arrives
-   * @param requests how many there are
+   * @param requests number of requests
    */
   constructor(lastArrivalMs: number, requests: number) {
     this.backlog = new Backlog(lastArrivalMs, requests);
@@ -50,7 +56,7 @@ export class HttpSeries implements HttpObserver {
 
   chunk(nowMs: number, gapMs: number | null, ttftMs: number | null): void {
     this.throughput.count(1);
-    // A rate over the time between two chunks would say little, and chunks are many.
+    // A rate between two chunks would mean little, and chunks are many.
     if (nowMs - this.#settleMs >= this.coarse.widthMs) this.#settle(nowMs);
     if (gapMs !== null) this.coarse.add(this.itlMs, nowMs, gapMs);
     if (ttftMs === null) return;
@@ -88,7 +94,7 @@ export class HttpSeries implements HttpObserver {
 
   #read(nowMs: number): void {
     this.backlog.read(nowMs, this.#numWaiting);
-    // Values that last no time count for the extremes.
+    // Values without duration still count for the extremes.
     this.#hold(nowMs);
   }
 

@@ -1,26 +1,27 @@
-import type { Plan } from '../plan/plan.js';
+import type { Plan } from '../../scheduler/plan/plan.js';
+import type { StepReport } from '../loop/step-loop.js';
 
 /**
- * A round of the engine whose plan the GPU has not decided yet. The first of two callers carries the round to its end: the loop that
- * began the round, or a client's call that changes something.
+ * A round whose plan the GPU has not decided yet. The first of two callers carries the round to its end: whoever awaits it, or a
+ * client's call that changes something.
  */
-export class PendingRound<Report> {
+export class PendingRound {
   readonly #decided: () => Plan;
-  readonly #rest: (plan: Plan) => Report;
+  readonly #rest: (plan: Plan) => StepReport;
   /** The outcome of the rest of the round: returns its report, or throws its error; null = the rest has not run. */
-  #ended: (() => Report) | null = null;
+  #ended: (() => StepReport) | null = null;
 
   /**
    * @param decided waits for the plan synchronously; a second call has the same outcome as the first
    * @param rest the part of the round after the plan; called once
    */
-  constructor(decided: () => Plan, rest: (plan: Plan) => Report) {
+  constructor(decided: () => Plan, rest: (plan: Plan) => StepReport) {
     this.#decided = decided;
     this.#rest = rest;
   }
 
   /** Carries the round to its end, if nobody has done so. @returns the report of the round @throws what the round throws */
-  finish(): Report {
+  finish(): StepReport {
     const plan = this.#decided();
     this.#ended ??= this.#end(plan);
     return this.#ended();
@@ -35,7 +36,7 @@ export class PendingRound<Report> {
     }
   }
 
-  #end(plan: Plan): () => Report {
+  #end(plan: Plan): () => StepReport {
     try {
       const report = this.#rest(plan);
       return () => report;

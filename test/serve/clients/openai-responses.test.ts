@@ -1,9 +1,10 @@
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
-import type { Executor } from '../../src/index.js';
-import { until } from '../support/waiting.js';
-import { scripted, TWO_CALLS } from './support/scripted.js';
-import { isEmpty, MODEL, type Served, serve } from './support/served.js';
+import type { Executor } from '../../../src/index.js';
+import type { Chat, ChatTemplate } from '../../../src/serve/index.js';
+import { until } from '../../support/waiting.js';
+import { scripted, TWO_CALLS } from '../support/scripted.js';
+import { isEmpty, MODEL, type Served, serve } from '../support/served.js';
 
 const PROMPT = 'one two three one two three one';
 
@@ -120,6 +121,68 @@ describe('/v1/responses', () => {
     expect(streamed.output_text).toBe(whole.output_text);
   });
 
+  it('takes back what it answered, thoughts included, as one message of the assistant', async () => {
+    const { text } = TWO_CALLS['hermes'];
+    const chats: Chat[] = [];
+    const chatTemplate: ChatTemplate = {
+      render: (chat) => {
+        chats.push(chat);
+        return Promise.resolve('x');
+      },
+    };
+    const { openai } = await scripted([`<think>hm</think>Let me see. ${text}`, '<think>so</think>3', '.'], {
+      chatTemplate,
+      toolCallParser: 'hermes',
+      reasoningParser: 'qwen3',
+    });
+    const tools = [{ type: 'function' as const, name: 'add', strict: null, parameters: { type: 'object' } }];
+    const input: OpenAI.Responses.ResponseInput = [{ role: 'user', content: '1 + 2?' }];
+    const first = await openai.responses.create({ model: MODEL, input, tools });
+    expect(first.output.map(({ type }) => type)).toEqual([
+      'reasoning',
+      'message',
+      'function_call',
+      'function_call',
+    ]);
+    input.push(...(first.output as OpenAI.Responses.ResponseInputItem[]));
+    for (const item of first.output)
+      if (item.type === 'function_call')
+        input.push({ type: 'function_call_output', call_id: item.call_id, output: '3' });
+    const second = await openai.responses.create({ model: MODEL, input, tools });
+    input.push(...(second.output as OpenAI.Responses.ResponseInputItem[]), { role: 'user', content: 'Yes?' });
+    await openai.responses.create({ model: MODEL, input, tools });
+    expect(
+      chats[2].messages.map(({ role, content, reasoning, toolCalls }) => [
+        role,
+        content.trim(),
+        reasoning,
+        toolCalls?.length,
+      ]),
+    ).toEqual([
+      ['user', '1 + 2?', undefined, undefined],
+      ['assistant', 'Let me see.', 'hm', 2],
+      ['tool', '3', undefined, undefined],
+      ['tool', '3', undefined, undefined],
+      ['assistant', '3', 'so', undefined],
+      ['user', 'Yes?', undefined, undefined],
+    ]);
+    // A summary of another server's; and nothing, where the text was kept elsewhere.
+    const summary = [{ type: 'summary_text' as const, text: 'long ago' }];
+    await openai.responses.create({
+      model: MODEL,
+      input: [
+        { type: 'reasoning', id: 'a', summary },
+        { role: 'assistant', content: 'So.' },
+        { type: 'reasoning', id: 'b', summary: [] },
+        { role: 'user', content: 'Yes?' },
+      ],
+    });
+    expect(chats[3].messages.map(({ content, reasoning }) => [content, reasoning])).toEqual([
+      ['So.', 'long ago'],
+      ['Yes?', undefined],
+    ]);
+  });
+
   it('refuses what it has not, by the names that its clients know', async () => {
     const { post } = await client();
     const refused: [object, string, string][] = [
@@ -145,6 +208,8 @@ describe('/v1/responses', () => {
       };
       expect([response.status, error.param, error.code]).toEqual([400, param, code]);
       expect(error.message).not.toMatch(/max_completion_tokens|response_format/);
+      if (param === 'input[0].type')
+        expect(error.message).toMatch(/send the items themselves \(store: false\)/);
     }
   });
 });

@@ -1,0 +1,76 @@
+import { BlockstepError } from '../../base/errors.js';
+import { SchedulerCalls } from '../calls/scheduler-calls.js';
+import type { RuledConfig } from '../options/options.js';
+import type { Plan } from '../plan/plan.js';
+import { scheduleOnDevice } from './device-pass.js';
+import { type Deciding, GpuQuestion } from './gpu-question.js';
+import { PendingSchedule } from './pending-schedule.js';
+
+/**
+ * The calls of a scheduler whose plans a GPU decides: a plan takes some round trips to the GPU, and the event loop may go on
+ * meanwhile. All other calls are those of a host that decides.
+ */
+export class DecidedCalls extends SchedulerCalls {
+  readonly #question: GpuQuestion;
+
+  constructor(config: RuledConfig) {
+    super(config);
+    this.#question = new GpuQuestion(this.state);
+  }
+
+  /** @throws ERR_BLOCKSTEP_AUTHORITY, since a plan takes more than one call */
+  override schedule(): never {
+    return this.enter(() => {
+      throw new BlockstepError('ERR_BLOCKSTEP_AUTHORITY', 'the GPU decides: await scheduleAsync()');
+    });
+  }
+
+  /** See `Scheduler.scheduleAsync`. */
+  async scheduleAsync(): Promise<Plan> {
+    return await this.begin().settle();
+  }
+
+  /**
+   * Makes the next plan within this call, however long that takes: this thread does nothing else meanwhile.
+   * @throws what `Scheduler.scheduleAsync` throws
+   */
+  scheduleInPlace(): Plan {
+    return this.begin().finish();
+  }
+
+  /** Begins a plan that can be waited for in either way. @throws what a call of the scheduler throws at its gate */
+  begin(): PendingSchedule {
+    this.gate.checkFree();
+    return new PendingSchedule(this.#inParts());
+  }
+
+  /**
+   * `SchedulerCalls.enter` for a call that waits for the GPU and changes the state in every part. Between two parts the
+   * gate is closed to changes. The call is over when its last part is.
+   */
+  *#inParts(): Deciding<Plan> {
+    const { gate, state } = this;
+    gate.enter();
+    let plan: Plan;
+    try {
+      this.readClock();
+      this.beginStep();
+      const parts = scheduleOnDevice(state, this.#question);
+      for (;;) {
+        const part = gate.change(() => parts.next());
+        if (part.done === true) {
+          plan = part.value;
+          break;
+        }
+        gate.suspend();
+        yield;
+        gate.resume();
+      }
+      if (this.log !== null) gate.change(() => this.flushLog());
+    } finally {
+      gate.leave();
+    }
+    state.anomalies.throwFirst();
+    return plan;
+  }
+}

@@ -1,0 +1,26 @@
+import { SINGLE_RULES, type SingleRules } from './rules.js';
+
+/**
+ * Where options carry single rules. A log names those by which it was written, and tests and benchmarks try each alone; for users `like`
+ * chooses all at once. So no option has their names, and no entry point exports this key.
+ */
+const RULES: unique symbol = Symbol('single rules');
+
+/** Options, and single rules among them. */
+export type WithRules<Options> = Options & Partial<SingleRules>;
+
+/** Puts the single rules that stand among options where a scheduler looks for them. Copies of the result carry them too. */
+export function carryRules<const T extends object>(options: WithRules<T>): Omit<T, keyof SingleRules> {
+  const others: Record<string | symbol, unknown> = { ...options };
+  const rules: Record<string, unknown> = { ...rulesIn(options) };
+  for (const name of SINGLE_RULES) {
+    if (options[name] !== undefined) rules[name] = options[name];
+    delete others[name];
+  }
+  return { ...others, [RULES]: rules } as unknown as Omit<T, keyof SingleRules>;
+}
+
+/** The single rules that options carry. */
+export function rulesIn(options: object): Partial<SingleRules> {
+  return (options as { [RULES]?: Partial<SingleRules> })[RULES] ?? {};
+}

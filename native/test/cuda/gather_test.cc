@@ -1,5 +1,5 @@
-// The gather's kernels on threads: gather.cu is compiled as C++ over gpu_shim, with one thread for
-// each thread of a block, and all blocks of a grid at once. The tables are compared with the host's
+// The gather's kernels on threads. gather.cu is compiled as C++ over gpu_shim, with one thread for
+// each thread of a block. All blocks of a grid run at once. The tables are compared with the host's
 // as soon as the completion is there, before the threads are joined. The thread sanitizer therefore
 // sees every write that is not ordered before the completion.
 #if !defined(BLOCKSTEP_BLOCK_THREADS)

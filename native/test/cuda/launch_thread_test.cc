@@ -1,5 +1,5 @@
-// A core whose logs are launched by a separate thread, on the emulated GPU: the same logs in the
-// same order, followed by gathers and digests, failing launches, and a launch that does not return.
+// A core whose logs are launched by a separate thread, on the emulated GPU. The logs are the same,
+// in the same order, followed by gathers and digests. Some launches fail, and one does not return.
 // Also under the thread sanitizer.
 #include "../../cuda/device/launch_thread.h"
 #include "../../cuda/kernels/launch.cuh"

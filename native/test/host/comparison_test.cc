@@ -1,5 +1,5 @@
-// The comparison of a GPU with the host, on the emulated device: it works, and detects the
-// differences that it should.
+// Tests the comparison of a GPU with the host, on the emulated device: it detects the differences
+// that it should.
 //
 //   comparison_test [steps] [log with a wrong digest]
 #include "../workload/comparison.h"

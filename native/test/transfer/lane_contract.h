@@ -1,4 +1,4 @@
-// Tests of the guarantees of every lane: every job ends once, memory agrees with its verdict, and a
+// Tests of the guarantees of every lane. Every job ends once, and memory agrees with its verdict. A
 // lane accesses no memory after a fence, a flush or its end. lane_test.cc and cuda_lane_test.cc run
 // them.
 #pragma once

@@ -1,6 +1,6 @@
-// The back end beside foreign code on the emulated GPU: processes that own a GPU exclusively,
-// foreign contexts, captures of other threads, a kernel that holds the whole GPU, late copies, and
-// memory of an unexpected kind.
+// The back end beside foreign code on the emulated GPU. Processes own a GPU exclusively, contexts
+// are foreign, other threads capture, and a kernel holds the whole GPU. Copies are late, and memory
+// is of an unexpected kind.
 #include <condition_variable>
 
 #include "../../gpu/bench/kernels/matrix_product.h"

@@ -4,10 +4,10 @@
 //              [--only ladder,ways,copies,beside,calls,steps,decider,tables]
 //
 // Prints one JSON object a line, each a figure. --quick takes a few samples of everything, as a
-// test. Its figures mean nothing. --beside is the concurrent work of calls, steps and tables
-// ("idle", "copies from the host", ...). "calls" only runs if it is named, because a driver may
-// never return from a call. A measurement without progress for five seconds reports its position on
-// stderr. Exit codes: 0 done, 1 an error, 2 no usable GPU.
+// test. Its figures mean nothing. The value of --beside is the concurrent work of calls, steps and
+// tables ("idle", "copies from the host", ...). The part "calls" only runs if it is named, because
+// a driver may never return from a call. A measurement without progress for five seconds reports
+// its position on stderr. Exit codes: 0 done, 1 an error, 2 no usable GPU.
 #include "../../../cuda/base/gpu.h"
 #include "../../../cuda/device/probe.h"
 #include "calls_bench.h"

@@ -1,5 +1,5 @@
 // A pool that an engine has used for a while, on the host and on the GPU. Steps are measured on it,
-// whoever decides.
+// with either authority.
 #pragma once
 
 #include "../../../cuda/device/cuda_device.h"

@@ -1,5 +1,5 @@
-// Contexts of the emulated GPUs, and the capture modes of threads. Like in CUDA, these make a
-// context: retaining the primary context of a GPU, cudaSetDevice(), and on GPU 0 any call that
+// Contexts of the emulated GPUs, and the capture modes of threads. Like in CUDA, retaining the
+// primary context of a GPU and cudaSetDevice() make a context. On GPU 0, so does any call that
 // needs a context and finds none. Tests check which GPUs got a context.
 #pragma once
 

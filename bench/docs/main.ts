@@ -13,17 +13,17 @@ import { PARTS, type Part, type PartProgram, tablesOf, tracePrograms } from './p
 const USAGE = `Usage: npm run bench:docs -- [RESULT] [--write]
        npm run bench:docs -- --run [--mooncake FILE] [--azure FILE] [--quick] [--write]
 
-Makes docs/benchmarks.md, and what README.md says of speed, of one result. Nothing on
+Writes docs/benchmarks.md and the speed section of README.md from one result. Nothing on
 that page is written by hand: its words are in bench/docs, its figures in the result.
 
   RESULT           a result of --run (default: the newest in bench/results)
-  --run            measures first: npm run bench, and every other program of the page,
-                   at the commit that is checked out. It takes about an hour on a quiet
-                   machine, wants a clean tree, and writes the result as it goes on
-  --mooncake FILE  traces for the section of offload; without them it says
-  --azure FILE     that they are not in this run
-  --quick          few samples, and little of the other programs: for a try
-  --write          writes the page and README.md; without it the page is printed`;
+  --run            measures first: npm run bench and every other program of the page, at
+                   the commit that is checked out. It takes about an hour on a quiet
+                   machine, needs a clean tree, and writes each result as it comes
+  --mooncake FILE  traces for the offload section; without them it says that they are
+  --azure FILE     not in this run
+  --quick          few samples, and short runs of the other programs: for a trial
+  --write          writes the page and README.md; without it, prints the page`;
 
 /** Runs a program of the benchmark. @returns what it printed, or why it could not run */
 function runPart({ name, script, ...given }: PartProgram, isQuick: boolean): Part {

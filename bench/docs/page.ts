@@ -21,15 +21,18 @@ export function benchmarksPage(results: Results, file: string): string {
 function head({ machine, quick }: Results, file: string): string {
   const { cpu, cores, memoryGiB, node, load, date } = machine;
   const url = `https://github.com/blockstep/blockstep/blob/main/${file}`;
-  return `All figures on this page are of one run, at commit ${shortCommit(machine)}, on ${date.slice(0, 10)}: [${file}](${url}).
-${quick ? '**It was a quick run, with few samples.**\n' : ''}The machine: ${cpu}, ${cores} cores, ${memoryGiB} GiB, Node ${node.slice(1)}, load ${load.join(', ')} when it began. Blockstep ran on one
-thread. Times are in microseconds, what Node-API costs included, unless another unit stands there; a time alone is a p50.
-Prefix caching is on.
+  return `All figures on this page are from one run, at commit ${shortCommit(machine)}, on ${date.slice(0, 10)}: [${file}](${url}).
+${quick ? '**It was a quick run, with few samples.**\n' : ''}The machine: ${cpu}, ${cores} cores, ${memoryGiB} GiB, Node ${node.slice(1)}, load ${load.join(', ')} at the beginning. Blockstep ran on
+one thread. Times are in microseconds unless the text names another unit, and include the cost of
+Node-API. A time without a percentile is a p50. Prefix caching is on.
 
-\`npm run bench\` in a checkout measures most of it on your machine, \`npm run bench:docs -- --run\` all of it.
-\`npm run bench -- --vs CHECKOUT\` compares two builds, and \`npm run bench:peers\` schedulers of whatever make.
-\`npm run bench -- --report [PAGE]\` draws a result, and \`--help\` says what is measured and how to read it. Figures of GPUs
-are in [gpu.md](gpu.md#figures).`;
+- \`npm run bench\` in a checkout measures most of it on your machine, \`npm run bench:docs -- --run\`
+  all of it. \`--help\` explains the figures.
+- \`npm run bench -- --vs CHECKOUT\` compares two builds, \`npm run bench:peers\` schedulers in any
+  language.
+- \`npm run bench -- --report [PAGE]\` draws a result.
+
+Figures of GPUs are in [gpu.md](gpu.md#figures).`;
 }
 
 /** What a program printed in this run, below its command. */
@@ -60,7 +63,7 @@ export function speedSection(results: Results, gpu: string | null): string {
   const { machine } = results;
   const streams = figures.row('engine', '256 streams, every chunk')?.value;
   const lines = [
-    `A step of the scheduler over 256 running decodes takes ${figures.value('decode', '256')} µs at the median, ${figures.perRequest('decode', '256')} µs per request; over 1,024 it takes ${figures.value('decode', '1024')} µs.`,
+    `A scheduler step over 256 running decodes takes ${figures.value('decode', '256')} µs at the median, ${figures.perRequest('decode', '256')} µs per request; over 1,024 it takes ${figures.value('decode', '1024')} µs.`,
     `A prefix hit of 2,048 tokens takes ${figures.value('operations', 'full hit, 10k cached')} µs, adding such a request with hashing ${figures.value('operations', 'Scheduler.add, hashing')} µs.`,
     `The engine streams ${streams === undefined ? '–' : (streams / 1e6).toFixed(2)} million tokens per second to 256 readers that read every chunk.`,
     `A step with 64 KV transfers in flight takes ${figures.ratio('decode', '256, 64 transfers', '256')} times the step without.`,

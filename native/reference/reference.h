@@ -1,9 +1,9 @@
 // ReferenceModel: an executor without a model, which writes and reads the given KV memory.
 //
 // A step writes one KvEntry for every token that it computes, at the slot in the slot mapping.
-// After all entries of the step are written, it reads every sequence back through its block table,
-// and computes the sampled tokens from the tokens that it read. The model also keeps an unpaged
-// copy of every request, and reports every difference from it.
+// After all entries of the step are written, it reads every sequence back through its block table.
+// It computes the sampled tokens from the tokens that it read. The model also keeps an unpaged copy
+// of every request, and reports every difference from it.
 //
 // Sharing: any request may have written a block that another request got from the prefix cache, if
 // every entry has the correct token, position and prefix. A request must itself have written all
@@ -52,9 +52,9 @@ class ReferenceModel {
   void step(const StepIo& io, const Tables& tables, Span<const std::int32_t> known,
             Span<const std::int32_t> zeroed = {nullptr, 0});
 
-  // A step in parts, for memory that writes and reads asynchronously: first check(), zero() and
-  // put(), then judge() after all entries are written and can be read, then finish() after the
-  // entries that judge() placed are written. All parts of a step get the same arguments.
+  // A step in parts, for memory that writes and reads asynchronously. check(), zero() and put()
+  // come first. judge() follows after all entries are written and can be read. finish() follows
+  // after the entries that judge() placed are written. All parts of a step get the same arguments.
 
   /// Checks that the plan is consistent in itself. Neither reads nor changes sequences or memory.
   /// @throws Error kBadArg

@@ -28,7 +28,7 @@ export interface Chances {
   readonly loseReport: number;
   /** For each report: it comes twice. */
   readonly repeatReport: number;
-  /** For each question to the connector: it is asked twice. */
+  /** For each question about a possible load: it is asked twice. */
   readonly askTwice: number;
   readonly reset: number;
   readonly pause: number;

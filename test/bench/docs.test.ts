@@ -15,6 +15,7 @@ import {
 } from '../../bench/rows/results.js';
 import { GROUPS, type Group, type Row } from '../../bench/rows/row.js';
 import { scriptArguments } from '../../src/base/scripts/script-file.js';
+import { clumsySentences } from '../docs/words.js';
 import { temporaryFolder } from '../support/temp-file.js';
 
 const TABLE = '| a | b |\n| --- | ---: |\n| one | 12,345 |';
@@ -65,6 +66,10 @@ describe('docs/benchmarks.md', () => {
     expect(words).toContain('takes –');
   });
 
+  it('has no sentence that has to be read twice', () => {
+    expect(clumsySentences(benchmarksPage(whole, 'x'))).toEqual([]);
+  });
+
   it('says which part could not run, and which was not asked to', () => {
     const broken: Part = { name: 'pipeline', tables: null, error: 'spawn redis-server ENOENT', seconds: 0 };
     const page = benchmarksPage({ ...whole, parts: [broken] }, 'x');
@@ -99,7 +104,9 @@ describe('the speed in README.md', () => {
     const section = speedSection(whole, gpuSpeed());
     expect(section).toContain(`at commit ${whole.machine.commit?.slice(0, 8)}`);
     expect(section).toMatch(/256 running decodes takes [\d.]+ µs at the median, [\d.]+ µs per request/);
-    expect(gpuSpeed()).toMatch(/^On an H200, a decode step of 256 is mirrored [\d.]+ µs after the call/);
+    expect(gpuSpeed()).toMatch(
+      /^On an H200, the GPU has applied a decode step of 256 requests [\d.]+ µs after the call/,
+    );
     expect(section).toContain(gpuSpeed());
     expect(gpuSpeed(null)).toBe(null);
     const text = readFileSync(join(REPOSITORY, 'README.md'), 'utf8');

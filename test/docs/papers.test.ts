@@ -177,6 +177,20 @@ describe('docs/benchmarks.md', () => {
   });
 });
 
+describe('docs/README.md', () => {
+  it('leads to every page', () => {
+    const index = read('docs/README.md');
+    const pages = PAPERS.filter((path) => path.startsWith('docs/') && path !== 'docs/README.md');
+    expect(pages.length).toBeGreaterThan(20);
+    expect(
+      pages.filter(
+        (path) =>
+          !index.includes(`](${path.slice('docs/'.length)}`) && !index.includes(`/blob/main/${path})`),
+      ),
+    ).toEqual([]);
+  });
+});
+
 describe('every paper', () => {
   /** The anchor that GitHub gives a heading. */
   const anchor = (heading: string): string =>

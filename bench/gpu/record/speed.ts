@@ -19,6 +19,7 @@ export function gpuSpeed(results: GpuResults | null = newestGpuResults()): strin
   if (idle === null || behind === null || host === null || !gpu) return null;
   const on = gpu.name.replace('NVIDIA ', '').replace(/ .*/, '');
   const article = /^[AEFHILMNORSX]/.test(on) ? 'an' : 'a';
-  return `On ${article} ${on}, a decode step of 256 is mirrored ${idle} µs after the call at the median, ${behind} µs right behind other work; the host spends ${host} µs on
-  it. Other GPUs are unmeasured: [docs/gpu.md](docs/gpu.md) has the figures, and how to measure a GPU host of yours.`;
+  return `On ${article} ${on}, the GPU has applied a decode step of 256 requests ${idle} µs after the call at the median, ${behind} µs
+  right behind other work; the host spends ${host} µs on it. This matters to executors that read block
+  tables on the GPU. Other GPUs are unmeasured: [docs/gpu.md](docs/gpu.md).`;
 }

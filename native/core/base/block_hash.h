@@ -139,7 +139,7 @@ BLOCKSTEP_HD inline Key chain_root(Key seed, const void* adapter, u32 adapter_le
   return hash.finish();
 }
 
-/// Absorbs the tokens of a block: the part of its hash that does not depend on its parent.
+/// Absorbs the tokens of a block, the part of its hash that does not depend on its parent. The call
 /// tokens(i, n, word) puts n tokens (1 or 2) from index i into a word, the first token in the lower
 /// half.
 template <class Word, class Tokens>

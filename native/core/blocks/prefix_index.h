@@ -3,8 +3,8 @@
 //
 // It is a hash table whose chains run through the blocks themselves. Every published block is in a
 // chain, even if another block has the same key. As in vLLM, duplicates stay separate, and the
-// oldest block is the hit. The order inside a chain depends on the timing of the members. Lookups
-// compare stamps instead, which do not. Team code, see team.h.
+// oldest block is the hit. The order inside a chain depends on the timing of the members. The
+// stamps do not, so lookups compare stamps. Team code, see team.h.
 #pragma once
 
 #include "../base/command.h"

@@ -13,8 +13,8 @@
 namespace blockstep::cuda {
 namespace {
 
-/// Maximum time of a word to the device and back: ten times the time of a bus or more, and less
-/// than an emulation of mapped memory takes.
+/// Maximum time of a word to the device and back. It is ten times the time of a bus or more. An
+/// emulation of mapped memory takes longer.
 #if defined(GPU_SHIM)
 // The emulated GPU is a thread that may not be running.
 constexpr std::chrono::nanoseconds kMostRoundTrip{3000000000};

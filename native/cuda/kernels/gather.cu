@@ -145,9 +145,9 @@ __device__ u32 count_empty(const u32* blocks, u32 width, u32 empty) {
   return empty < width ? empty : width;
 }
 
-/// One warp per segment of a row of the block table writes the block ids that are not there yet,
-/// and padding over the last gather's ids behind them. During a residency, blocks are appended to
-/// its row. RowContent describes the other changes in a KV cache group.
+/// One warp per segment of a row of the block table writes the missing block ids, and padding over
+/// the last gather's ids behind them. During a residency, blocks are appended to its row.
+/// RowContent describes the other changes in a KV cache group.
 template <bool Groups>
 __device__ void write_blocks(const GatherSite& site, const Message& message) {
   const GatherHead& head = message.head;

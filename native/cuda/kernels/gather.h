@@ -95,8 +95,8 @@ struct GatherKernels {
 };
 const GatherKernels& gather_kernels(bool with_groups);
 
-/// Number of thread blocks for a gather: enough for one thread per token and block list, one thread
-/// per word of the query starts, and one warp per segment of a row; at most kMaxGatherBlocks.
+/// Number of thread blocks for a gather, at most kMaxGatherBlocks. It suffices for one thread per
+/// token and block list, one thread per word of the query starts, and one warp per row segment.
 inline u32 gather_blocks(const GatherHead& head, u32 max_entries, u32 num_lists = 1) {
   const auto most = [](u64 a, u64 b) { return a > b ? a : b; };
   const u64 threads = most(most(head.num_tokens, head.last_tokens) * num_lists, u64{max_entries} + 1);

@@ -179,9 +179,9 @@ void CudaReference::require_whole() const {
   if (!broken_.empty()) throw Error{kCuda, broken_};
 }
 
-/// Cuts the rows of all entries that the step will read into windows. The needs of a token of a
-/// group, for example a window or a chunk, are known only when the step is computed, so its whole
-/// row is read. Groups of states have no rows to read.
+/// Cuts the rows of all entries that the step will read into windows. The needs of a token, for
+/// example a window or a chunk, are known only when the step is computed. Its whole row is
+/// therefore read. Groups of states have no rows to read.
 void CudaReference::plan_windows(Step& step) const {
   const StepIo io = step.layout();
   const u32 room = blocks_of_window(config_);

@@ -63,9 +63,9 @@ __global__ void __launch_bounds__(kThreads) write_entries(const __grid_constant_
   for (u32 at = 0; at < count; ++at) store(entry + at, halves);
 }
 
-/// Reads entries into the window, one thread block per stretch. These read as unwritten: positions
-/// behind the end of the sequence or of its last block, positions without a block, and entries that
-/// the group does not use.
+/// Reads entries into the window, one thread block per stretch. Positions behind the end of the
+/// sequence or of its last block read as unwritten. So do positions without a block, and entries
+/// that the group does not use.
 __global__ void __launch_bounds__(kThreads) read_entries(const __grid_constant__ EntrySite site,
                                                          const ReadStretch* stretches, KvEntry* window) {
   const ReadStretch stretch = stretches[blockIdx.x];

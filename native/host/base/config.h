@@ -32,9 +32,9 @@ struct HostConfig {
   /// groups, a block hash covers block_size tokens, which divides the block sizes of all groups.
   std::vector<GroupConfig> groups = {};
   /// The published places of windows and states: kRetainAll, kRetainReachable, or a multiple of the
-  /// least common multiple of all block sizes. Such a multiple publishes the places needed by hits
-  /// that end at its multiples, at the end of a prompt, or where prompts diverge. 0: only the last
-  /// two.
+  /// least common multiple of all block sizes. Such a number publishes the places that hits need.
+  /// These hits end at its multiples, at the end of a prompt, or where prompts diverge. 0: only the
+  /// last two ends.
   u32 retention = kRetainAll;
   /// The faults of vLLM that are fixed, and one of its rules (GroupFix).
   u32 group_fixes = 0;

@@ -2,9 +2,8 @@
 //
 // Only one batch is pending at a time. The host's logs since the last batch wait in the mirror
 // (../mirror/mirror.h). They become the facts of the batch, so that a step is one launch. If they
-// do not fit into the batch, they go to the device as logs first, and the batch is kept here until
-// all of them are sent. No call waits for the device: poll() returns the decision once it has
-// arrived.
+// do not fit into the batch, they go to the device as logs first. The batch is kept here until all
+// of them are sent. No call waits for the device: poll() returns the decision once it has arrived.
 #pragma once
 
 #include "batch_writer.h"

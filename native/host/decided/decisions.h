@@ -4,7 +4,7 @@
 // - The device decides every block id. It decides which blocks the running requests take and which
 //   blocks are published. For each waiting request, it decides which blocks it finds in the prefix
 //   cache, how many of its tokens are computed, and whether it fits. run() and admit() are refused.
-// - The host keeps the request table, and applies pins, resets and the pending operations of
+// - The host keeps the request table. It applies pins, resets and the pending operations of
 //   TypeScript (releases, publications, evictions) at once, because these allocate no blocks. They
 //   go to the device as the facts of the next batch.
 // - The host's state follows. The decision includes the log that the device wrote. The host checks

@@ -1,9 +1,9 @@
 // DeviceTables: the tables of a step on a device, and the message that the host sends for a gather.
 //
 // The device already has the block lists of the rows, in its own State. The message therefore only
-// names the rows and their tokens. It travels like a log (Carrier). It is a parameter of the launch
-// in one of two sizes, or lies in a slot of pinned memory, which the host reuses only after the
-// gather's completion has arrived.
+// names the rows and their tokens. It travels like a log (Carrier). A short message is a parameter
+// of the launch in one of two sizes. A long message lies in a slot of pinned memory, which the host
+// reuses after the gather's completion.
 #pragma once
 
 #include "../../include/blockstep_tables.h"
@@ -24,12 +24,13 @@ struct GatherHead {
   u32 segments;
 };
 
-// The words of a message: the row of each entry, its computed tokens, the index of its first token
-// (only if `uniform` is 0), then the token ids of the step, -1 if unknown. With KV cache groups,
-// the row is the request's, which has a row of the state for each group. The indices of first
-// tokens are a prefix sum, which costs the host nothing while it writes the message. With them, no
-// thread block of the gather waits for another. The message of 256 decodes has 768 words, and
-// travels as the small parameter.
+// The words of a message are up to four arrays. The first three hold the row, the computed tokens
+// and the index of the first token of each entry. The third is present only if `uniform` is 0. The
+// last array holds the token ids of the step, -1 if unknown. With KV cache groups, the row is the
+// request's, which has a row of the state for each group. The indices of first tokens are a prefix
+// sum, which costs the host nothing while it writes the message. With them, no thread block of the
+// gather waits for another. The message of 256 decodes has 768 words, and travels as the small
+// parameter.
 
 /// Number of blocks of a row that one warp writes: a segment.
 constexpr u32 kSegmentBlocks = 512;

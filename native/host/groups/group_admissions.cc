@@ -102,7 +102,7 @@ u64 GroupAdmissions::need_of_all(u32 index, const Reach& reach, bool whole, bool
   return blocks;
 }
 
-/// Blocks of a load that need() does not count, because vLLM does not: a loaded state has its own
+/// Blocks of a load that need() does not count, because vLLM does not. A loaded state has its own
 /// block, and the step takes another block behind it. If only that block is missing, vLLM crashes.
 u64 GroupAdmissions::uncounted(const Reach& reach, bool has_hits) const {
   u64 blocks = 0;

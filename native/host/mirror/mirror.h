@@ -45,9 +45,9 @@ class Mirror {
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
-  /// Keeps a copy of a log that the host has applied: whole commands, the number of blocks that
-  /// they took (at most max_taken), and the host's rolling digest after them. Sends logs to the
-  /// device only if the waiting words fill a slot. @throws Error, std::bad_alloc
+  /// Keeps a copy of a log that the host has applied. The arguments are whole commands, the number
+  /// of blocks that they took (at most max_taken), and the host's rolling digest after them. Sends
+  /// logs to the device only if the waiting words fill a slot. @throws Error, std::bad_alloc
   void append(const u32* log, u32 words, u32 taken, u64 rolling_digest);
 
   /// Sends the waiting logs to the device, up to max_logs. With a stream, they run after the work

@@ -6,7 +6,7 @@
 
 namespace blockstep {
 
-// Other processors hash one block as fast as each of two blocks side by side.
+// On other processors, two blocks side by side take twice the time of one.
 #if defined(__GNUC__) && defined(__x86_64__)
 // GCC splits vectors before it knows the processor features of a function, and regards their parts
 // as uninitialised.

@@ -23,8 +23,8 @@ class Pending {
   /// Condition::require_sound(), std::bad_alloc
   void drain();
 
-  /// Fills in the computed tokens of the first kNumSteady entries of run(frame, from, to): all
-  /// known tokens except the last, and the tokens of kNumAhead steps in flight.
+  /// Fills in the computed tokens of the first kNumSteady entries of run(frame, from, to). These
+  /// are all known tokens except the last, and the tokens of kNumAhead steps in flight.
   /// @throws Error kBadArg
   void compute_last(u32 frame, u32 from, u32 to);
 

@@ -26,11 +26,11 @@ class Continuation {
   /// The token that follows a text of `count` >= 1 tokens, whose first `num_prompt` >= 1 tokens are
   /// the prompt.
   ///
-  /// The rule: find the longest earlier occurrence of the text's end (the earliest of equally long
-  /// ones; occurrences may overlap), and return the token that followed it. If that token was
-  /// generated, the text would begin to repeat itself, so the end-of-text token is returned
-  /// instead, if there is one. If the last token never occurred before, return a token of the
-  /// prompt, drawn by seed, length and last token. @throws std::bad_alloc
+  /// The rule: find the longest earlier occurrence of the text's end, and return the token that
+  /// followed it. Occurrences may overlap, and the earliest of equally long ones is used. If that
+  /// token was generated, the text would begin to repeat itself, so the end-of-text token is
+  /// returned instead, if there is one. If the last token never occurred before, return a token of
+  /// the prompt, drawn by seed, length and last token. @throws std::bad_alloc
   std::int32_t next(const std::int32_t* text, u32 count, u32 num_prompt);
 
  private:

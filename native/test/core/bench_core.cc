@@ -1,4 +1,5 @@
-// What the core costs on one thread: the figures of native/core/README.md. Not a test; run it on a quiet machine.
+// Measures the core on one thread, for the figures of native/core/README.md. This is not a test.
+// Run it on a quiet machine.
 #include <chrono>
 
 #include "../../core/base/block_hash.h"
@@ -7,7 +8,7 @@
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// Times of many runs of one thing.
+/// Times of many runs of one operation.
 class Timer {
  public:
   template <class Work>
@@ -23,7 +24,8 @@ class Timer {
     return times_[static_cast<std::size_t>(part * static_cast<double>(times_.size() - 1))];
   }
 
-  /// Prints the median and the 99th percentile, divided by `divide`; the median against the budget, if there is one.
+  /// Prints the median and the 99th percentile, divided by `divide`. Compares the median with the
+  /// budget, if there is one.
   void report(const char* what, double divide, const char* unit, double budget) {
     const double median = percentile(0.5) / divide;
     std::printf("  %-44s p50 %8.2f  p99 %8.2f  %-8s", what, median, percentile(0.99) / divide, unit);
@@ -45,7 +47,8 @@ class Bench {
     if (full) fill();
   }
 
-  /// One request's life, each part timed: admitted cold, released, admitted again with a full hit, released.
+  /// One request's life, each part timed: cold admission, release, admission with a full hit,
+  /// release.
   void live(Timer& cold, Timer& release, Timer& hit) {
     admit_log(0);
     apply(open_);
@@ -65,7 +68,7 @@ class Bench {
     apply(back);
   }
 
-  /// A decode step of 256 running requests, 16 of which need a block and fill one.
+  /// A decode step of 256 running requests. 16 of them need a block and fill a block.
   void decode(Timer& step) {
     if (decoding_ == 0) {
       for (u32 row = 1; row <= 256; ++row) {
@@ -101,7 +104,8 @@ class Bench {
     return log;
   }
 
-  /// Makes open_ an Open without hits and rest_ what fills the row: kLength blocks taken and published, new keys.
+  /// Makes open_ an Open without hits, and rest_ the commands that fill the row: kLength blocks
+  /// taken and published, with new keys.
   void admit_log(u32 row) {
     open_.words.clear();
     open_.add(Op::kOpen, 0, {row});
@@ -116,7 +120,7 @@ class Bench {
     rest_.add(Op::kPublish, kLength, entries);
   }
 
-  /// Every block has been used and published, and the queue is in random order of requests.
+  /// Uses and publishes every block. The queue is then in random order of requests.
   void fill() {
     const u32 num_blocks = machine_.state.config.num_blocks;
     const u32 rows = std::min(num_blocks / kLength / 2, 4000u);
@@ -146,7 +150,8 @@ class Bench {
 static void bench_pool(u32 num_blocks, bool full) {
   Timer cold, release, hit, decode;
   u64 evictions = 0;
-  // A fresh pool evicts nothing until it has been used up once, so it gives num_blocks / kLength samples a time.
+  // A fresh pool evicts no block in its first turn, so each turn gives num_blocks / kLength
+  // samples.
   const u32 samples = full ? 4000 : num_blocks / kLength - 3;
   for (u32 pools = full ? 1 : 1 + 4000 / samples; pools != 0; --pools) {
     Bench bench(num_blocks, full);

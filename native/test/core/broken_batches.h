@@ -1,4 +1,4 @@
-// Batches that promise what is not so, and the fault that each must end with.
+// Batches with broken promises, and the expected fault of each.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@ struct BrokenBatch {
   std::function<void(std::vector<u32>&, Workspace&)> damage;
 };
 
-/// Two rows in use with two blocks each, three free; one running entry for each, and an admission of nine tokens.
+/// Two rows in use with two blocks each, three free rows, one running entry for each used row, and
+/// an admission of nine tokens.
 static std::vector<u32> good_batch() {
   BatchWriter writer;
   writer.clear();

@@ -1,4 +1,5 @@
-// One million blocks and 4,096 rows under churn: the ring never overflows, upkeep stays bounded, nothing decays.
+// One million blocks and 4,096 rows under churn: the ring never overflows, the cost of upkeep stays
+// bounded, and lookups stay fast.
 #include <chrono>
 
 #include "../support/support.h"
@@ -40,8 +41,8 @@ class Churn {
     results_ = {ids_, kLongest, 0, 0, 0};
   }
 
-  /// Requests of 16 to 512 blocks come and go until the pool was turned over `turns` times. Half of the admissions look
-  /// up an earlier request's keys.
+  /// Requests of 16 to 512 blocks come and go until the pool was turned over `turns` times. Half of
+  /// the admissions look up an earlier request's keys.
   void turn_over(u64 turns) {
     const u64 until = state.num_taken + turns * kBlocks;
     while (state.num_taken < until) {
@@ -53,9 +54,9 @@ class Churn {
     check_all("turn over");
   }
 
-  /// All blocks are free. They are touched and come back, and nothing is ever taken: every place that they leave stays
-  /// dead until upkeep finds it. `from` and `to` say which places of the queue may be picked next; `forgets`: the blocks
-  /// lose their keys meanwhile.
+  /// All blocks are free. They are touched and come back, and none is ever taken. Every place that
+  /// they leave stays dead until upkeep finds it. `from` and `to` are the places of the queue to
+  /// pick from. `forgets`: the blocks lose their keys meanwhile.
   template <class From, class To>
   void shuffle(u64 rounds, const char* name, From from, To to, bool forgets = false) {
     for (u32 row = 0; row < kRows; ++row) {
@@ -140,7 +141,7 @@ class Churn {
     EXPECT(results_.fault == kNoFault, "%s", describe(results_.fault));
     longest_queue = std::max(longest_queue, state.tail - state.head);
     upkeep_rounds += idle && state.unread != kIdle;
-    // Four places for each block that may be appended, and not one more.
+    // Exactly four places for each block that may be appended.
     if (state.unread == kIdle) return;
     EXPECT(state.unread <= from + 4 * blocks, "%llu places read for %llu blocks",
            wide(state.unread - from), wide(blocks));
@@ -161,7 +162,7 @@ static void run(u32 unhashed_first, u64 scale) {
   const auto head = [&] { return state.head; };
   const auto tail = [&] { return state.tail; };
   const auto newest = [&] { return state.tail - (state.tail - state.head) / 10; };
-  // The worst for upkeep: what it has just packed is what dies next.
+  // The worst case for upkeep: the places that it has just packed die next.
   const auto packed = [&] { return state.unread != kIdle && state.packed > state.head ? state.packed : state.tail; };
   churn.shuffle(12'000 * scale, "shuffle, anywhere in the queue", head, tail);
   churn.shuffle(12'000 * scale, "shuffle, the newest tenth", newest, tail);

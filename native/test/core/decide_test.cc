@@ -1,6 +1,8 @@
-// decide() against a HostCore that is asked operation by operation: the same decisions, the same log, the same state.
+// decide() against a HostCore that is called operation by operation: the same decisions, the same
+// log, the same state.
 //
-//   decide_test [steps] [sizes of the teams]...   1 is the team of one; built with the thread sanitizer for the others
+//   decide_test [steps] [sizes of the teams]...   1: the team of one; other sizes are built
+//                                                 with the thread sanitizer
 #include "../../core/decide/decide.h"
 #include "../workload/decide_workload.h"
 #include "../support/host_core.h"
@@ -10,13 +12,14 @@
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// What a team made of a step.
+/// The result of a team for a step.
 struct Played {
   std::vector<u32> decision, ids, log;
   u64 digest = 0;
 };
 
-/// Room for a decision, filled with what cannot be an answer. The vectors are never empty: data() may be null then.
+/// Room for a decision, filled with values that are no valid answer. The vectors are never empty,
+/// because data() may be null then.
 static Played room_for(const DecideStep& step, u32 num_blocks) {
   Played played;
   played.ids.assign(num_blocks, kNone);
@@ -45,7 +48,7 @@ static void expect_as_host(const DecideStep& step, const Played& played, u32 siz
   EXPECT(played.digest == step.digest, "%u members, step %llu: another state", size, wide(at));
 }
 
-/// All that two states which were given the same commands have in common.
+/// Compares all parts that must agree in two states with the same commands.
 static void expect_same(const State& a, const State& b, u32 size, u64 at) {
   const auto step = wide(at);
   EXPECT(queue_of(a) == queue_of(b), "%u members, step %llu: the queues differ", size, step);
@@ -72,7 +75,7 @@ static void expect_same(const State& a, const State& b, u32 size, u64 at) {
   }
 }
 
-/// Applies the facts of the batch and the log of the decision: what a mirror does.
+/// Applies the facts of the batch and the log of the decision, like a mirror.
 static void replay_step(Machine& mirror, const DecideStep& step) {
   const BatchHeader& batch = record_at<BatchHeader>(step.batch.data());
   const DecisionHeader& decision = record_at<DecisionHeader>(step.decision.data());
@@ -88,7 +91,8 @@ static void replay_step(Machine& mirror, const DecideStep& step) {
   EXPECT(std::equal(mirror.ids.begin(), mirror.ids.end(), ids), "the log takes other blocks than the decision says");
 }
 
-/// Several steps a launch, so that the barrier at its end hides none that decide() forgot.
+/// Runs several steps per launch, so that the barrier at its end hides no barrier missing in
+/// decide().
 static void run(const MixShape& shape, u32 size, u64 seed, u64 steps, DecideCoverage& coverage) {
   DecideWorkload workload(shape, seed, coverage);
   Machine machine(shape.pool);
@@ -120,7 +124,8 @@ static void run(const MixShape& shape, u32 size, u64 seed, u64 steps, DecideCove
 }
 
 static std::vector<MixShape> shapes() {
-  // pool {blocks, rows, blocks a row, bits}, block size, running, budget, prefill limit, lookahead, flags, caching, docs
+  // pool {blocks, rows, blocks a row, bits}, block size, running, budget, prefill limit, lookahead,
+  // flags, caching, docs
   return {
       {{40, 12, 10, 0}, 4, 8, 40, 0, 0, kUsual, true, 3},
       {{40, 5, 10, 0}, 4, 12, 64, 0, 0, kChunkedPrefill, true, 3},
@@ -138,8 +143,8 @@ static std::vector<MixShape> shapes() {
   };
 }
 
-/// Every member finds the same fault, none waits at a barrier for ever, nothing is written where there is no room, and
-/// the state takes nothing any more.
+/// Every member finds the same fault, no member waits forever at a barrier, no write leaves its
+/// buffer, and the state accepts no more commands.
 static void run_broken(u32 size) {
   for (const BrokenBatch& test : broken_batches()) {
     Machine machine({40, 4, 8, 0});
@@ -174,7 +179,7 @@ static void run_broken(u32 size) {
   }
 }
 
-/// A block that is published already, and nothing else to publish: no Publish in the log.
+/// A block that is already published, and no other publication: no Publish in the log.
 static void run_known(u32 size) {
   Machine machine({40, 4, 8, 0});
   BatchWriter writer;
@@ -197,7 +202,8 @@ static void run_known(u32 size) {
   EXPECT(header.log_words == 3 && op_of(log[0]) == Op::kExtend, "%u members: %u words", size, header.log_words);
 }
 
-/// Blocks stay free for those that run: for the first admission if any ran before, for the next ones always.
+/// Spare blocks stay free: before the first admission if requests run, before later admissions
+/// always.
 static void run_spared(u32 size) {
   for (const bool others_run : {false, true}) {
     Machine machine({40, 4, 8, 0});

@@ -1,12 +1,13 @@
-// The byte-driven fuzzer: bytes become commands, check() says which logs apply, and those are applied.
+// The byte-driven fuzzer: bytes become commands, check() decides which logs are valid, and these
+// are applied.
 //
-// Whatever the bytes are: check() changes nothing, a log that it lets through applies without a fault and leaves every
-// invariant intact, and a second state that is given the same commands one by one ends up the same.
+// For any bytes, check() changes nothing, and a log that it accepts applies without a fault and
+// keeps every invariant. A second state that gets the same commands one by one ends up the same.
 //
-//   fuzz [runs] [first seed]   random bytes, `runs` of them
+//   fuzz [runs] [first seed]   random bytes, `runs` times
 //   fuzz FILE...               replays the bytes of files, e.g. a corpus
 //
-// With clang: -fsanitize=fuzzer,address -DBLOCKSTEP_LIBFUZZER gives the same as a libFuzzer target.
+// With clang, -fsanitize=fuzzer,address -DBLOCKSTEP_LIBFUZZER builds a libFuzzer target.
 #include <fstream>
 #include <iterator>
 
@@ -15,7 +16,7 @@
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// Reads numbers from bytes; zeroes when they have run out.
+/// Reads numbers from bytes; zeroes after their end.
 class Bytes {
  public:
   Bytes(const u8* data, std::size_t size) : at_(data), end_(data + size) {}
@@ -39,8 +40,8 @@ struct Counts {
 };
 static Counts counts;
 
-/// Turns bytes into commands for one state. Rows and ids are in range mostly, counts are small, and about one log in
-/// sixteen is raw words.
+/// Turns bytes into commands for one state. Rows and ids are mostly in range, counts are small, and
+/// about one log in sixteen consists of raw words.
 class Fuzzer {
  public:
   Fuzzer(const u8* data, std::size_t size)
@@ -77,7 +78,7 @@ class Fuzzer {
     switch (op) {
       case Op::kOpen: {
         payload.push_back(row());
-        if (bytes_.below(2)) {  // what a lookup hits, the rest by chance
+        if (bytes_.below(2)) {  // half of the keys hit, the others are random
           const Key key{bytes_.below(8), 0};
           const u32 hit = find(machine_.state, key);
           count = hit != kNone;
@@ -150,7 +151,7 @@ static void say_how_to_reproduce() {
   std::fprintf(stderr, "reproduce with: fuzz 1 %llu\n", wide(current_seed));
 }
 
-// Present when a sanitizer is: it ends the process past all exit handlers.
+// Defined if a sanitizer is linked, which ends the process without exit handlers.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 
 static void run_seed(u64 seed) {

@@ -1,5 +1,5 @@
-// SipHash-1-3 with 128-bit output against a plain SipHash-c-d that the published vectors prove, and the block chain
-// against its definition and against blocks that are hashed side by side.
+// Compares SipHash-1-3 with 128-bit output to a plain SipHash-c-d, which the published vectors
+// verify. Compares the block chain to its definition and to blocks that are hashed side by side.
 #include "../../core/base/block_hash.h"
 #include "../../host/requests/hash_lanes.h"
 
@@ -10,8 +10,8 @@
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// Outputs of the reference implementation of SipHash-2-4-128 for the messages 00, 00 01, ... of 0 to 63 bytes, seed
-/// 00 01 .. 0f.
+/// Outputs of the reference implementation of SipHash-2-4-128 for the messages 00, 00 01, ... of 0
+/// to 63 bytes, seed 00 01 .. 0f.
 static const char* const kVectors[64] = {
     "a3817f04ba25a8e66df67214c7550293",
     "da87c1d86b99af44347659119b22fc45",
@@ -91,17 +91,19 @@ static std::string hex(Key key) {
   return text;
 }
 
-/// The one vector that is published of SipHash-1-3-128, for the empty message (crate siphasher of Rust).
+/// The only published vector of SipHash-1-3-128, for the empty message (Rust's crate siphasher).
 static const char* const kEmpty13 = "e77ebcb22788a5befd62db6add303001";
 
-/// SipHash-c-d with 128-bit output as its paper has it: the message is padded as a whole, then read word by word.
+/// SipHash-c-d with 128-bit output like in its paper: the message is first padded as a whole, then
+/// read word by word.
 static Key plain_siphash(int c, int d, Key seed, const u8* bytes, u32 length) {
   std::vector<u8> padded(bytes, bytes + length);
   while (padded.size() % 8 != 7) padded.push_back(0);
   padded.push_back(static_cast<u8>(length));
   u64 v[4] = {0x736f6d6570736575u ^ seed.lo, 0x646f72616e646f6du ^ seed.hi, 0x6c7967656e657261u ^ seed.lo,
               0x7465646279746573u ^ seed.hi};
-  const auto half = [&](int a, int b, int left, int other) {  // v[a] += v[b], v[b] is turned and v[a] added to it
+  // V[a] += v[b], then v[b] is rotated and xored with v[a].
+  const auto half = [&](int a, int b, int left, int other) {
     v[a] += v[b];
     v[b] = (v[b] << left | v[b] >> (64 - left)) ^ v[a];
     if (other) v[a] = v[a] << other | v[a] >> (64 - other);
@@ -139,7 +141,7 @@ static void test_vectors() {
   }
 }
 
-/// A message as its definition spells it: bytes, little endian.
+/// A message according to its definition: bytes, little endian.
 struct Message {
   std::vector<u8> bytes;
 
@@ -168,7 +170,7 @@ static void test_chain() {
       parent = message.hash(seed);
       EXPECT(hashes[i] == parent, "block %u of %u, block size %u", i, n, block_size);
     }
-    // In two halves, as a request that grows does it.
+    // In two halves, like for a request that grows.
     std::vector<Key> halves(n);
     chain(seed, root, tokens.data(), block_size, n / 2, halves.data());
     const Key middle = n / 2 ? halves[n / 2 - 1] : root;
@@ -203,7 +205,8 @@ static void test_root() {
   EXPECT(roots.size() == pairs, "%zu roots for %u pairs", roots.size(), pairs);
 }
 
-/// Blocks of different chains side by side, and of one chain, in all lanes that this processor has: what chain() gives.
+/// Blocks of different chains, and of one chain, side by side in all lanes of this processor: the
+/// results equal chain().
 static u32 test_lanes() {
   Random random(2);
   u32 tried = 0;

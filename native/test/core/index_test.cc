@@ -1,5 +1,5 @@
-// The prefix index by hand: keys that share a bucket, keys that share half their bits, twins, and who answers. And pools
-// so large that loops over their blocks fetch ahead.
+// The prefix index with keys chosen by hand: keys that share a bucket, keys that share half their
+// bits, and twins. Also pools so large that loops over their blocks prefetch.
 #include "../support/support.h"
 
 using namespace blockstep;
@@ -27,8 +27,8 @@ static void command(Machine& machine, Op op, u32 count, const std::vector<u32>& 
   EXPECT(machine.results.fault == kNoFault, "%s", describe(machine.results.fault));
 }
 
-/// However few bits of a key choose its bucket, a key is answered by its own block or by none: here 512 keys, of which
-/// every pair differs in a single bit of one of the words or in a few.
+/// However few bits of a key choose its bucket, a lookup finds the key's own block or none. Here
+/// are 512 keys. Any two differ in a single bit of one of the words, or in a few bits.
 static void test_collisions(u32 bits) {
   Machine machine({600, 2, 600, kForceBits + bits});
   std::vector<Key> keys;
@@ -52,7 +52,7 @@ static void test_collisions(u32 bits) {
     publish_one(machine, 0, i, keys[i]);
   }
   for (u32 i = 0; i < n; ++i) EXPECT(find_one(machine, keys[i]) == ids[i], "%u bits: key %u", bits, i);
-  // Every second one goes, in one command and with repetitions.
+  // Every second key is evicted, in one command with repetitions.
   std::vector<u32> half;
   for (u32 i = 0; i < n; i += 2) half.insert(half.end(), {ids[i], ids[i]});
   command(machine, Op::kEvict, static_cast<u32>(half.size()), half);
@@ -63,7 +63,7 @@ static void test_collisions(u32 bits) {
   EXPECT(verify(machine.state) == nullptr, "%s", verify(machine.state));
 }
 
-/// Blocks with one key: the oldest published answers, whatever the order of ids and of eviction.
+/// Blocks with one key: the oldest published block is the hit, in any order of ids and evictions.
 static void test_twins() {
   Machine machine({10, 4, 8, 0});
   const Key key{1, 1};
@@ -75,11 +75,12 @@ static void test_twins() {
     command(machine, Op::kEvict, 1, {id});
   }
   EXPECT(find_one(machine, key) == kNone, "an evicted key is found");
-  publish_one(machine, 0, 1, key);  // a dropped block may be published again
+  publish_one(machine, 0, 1, key);  // an evicted block may be published again
   EXPECT(find_one(machine, key) == 2, "%u", find_one(machine, key));
 }
 
-/// A key stays findable while its block waits in the queue, is dropped at the moment of reuse, and not before.
+/// A key stays findable while its block is in the queue. It is dropped exactly when the block is
+/// reused.
 static void test_reuse() {
   Machine machine({4, 2, 4, 0});
   const Key keys[3] = {{1, 1}, {2, 2}, {3, 3}};
@@ -104,14 +105,14 @@ static void test_reuse() {
   EXPECT(lookup(solo, machine.state, keys, 0, found) == 0, "a run of nothing");
 }
 
-/// A team of one that is not SoloTeam, so that it never fetches ahead.
+/// A team of one that is not SoloTeam, so that it never prefetches.
 struct PlainTeam : SoloTeam {};
 
-/// Applies a log to two large pools, of which one fetches ahead, and expects them to be equal.
+/// Applies a log to two large pools, of which one prefetches, and expects them to be equal.
 static void apply_both(Machine& machine, Machine& plain, Op op, u32 count, const std::vector<u32>& payload) {
   Log log;
   log.add(op, count, payload);
-  log.words.shrink_to_fit();  // the address sanitizer sees who reads on
+  log.words.shrink_to_fit();  // the address sanitizer then sees reads beyond the end
   machine.apply(log);
   plain.begin(log);
   PlainTeam team;
@@ -121,7 +122,8 @@ static void apply_both(Machine& machine, Machine& plain, Op op, u32 count, const
   EXPECT(machine.state.rolling_digest == plain.state.rolling_digest, "op %u of %u", static_cast<u32>(op), count);
 }
 
-/// Large pools fetch ahead: lists of every length around the distances, with short and with long chains.
+/// Large pools prefetch: lists of every length around the distances, with short and with long
+/// chains.
 static void test_large() {
   static_assert(!std::is_same_v<PlainTeam, SoloTeam>);
   constexpr u32 kBlocks = kSmallPool, kRows = 8, kLongest = 200;
@@ -132,7 +134,7 @@ static void test_large() {
     const auto both = [&](Op op, u32 count, const std::vector<u32>& payload) {
       apply_both(machine, plain, op, count, payload);
     };
-    // Every block gets a key, and waits in the queue.
+    // Every block gets a key, and is queued.
     both(Op::kOpen, 0, {0});
     both(Op::kExtend, 1, {0, kBlocks - 1});
     std::vector<Key> keys(kBlocks - 1);

@@ -1,10 +1,11 @@
-// check(): logs that are malformed or do not apply are refused before anything changes; good ones never are.
+// check(): malformed or inapplicable logs are refused before any change. Good logs never are.
 #include "../workload/workload.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// Rows 0 (blocks 1 to 4, the first published) and 1 (blocks 5, 6) are open; 7 is pinned twice, 8 once; 30 are free.
+/// Rows 0 (blocks 1 to 4, the first published) and 1 (blocks 5, 6) are open. Block 7 has two pins,
+/// block 8 has one. 30 blocks are free.
 static void set_up(Machine& machine) {
   Log log;
   log.add(Op::kOpen, 0, {0});
@@ -100,7 +101,7 @@ static void test_cases() {
   }
 }
 
-/// A poisoned state takes no log at all, not even an empty one.
+/// A poisoned state accepts no log, not even an empty log.
 static void test_poisoned() {
   Machine machine({40, 8, 16, 0});
   Log log;
@@ -110,7 +111,8 @@ static void test_poisoned() {
   EXPECT(!check(machine.state, nullptr, 0), "a poisoned state accepts a log");
 }
 
-/// Good logs with words changed or cut off: whatever check() lets through applies without a fault, from end to end.
+/// Good logs with words changed or cut off: every log that check() accepts applies completely
+/// without a fault.
 static void test_damaged(u64 steps, u32& refused, u32& applied) {
   const Shape shape{60, 8, 12, 0, 3};
   Machine machine(config_of(shape));

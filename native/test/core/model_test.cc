@@ -1,10 +1,11 @@
-// Random command sequences against the sequential model: everything is compared after every step.
+// Random command sequences against the sequential model. The whole state is compared after every
+// step.
 #include "../workload/workload.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// Which code paths a run has been through; a run that misses one proves nothing about it.
+/// The code paths that a run has covered. A run that misses a path proves nothing about it.
 struct Coverage {
   u64 commands = 0, hits = 0, evictions = 0, upkeep_rounds = 0, laps = 0;
   bool moved_back = false;

@@ -1,4 +1,5 @@
-// The state itself: its memory, its limits, what its digests see, and that verify() sees whatever breaks.
+// The state itself: its memory, its limits, the coverage of its digests, and that verify() finds
+// every damage.
 #include <fstream>
 #include <functional>
 #include <map>
@@ -58,7 +59,8 @@ static bool has_huge_pages(const void* address) {
   return false;
 }
 
-/// Blocks, queue and buckets of a large pool get huge pages, lists of rows never: most of them are never written.
+/// Blocks, queue and buckets of a large pool get huge pages. Lists of rows never do, because most
+/// of them are never written.
 static void test_huge_pages() {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) return;
   OwnedState owned({200'000, 64, 1 << 18, 0});
@@ -93,7 +95,7 @@ static void test_limits() {
   EXPECT(std::string(verify(machine.state)) == describe(kResultsFull), "verify() reports the fault");
 }
 
-/// A reference count that is wrong already is caught where it would fall below zero.
+/// A wrong reference count is detected when it would fall below zero.
 static void test_underflow() {
   Machine machine({8, 1, 8, 0});
   Log log;
@@ -107,7 +109,8 @@ static void test_underflow() {
   EXPECT(machine.results.fault == kRefUnderflow, "%s", describe(machine.results.fault));
 }
 
-/// A state with something of everything: open rows that share blocks, twins, pins, dead places, upkeep under way.
+/// A state with every feature: open rows that share blocks, twins, pins, dead places, unfinished
+/// upkeep.
 static void populate(Machine& machine, bool one_by_one) {
   const Shape shape{60, 8, 12, 0, 3};
   Workload workload(shape, 3);
@@ -187,7 +190,8 @@ static void test_digest() {
   EXPECT(again.state.rolling_digest == s.rolling_digest, "the rolling digest depends on how the log was cut");
 }
 
-/// Two histories, one of them with another key in between: equal digests, other stamps. Then twins the other way round.
+/// Two histories, one with an additional key in between: equal digests, different stamps. Then
+/// twins in the reverse order.
 static void test_digest_of_histories() {
   const auto run = [](const std::vector<std::vector<u32>>& publishes, bool evict_first) {
     Machine machine({8, 2, 4, 0});

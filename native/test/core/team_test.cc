@@ -1,17 +1,19 @@
-// Teams of 1, 2, 3 and 5 threads against the team of one and the sequential model. Built with the thread sanitizer.
+// Teams of 1, 2, 3 and 5 threads against the team of one and the sequential model. Built with the
+// thread sanitizer.
 #include "../support/thread_team.h"
 #include "../workload/workload.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// What one launch does: logs and, after each of them, a lookup. No barrier but the core's own lies in between.
+/// The work of one launch: logs and, after each log, a lookup. Only the core's own barriers lie in
+/// between.
 struct Launch {
   struct Part {
     Log log;
-    std::vector<u32> taken;     // what the model says it takes
+    std::vector<u32> taken;     // blocks that the model takes
     std::vector<Key> keys;      // looked up afterwards
-    std::vector<u32> expected;  // the hits, by the model
+    std::vector<u32> expected;  // the model's hits
     Results results{};
     std::vector<u32> ids;
     std::vector<u32> found;
@@ -84,7 +86,7 @@ static u64 run(const Shape& shape, u32 size, u64 seed, u64 launches) {
   return workload.num_commands;
 }
 
-/// Every member reports the same fault, and none is left waiting at a barrier.
+/// Every member reports the same fault, and no member stays at a barrier.
 static void run_faults(u32 size) {
   const Config config{40, 8, 16, 0};
   const std::vector<std::pair<u32, Log>> cases = [] {

@@ -1,4 +1,4 @@
-// CUDA lanes between arenas on the emulated GPU, and what goes wrong there.
+// CUDA lanes between arenas on the emulated GPU, and faults there.
 #pragma once
 
 #include "../../cuda/base/backend.h"
@@ -14,7 +14,7 @@ namespace gpu_code = blockstep::cuda;
 using gpu_code::Event;
 using gpu_code::Stream;
 
-/// A stream of somebody else. Only its making needs that a GPU's context is the current one.
+/// A foreign stream. Only its creation needs a current GPU context.
 inline std::unique_ptr<Stream> make_stream() {
   const gpu_code::OnDevice on(0);
   return std::make_unique<Stream>();
@@ -22,7 +22,7 @@ inline std::unique_ptr<Stream> make_stream() {
 
 constexpr u32 kFailed = static_cast<u32>(Verdict::kFailed);
 
-/// What goes wrong on the emulated GPU from now on, beside that the host may read its memory.
+/// Plants faults on the emulated GPU. The host may then also read its memory.
 inline void plant(const std::string& faults) { setenv("EMULATED_GPU", ("unguarded," + faults).c_str(), 1); }
 
 inline std::shared_ptr<BlockArena> make_arena(Place place, u32 blocks = kBlocks, u64 bytes = kBytes) {
@@ -36,7 +36,7 @@ inline DeviceLaneOptions options_of(CopyMode mode, CompletionMode completion = C
   return options;
 }
 
-/// Lanes from one place to another, with every way of copying and of telling.
+/// Lanes between two places, with every copy mode and completion mode.
 inline LaneKind cuda_lanes(Place source, Place target) {
   const auto make = [](auto ring, auto from, auto to, u64 piece_bytes, Random& random) {
     DeviceLaneOptions options = options_of(static_cast<CopyMode>(random.below(4)), static_cast<CompletionMode>(random.below(3)));
@@ -48,7 +48,7 @@ inline LaneKind cuda_lanes(Place source, Place target) {
           [target](u32 blocks, u64 bytes) { return make_arena(target, blocks, bytes); }, make};
 }
 
-/// One lane of these options between arenas of its own.
+/// A lane with these options between its own arenas.
 struct CudaBench : Bench {
   explicit CudaBench(const DeviceLaneOptions& options, Place from = Place::kPinned, Place to = Place::kDevice)
       : Bench(kind_of(options, from, to), options.piece_bytes, unused()) {}

@@ -5,7 +5,8 @@
 
 namespace blockstep::test {
 
-/// Jobs of all sorts while one call of CUDA or one question fails: what is said to be copied is, and every job is over once.
+/// Jobs of all kinds while one CUDA call or query fails: reported copies are complete, and every
+/// job ends exactly once.
 /// @returns the verdicts
 inline std::vector<u32> live_with(CudaBench& bench, u64 executor, const std::string& fault) {
   const std::vector<std::int32_t> offsets{0, 1, 5, 7, 8};
@@ -40,11 +41,11 @@ inline std::vector<u32> live_with(CudaBench& bench, u64 executor, const std::str
   return verdicts;
 }
 
-/// One call of CUDA or one question fails, whichever it is: a job, or the lane, and never more than that.
+/// Any one CUDA call or query fails. At most one job, or the lane, fails.
 inline void test_failed_calls(u32 calls, CopyMode mode) {
   u32 failed = 0;
   u32 lost = 0;
-  u32 stores = 0;  // that could not be given, as the lane says
+  u32 stores = 0;  // failed stores, as reported by the lane
   for (const CompletionMode completion : {CompletionMode::kWriteValue, CompletionMode::kEvent}) {
     const auto made = make_stream();
     const Stream& executor = *made;
@@ -81,7 +82,7 @@ inline void test_failed_calls(u32 calls, CopyMode mode) {
          "%u jobs failed, %u lanes were lost, of these %u by their word", failed, lost, stores);
 }
 
-/// The device is lost: every job fails, nothing waits, and the lane says so from then on.
+/// The device is lost: every job fails, no call waits, and the lane reports it from then on.
 inline void test_lost() {
   for (const CompletionMode completion : {CompletionMode::kWriteValue, CompletionMode::kEvent}) {
     for (u32 way = 0; way < 4; ++way) {
@@ -113,7 +114,7 @@ inline void test_lost() {
   }
 }
 
-/// What the GPU says does not come, although it has done its work.
+/// The GPU's reports are missing, although it has done its work.
 inline void test_silent() {
   CudaBench bench(options_of(CopyMode::kBatch, CompletionMode::kWriteValue));
   plant("mute");
@@ -126,8 +127,9 @@ inline void test_silent() {
   plant("");
 }
 
-/// Work that never ends: what waits for it gives up, and its memory stays. A lane beside it works on and can be closed, and its
-/// memory is freed. The last test, since the GPU is of no use then.
+/// Work that never ends: waits for it give up, and its memory is kept. A lane beside it continues
+/// and can be closed, and its memory is freed. This is the last test, because the GPU is unusable
+/// afterwards.
 inline void test_hang() {
   DeviceLaneOptions options = options_of(CopyMode::kKernel);
   CudaBench other(options);
@@ -150,7 +152,7 @@ inline void test_hang() {
   EXPECT(bench.verdict(job) == kFailed, "it ended with %u", bench.verdict(job));
   bench.source.reset();
   bench.target.reset();
-  // That of the other lane is given back, in the order of a stream; that of this one never.
+  // The other lane's memory is freed in stream order, this lane's never.
   const std::size_t left = before - kBlocks * kBytes;
   for (u32 turn = 0; turn < 2000 && gpu_shim::device_bytes_in_use() > left; ++turn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,16 +1,16 @@
-// Jobs of a CUDA lane behind the steps of an executor.
+// Jobs of a CUDA lane after the steps of an executor.
 #pragma once
 
 #include "cuda_lane_bench.h"
 
 namespace blockstep::test {
 
-/// The executor's side: it overwrites a block of the source, late.
+/// Emulates the executor: overwrites a block of the source, late.
 inline void write_late(const Stream& stream, BlockArena& arena, u32 block, u8 value) {
   gpu_code::require(cudaMemsetAsync(arena.block(block), value, arena.bytes_per_block(), stream.get()), "cudaMemsetAsync");
 }
 
-/// Jobs of a recorded step come behind its work, without a word of the host.
+/// Jobs of a recorded step come after its work, without a call of the host.
 inline void test_steps() {
   for (const Place from : {Place::kPinned, Place::kDevice}) {
     for (const CopyMode mode : {CopyMode::kBatch, CopyMode::kCopies, CopyMode::kKernel}) {
@@ -22,7 +22,7 @@ inline void test_steps() {
       bench.lane->settle(1);
       const u32 before = bench.submit({1}, {1}, 5);
       const u32 later = bench.submit({2}, {2}, 7);
-      bench.flush({static_cast<std::int32_t>(bench.submit({3}, {3}))});  // overtakes them
+      bench.flush({static_cast<std::int32_t>(bench.submit({3}, {3}))});  // overtakes the others
       EXPECT(bench.lane->waiting() == 2, "%u wait", bench.lane->waiting());
       plant("delay=2000");
       write_late(executor, *bench.source, 1, 0xa1);
@@ -38,10 +38,10 @@ inline void test_steps() {
       bench.cuda().record_step(6, theirs);  // changes nothing
       EXPECT(bench.lane->waiting() == 1, "step 6 again");
       bench.cuda().record_step(7, theirs);
-      bench.lane->settle(3);  // behind what is recorded
+      bench.lane->settle(3);  // after the recorded work
       bench.flush({job});
       EXPECT(byte(2) == 0xa2 && bench.verdict(later) == kOk, "copied before step 7 was executed");
-      bench.cuda().record_step(5, theirs);  // nor does this
+      bench.cuda().record_step(5, theirs);  // also changes nothing
       bench.flush({static_cast<std::int32_t>(bench.submit({5}, {5}, 7))});
       EXPECT(bench.lane->waiting() == 0, "step 7 is recorded");
       plant("");
@@ -49,8 +49,8 @@ inline void test_steps() {
   }
 }
 
-/// A job waits for its own step and not for later ones, however far behind they are. A step that could not be recorded is
-/// waited for as if nobody had tried.
+/// A job waits for its own step and not for later steps, however far behind these are. A step that
+/// could not be recorded counts as unrecorded.
 inline void test_steps_apart() {
   const auto made = make_stream();
   const Stream& executor = *made;
@@ -87,7 +87,7 @@ inline void test_steps_apart() {
   EXPECT(bench.verdict(behind) == kOk, "it ended with %u", bench.verdict(behind));
 }
 
-/// The event of an early step is gone when many were recorded since: a later one stands in for it.
+/// The event of an early step is reused after many recorded steps, and a later event replaces it.
 inline void test_many_steps() {
   const auto made = make_stream();
   const Stream& executor = *made;
@@ -106,7 +106,7 @@ inline void test_many_steps() {
     EXPECT(found == static_cast<u8>(fence) || found == static_cast<u8>(fence + kBlocks), "step %u: %u", fence, found);
     bench.drain();
   }
-  // The last steps, which no job waited for, write to the source: it may not be given back before.
+  // The last steps, which no job waited for, write to the source. It must not be freed before.
   gpu_code::require(cudaStreamSynchronize(executor.get()), "cudaStreamSynchronize");
 }
 

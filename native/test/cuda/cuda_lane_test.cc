@@ -1,5 +1,5 @@
-// CUDA lanes on an emulated GPU: what every lane promises, whatever the way of copying and of telling; the window, the steps,
-// and a GPU that fails, is lost or hangs.
+// CUDA lanes on an emulated GPU. The tests cover the guarantees of every lane, with every copy mode
+// and completion mode, the window, the steps, and a GPU that fails, is lost or hangs.
 #include "../gpu_shim/runtime/stream.h"
 #include "../transfer/lane_contract.h"
 #include "cuda_lane_bench.h"
@@ -10,7 +10,7 @@ using namespace blockstep;
 using namespace blockstep::test;
 namespace {
 
-/// Blocks of every size by the kernel, scattered, in small and in large launches.
+/// Blocks of every size by the kernel, scattered, in small and large launches.
 void test_kernel(u32 rounds) {
   Random random(21);
   for (u32 round = 0; round < rounds; ++round) {
@@ -43,7 +43,8 @@ void test_kernel(u32 rounds) {
   }
 }
 
-/// Who copies: the first launch of a lane does nothing, so what its kernel was to copy is not there.
+/// Which engine copies: the first launch of a lane is skipped, so the copies of its kernel are
+/// missing.
 void test_ways() {
   const auto came = [](CopyMode mode) {
     CudaBench bench(options_of(mode));
@@ -58,7 +59,7 @@ void test_ways() {
   EXPECT(came(CopyMode::kKernel) == "kkk" && came(CopyMode::kAuto) == "kkk", "the kernel alone");
 }
 
-/// A step goes before what a lane copies.
+/// A step has priority over a lane's copies.
 void test_priority() {
   constexpr int kHighest = -5;
   const int low = gpu_shim::live_streams(0);
@@ -69,7 +70,7 @@ void test_priority() {
   EXPECT(gpu_shim::live_streams(kHighest) == high + 1, "a step waits for others");
 }
 
-/// What a lane says of itself.
+/// The information that a lane reports about itself.
 void test_info() {
   DeviceLaneOptions options;
   for (const Place to : {Place::kDevice, Place::kPinned}) {
@@ -124,14 +125,14 @@ void test_arenas() {
   EXPECT(bytes[0] == 7 && bytes[kBytes - 1] == 7, "a block of a GPU");
 }
 
-/// Of a job that has begun, what the window kept back is not copied when it is cancelled or fenced.
+/// Pieces that the window held back are not copied if their job is cancelled or fenced.
 void test_window() {
   for (const bool fenced : {false, true}) {
     DeviceLaneOptions options = options_of(CopyMode::kBatch);
     options.piece_bytes = 4 * kBytes;
     options.window_bytes = 8 * kBytes;  // two pieces
     CudaBench bench(options);
-    if (!fenced) plant("hold");  // cancel() notes first what is done; a fence does not
+    if (!fenced) plant("hold");  // cancel() first notes completed work, a fence does not
     const u32 job = bench.submit(all_blocks(), all_blocks());
     const u32 next = bench.submit({1}, {2});
     if (fenced) bench.lane->fence();
@@ -145,7 +146,7 @@ void test_window() {
     EXPECT(bench.verdict(next) == (fenced ? kCancelled : kOk), "the one behind it");
     for (u32 block = 8; block < kBlocks; ++block) EXPECT(holds(*bench.target, block, block, 2), "block %u", block);
     for (u32 block = 3; block < 8; ++block) EXPECT(holds(*bench.target, block, block, 1), "block %u", block);
-    // Given as a whole, it is copied as a whole.
+    // A job that was queued as a whole is copied as a whole.
     const std::vector<std::int32_t> both{20, 21, 22, 23, 24, 25, 26, 27};
     plant("hold");
     const u32 given = bench.submit(both, both);
@@ -156,7 +157,7 @@ void test_window() {
   }
 }
 
-/// One call queues no more runs than it may, and later calls go on until all is copied.
+/// One call queues at most its limit of runs, and later calls continue until all are copied.
 void test_calls() {
   DeviceLaneOptions options = options_of(CopyMode::kBatch);
   options.runs_per_call = 4;
@@ -168,7 +169,8 @@ void test_calls() {
   EXPECT(bench.lane->cancel(job), "it has begun");
   plant("");
   bench.flush({static_cast<std::int32_t>(job)});
-  // Four by submit(), and four by cancel(), which first goes on as every call does.
+  // Four runs by submit(), and four by cancel(), which first continues the queueing like every
+  // call.
   EXPECT(bench.lane->traffic().copies == 8, "%llu copies in two calls", wide(bench.lane->traffic().copies));
   const u32 whole = bench.submit(apart, apart);
   bench.flush({static_cast<std::int32_t>(whole)});
@@ -176,7 +178,8 @@ void test_calls() {
   for (const std::int32_t block : apart) EXPECT(holds(*bench.target, static_cast<u32>(block), static_cast<u32>(block), 1), "block %d", block);
 }
 
-/// What the window kept back is not copied when the lane ends, and no more is given than there are marks for.
+/// Pieces that the window held back are not copied when the lane ends. No more pieces are queued
+/// than there are marks.
 void test_ends() {
   DeviceLaneOptions options = options_of(CopyMode::kCopies);
   options.piece_bytes = kBytes;
@@ -204,7 +207,8 @@ void test_ends() {
 
 int main(int argc, char** argv) {
   const auto rounds = static_cast<u32>(argument(argc, argv, 1, 10));
-  const auto calls = static_cast<u32>(argument(argc, argv, 2, 60));  // each fails once; fewer where threads are dear
+  // Each fails once; fewer if threads are slow.
+  const auto calls = static_cast<u32>(argument(argc, argv, 2, 60));
   plant("");
   test_arenas();
   test_priority();
@@ -225,5 +229,5 @@ int main(int argc, char** argv) {
   test_silent();
   test_hang();
   std::fflush(stdout);
-  std::_Exit(0);  // what hangs is not waited for
+  std::_Exit(0);  // does not wait for hanging work
 }

@@ -1,6 +1,7 @@
-// The kernels that decide, on threads: decide.cu is compiled as C++ over gpu_shim, with one thread for each of a block's.
-// Shows under the thread sanitizer that a thread block decides, by every way that a batch can come, what a HostCore decides
-// that is asked operation by operation, and that whoever sees the completion sees the decision.
+// The kernels that decide, on threads: decide.cu is compiled as C++ over gpu_shim, with one thread
+// for each thread of a block. With every carrier of a batch, a thread block decides the same as a
+// HostCore called operation by operation. The thread sanitizer shows that a reader of the
+// completion sees the decision.
 //
 //   decide_kernel_test [steps]
 #if !defined(BLOCKSTEP_BLOCK_THREADS)
@@ -17,14 +18,14 @@ using namespace blockstep;
 using namespace blockstep::test;
 namespace gpu_code = blockstep::cuda;
 
-/// Words that begin on 16 bytes, as mapped memory does.
+/// Words aligned to 16 bytes, like mapped memory.
 struct Words {
   explicit Words(u32 count) : quads(count / 4 + 1) {}
   u32* data() { return &quads.data()->x; }
   std::vector<uint4> quads;
 };
 
-/// A state as the device has it, with everything that a decision needs.
+/// The device's state, and the memory for a decision.
 struct Gpu {
   explicit Gpu(const Config& config)
       : room(decision_room(config)), machine(config), ids(config.num_blocks, kNone), mapped(room.batch_words),
@@ -34,7 +35,7 @@ struct Gpu {
     home.desk = {staged.data(), log.data(), room.max_log, decision.data(), &completion};
   }
 
-  /// As the host gives it to a GPU: by value or through mapped memory.
+  /// Passes a batch like the host does: by value or through mapped memory.
   void decide(u32 number, const std::vector<u32>& batch, Carrier carrier) {
     const auto words = static_cast<u32>(batch.size());
     if (carrier == Carrier::kSlot) {
@@ -65,7 +66,7 @@ struct Gpu {
   gpu_code::Home home{};
 };
 
-/// Random steps by every carrier that has room for them, word for word what the host came to.
+/// Random steps by every carrier with enough room, compared word for word with the host's decision.
 static void run(const MixShape& shape, u64 seed, u32 steps, DecideCoverage& coverage, u32 (&carried)[3]) {
   Gpu gpu(shape.pool);
   DecideWorkload workload(shape, seed, coverage);
@@ -74,7 +75,7 @@ static void run(const MixShape& shape, u64 seed, u32 steps, DecideCoverage& cove
     auto carrier = static_cast<Carrier>(number % 3);
     if (carrier < carrier_of(static_cast<u32>(step.batch.size()))) carrier = Carrier::kSlot;
     carried[static_cast<u32>(carrier)] += 1;
-    // A host that looks all the time: what it finds behind the completion must be all there.
+    // A polling host: everything must be complete once it sees the completion.
     std::thread host([&] {
       while (gpu.completion.word.load(std::memory_order_acquire) >> 32 != number) std::this_thread::yield();
       EXPECT(gpu.completion.word.load() == completion_word(number, 0), "step %u: a fault", number);
@@ -92,7 +93,7 @@ static void run(const MixShape& shape, u64 seed, u32 steps, DecideCoverage& cove
   EXPECT(broken == nullptr, "%s", broken);
 }
 
-/// A fault comes back in the completion and in the decision, and so does that nothing is decided after it.
+/// A fault is in the completion and in the decision, and nothing is decided after it.
 static void test_fault() {
   Gpu gpu({40, 4, 8, 0});
   BatchWriter writer;

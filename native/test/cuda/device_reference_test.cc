@@ -1,5 +1,6 @@
-// The reference executor on an emulated GPU against the one on the host: the same steps, several of them under way at once,
-// give the same answers; damaged ones are refused or found out, and nothing touches what is not its own.
+// The reference executor on an emulated GPU against the one on the host: the same steps, several in
+// flight at once, give the same answers. Damaged steps are refused or reported, and no foreign
+// memory is accessed.
 #include <optional>
 #include <thread>
 
@@ -13,7 +14,7 @@ using namespace blockstep;
 using namespace blockstep::test;
 using blockstep::cuda::MappedMemory;
 
-/// Tables where the GPU reads them, one set for each step that is under way.
+/// Tables in GPU memory, one set for each step in flight.
 struct TablesOnGpu {
   TablesOnGpu(const ReferenceConfig& of, u32 sets)
       : config(of), stride((tables_bytes(of.tables) + 255) / 256 * 256) {
@@ -34,12 +35,12 @@ struct TablesOnGpu {
 
 static void take(DeviceReference& gpu, void* io) {
   while (!gpu.take(io)) {
-    if (gpu.num_sequences() > 1000) break;  // as somebody may ask at any time
+    if (gpu.num_sequences() > 1000) break;  // may be called at any time
     std::this_thread::yield();
   }
 }
 
-/// Everything that a step answers.
+/// Compares the complete answers of a step.
 static void expect_same(const ReferenceConfig& config, const Buffers& a, const Buffers& b, u32 round) {
   const StepIo one = lay_out_step(config, a.io.get());
   const StepIo other = lay_out_step(config, b.io.get());
@@ -53,12 +54,13 @@ static void expect_same(const ReferenceConfig& config, const Buffers& a, const B
   EXPECT(equal(one.findings, other.findings, std::min(findings, kMaxFindings) * kFindingNumbers), "round %u: findings", round);
 }
 
-/// A text of its own beside the host's, with every step given before the one before it has come back.
+/// A text on the GPU and on the host, with every step submitted before the previous step's answer
+/// was taken.
 static void test_flight(u32 steps) {
   const ReferenceConfig config{40, 4, {120, 2, 30}, 0, 3, 5, -1, 0, false};
   const auto gpu = cuda::open_reference(config, 0);
   ReferenceModel host(config);
-  TablesOnGpu on_gpu(config, config.pipeline_depth + 1);  // one for a step that is refused
+  TablesOnGpu on_gpu(config, config.pipeline_depth + 1);  // one for a refused step
   std::vector<std::unique_ptr<Buffers>> expected;
   const auto taken = [&](u32 step) {
     Buffers answer(config);
@@ -97,10 +99,10 @@ static void test_flight(u32 steps) {
     }
   }
   EXPECT(full, "more steps than there is room for");
-  // It goes with steps under way.
+  // This also works with steps in flight.
 }
 
-/// Rows that are longer than what is read at once.
+/// Rows that are longer than the window.
 static void test_windows() {
   const ReferenceConfig config{6, 40000, {40020, 1, 3}, 0, 1, 5, -1, 0, false};
   const auto gpu = cuda::open_reference(config, 0);
@@ -120,7 +122,7 @@ static void test_windows() {
   }
 }
 
-/// What a lane filled, or did not, is adopted behind the steps before.
+/// Blocks that a lane filled, or did not, are adopted after the earlier steps.
 static void test_adoption() {
   const ReferenceConfig config{10, 4, {32, 2, 8}, 0, 2, 5, -1, 0, true};
   const auto gpu = cuda::open_reference(config, 0);
@@ -137,14 +139,14 @@ static void test_adoption() {
   gpu->blocks()->read_block(1, block.data());
   const std::int32_t good[] = {5};
   const std::int32_t bad[] = {7};
-  // Twice, so that what was copied is of another generation than the block.
+  // Twice, so that the copied generation differs from the block's.
   for (const u64 handle : {9, 2}) {
     gpu->blocks()->write_block(5, block.data());
     gpu->blocks()->arrived(5, 1);
     gpu->adopt(handle, {good, 1});
   }
-  gpu->blocks()->write_block(7, block.data());  // and nobody says so
-  // Request 2 has its first block from a lane, and computes the second.
+  gpu->blocks()->write_block(7, block.data());  // without a report
+  // Request 2 has its first block from a lane, and computes the second block.
   const auto second = [&](u32 first) {
     fill(config, buffers, 2, 8, first);
     const StepIo io = lay_out_step(config, buffers.io.get());
@@ -170,7 +172,7 @@ static void test_adoption() {
   }
 }
 
-/// A step that takes its time is asked about every 2 ms: a question disturbs what it does.
+/// A slow step is queried every 2 ms, because a query disturbs the GPU.
 static void test_slow() {
   const ReferenceConfig config{10, 4, {32, 2, 8}, 0, 1, 5, -1, 0, true};
   const auto gpu = cuda::open_reference(config, 0);
@@ -178,14 +180,15 @@ static void test_slow() {
   Buffers buffers(config);
   fill(config, buffers, 1, 8, 1);
   const auto tables = on_gpu.copy(0, buffers);
-  setenv("EMULATED_GPU", "hold,ask=1000", 1);  // the thousandth question fails
+  setenv("EMULATED_GPU", "hold,ask=1000", 1);  // the thousandth query fails
   gpu->submit(buffers.io.get(), tables, {buffers.known.data(), static_cast<u32>(buffers.known.size())});
   for (u32 polls = 0; polls < 20000; ++polls) EXPECT(!gpu->take(buffers.io.get()), "a step that is held was taken");
   setenv("EMULATED_GPU", "", 1);
   take(*gpu, buffers.io.get());
 }
 
-/// Full attention, a window over smaller blocks, and two groups of states in longer ones, which need zeroed blocks beside them.
+/// Full attention, a window over smaller blocks, and two groups of states in longer blocks, which
+/// require zeroed blocks in the other groups.
 static ReferenceConfig with_groups(u32 max_drafts, bool every_end) {
   ReferenceConfig config{100, 4, {32, 2, 6, 4, {{4, 6, false}, {2, 12, false}, {5, 5, false}, {7, 4, false}}}, max_drafts, 1, 5,
                          -1, 1u << 31, true};
@@ -195,12 +198,13 @@ static ReferenceConfig with_groups(u32 max_drafts, bool every_end) {
   return config;
 }
 
-/// Texts with groups on both, in the same steps. Each step must have the same answers and findings.
+/// Texts with groups on both executors, in the same steps. Each step must have the same answers and
+/// findings.
 struct GroupTexts {
   explicit GroupTexts(const ReferenceConfig& of, u32 number)
       : config(of), gpu(cuda::open_reference(of, 0)), host(of), on_gpu(of, 1), round(number) {}
 
-  /// A text and how far it is computed and known. Its drafts are those that were answered last.
+  /// A text and its numbers of computed and known tokens. Its drafts are from the last answer.
   struct Line {
     GroupText text;
     u32 computed = 0;
@@ -208,7 +212,8 @@ struct GroupTexts {
     std::vector<std::int32_t> drafts = {};
   };
 
-  /// Computes a step of these texts, each up to position `most` or what is known. Returns the number of findings.
+  /// Computes a step of these texts, each up to position `most` or its known tokens. Returns the
+  /// number of findings.
   template <class Change>
   std::int32_t step(std::initializer_list<Line*> lines, u32 most, const Change& change) {
     Buffers buffers(config);
@@ -249,7 +254,7 @@ struct GroupTexts {
   u32 accepted = 0;
 };
 
-/// What a step is changed into before both get it.
+/// The change of a step before both executors get it.
 enum class Harm { kNone, kRow, kSlot, kUnwritten, kUnzeroed, kForeign, kNull };
 
 /// Texts with groups and drafts, of which one is harmed in its last step.
@@ -273,10 +278,11 @@ static void test_groups() {
       const Tables tables = lay_out_tables(config.tables, buffers.tables.get());
       const auto group = [&](u32 g) { return lay_out_group(config.tables, tables, g); };
       if (harm == Harm::kRow) group(1).block_table[(last - 1) / 2] = other.text.block(1, 2);
-      if (harm == Harm::kSlot) group(1).slot_mapping[0] = 48 * 2;  // which no other token of the step has
+      // A slot that no other token of the step has.
+      if (harm == Harm::kSlot) group(1).slot_mapping[0] = 48 * 2;
       if (harm == Harm::kUnwritten) group(3).block_table[(last - 1) / 7] = 48;
       if (harm == Harm::kNull) group(2).block_table[(last - 1) / 5] = 0;
-      if (harm == Harm::kForeign) {  // and the plan does not say that the request took a block
+      if (harm == Harm::kForeign) {  // the plan does not include that the request took a block
         const StepIo io = lay_out_step(config, buffers.io.get());
         const_cast<std::int32_t*>(io.num_new_blocks)[config.tables.max_entries] = 0;
         group(1).block_table[last / 2] = other.text.block(1, 0);
@@ -284,7 +290,7 @@ static void test_groups() {
       }
     });
     if (harm == Harm::kUnzeroed) {
-      // Request 3 takes a block that held a state, then request 4 does.
+      // Request 3 takes a block that held a state, then request 4 takes it.
       GroupTexts::Line taker{{config, 3, 25, 2}};
       const auto forget = [](Buffers& buffers) { buffers.zeroed.clear(); };
       EXPECT(both.step({&taker}, 1000, forget) > 0, "round %u: a block that was not zeroed", round);
@@ -298,7 +304,7 @@ static void test_groups() {
   EXPECT(accepted > 10, "%u drafts were accepted", accepted);
 }
 
-/// What went astray is told once, with its group.
+/// An astray entry is reported once, with its group.
 static void test_astray() {
   const cuda::OnDevice on(0);
   const auto arena = std::make_shared<BlockArena>(4u, u64{2} * sizeof(KvEntry));
@@ -323,9 +329,9 @@ static void test_astray() {
   EXPECT(memory.astray().size == 1, "one of the next step that was not written");
 }
 
-/// A state goes astray because the tables change when the step is judged: its entry fails behind its answer.
+/// A state goes astray because the tables change during judge(): its entry fails after its answer.
 static void test_late_state() {
-  /// Memory of the host whose last entry goes astray as soon as the step has been judged.
+  /// Host memory whose last entry goes astray once the step has been judged.
   struct Fickle final : HostMemory {
     explicit Fickle(const ReferenceConfig& config) : HostMemory(config.num_blocks, config.block_size) {}
     Span<const Astray> astray() override {
@@ -415,7 +421,8 @@ int main(int argc, char** argv) {
   test_astray();
   test_late_state();
 #if !defined(__SANITIZE_THREAD__)
-  test_damage(times);  // a damaged table may name a slot twice: two threads then write it, which is what is damaged
+  // A damaged table may name a slot twice. Two threads then write it, which is the damage.
+  test_damage(times);
 #endif
   return 0;
 }

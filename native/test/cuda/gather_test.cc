@@ -1,6 +1,7 @@
-// The gather's kernels on threads: gather.cu is compiled as C++ over gpu_shim, with a thread for each of a block's, and all
-// blocks of a grid at once. What they write is compared with the host's tables as soon as the completion is there, and
-// before the threads are joined, so that the thread sanitizer sees what is not ordered before it.
+// The gather's kernels on threads. gather.cu is compiled as C++ over gpu_shim, with one thread for
+// each thread of a block. All blocks of a grid run at once. The tables are compared with the host's
+// as soon as the completion is there, before the threads are joined. The thread sanitizer therefore
+// sees every write that is not ordered before the completion.
 #if !defined(BLOCKSTEP_BLOCK_THREADS)
 #define BLOCKSTEP_BLOCK_THREADS 64
 #endif
@@ -13,7 +14,7 @@ using namespace blockstep;
 using namespace blockstep::test;
 namespace gpu_code = blockstep::cuda;
 
-/// Tables whose arrays are allocations of their own, filled by the kernels.
+/// Tables whose arrays are separate allocations, filled by the kernels.
 class KernelTables final : public DeviceTables {
  public:
   KernelTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots)
@@ -71,13 +72,14 @@ class KernelTables final : public DeviceTables {
     joined[small ? 0 : 1] += 1;
   }
   void read(Table which, void* out) override {
-    join();  // tables are read in the order of the stream: the word of a gather says nothing of them
+    // Tables are read in stream order, because the completion of a gather does not cover them.
+    join();
     const blockstep_array& array = array_of(descriptor_, which);
     std::memcpy(out, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(array.data)), bytes_of(array));
   }
   u64 device_bytes() const override { return 0; }
   u64 pinned_bytes() const override { return 0; }
-  /// Until the kernels have ended altogether, as a stream would before it runs the next.
+  /// Waits until the kernels have ended completely, like a stream before its next kernel.
   void join() { members_.clear(); }
 
   u32 carried[3] = {};
@@ -115,7 +117,8 @@ class KernelTables final : public DeviceTables {
     wait(head.number);
   }
 
-  /// All threads of all blocks at once. The kernels share nothing but device memory, so that they may.
+  /// All threads of all blocks at once. This is possible because the kernels share only device
+  /// memory.
   template <class Kernel>
   void launch(u32 blocks, const Kernel& kernel) {
     EXPECT(members_.empty(), "the last launch is still running");
@@ -151,10 +154,10 @@ class KernelTables final : public DeviceTables {
   gpu_code::GatherSite site_{};
   blockstep_tables descriptor_;
   std::vector<std::unique_ptr<gpu_shim::Block>> blocks_;
-  std::vector<std::jthread> members_;  // last: they use all the others
+  std::vector<std::jthread> members_;  // last, because they use all other members
 };
 
-/// A device that applies a log when it is given one, or by the kernel of the gather behind it.
+/// A device that applies a log at once, or by the kernel of the following gather.
 class PromptDevice final : public Device {
  public:
   PromptDevice(const Config& pool, u32 max_logs, bool joins)
@@ -171,7 +174,7 @@ class PromptDevice final : public Device {
   }
   void apply_slot(Job job, u32 count) override { apply_value(job, Carrier::kSlot, slot(job.slot), count); }
   void start_digest(u32) override {}
-  // Nobody has it decide.
+  // The device never decides.
   u32* batch() override { return nullptr; }
   const u32* decision() const override { return nullptr; }
   const Completion& decision_completion() const override { return completions_[0]; }
@@ -210,13 +213,14 @@ class PromptDevice final : public Device {
   std::unique_ptr<KernelTables> tables;
 };
 
-/// What went by each kernel: gathers by their carrier, and those with a log by the size of their parameter.
+/// Number of launches of each kernel: gathers by their carrier, and gathers with a log by the size
+/// of their parameter.
 struct Tally {
   u32 carried[3] = {};
   u32 joined[2] = {};
 };
 
-/// A life whose logs come before the gathers, or with them.
+/// A random life whose logs come before the gathers, or with them.
 template <class Life, class Shape>
 static void run_life(const Shape& shape, u64 seed, u64 steps, bool joins, Tally& tally) {
   PromptDevice* device = nullptr;
@@ -244,7 +248,8 @@ static void run(const Shape& shape, u64 seed, u64 steps, Tally& tally) {
   for (const bool joins : {false, true}) run_life<Life>(shape, seed, steps, joins, tally);
 }
 
-/// As many thread blocks as there is work for, and no more than there may be; at least one, which says that all is done.
+/// The number of thread blocks follows the work, up to the maximum. At least one block reports the
+/// completion.
 static void test_grid() {
   constexpr u32 kThreads = gpu_code::kThreads;
   const auto blocks = [](u32 entries, u32 tokens, u32 segments, u32 max_entries) {
@@ -264,7 +269,8 @@ int main(int argc, char** argv) {
   const u64 steps = argument(argc, argv, 1, 100);
   Tally tally;
   test_grid();
-  // Long rows, and many, take long: few steps of them are made. Seven steps of each life show all carriers.
+  // Long rows, and many rows, are slow, so they get few steps. Seven steps of each life use all
+  // carriers.
   const u64 few = std::min<u64>(steps, 20);
   run<TablesLife>(kOne, 1, few, tally);
   run<TablesLife>(kShortRows, 2, few + steps, tally);

@@ -1,5 +1,5 @@
-// The emulated GPU (gpu_shim/), and the CUDA back end on it: that it does asynchronously and in order what CUDA promises,
-// and that what must not work there does not.
+// The emulated GPU (gpu_shim/), and the CUDA back end on it: it behaves asynchronously and in
+// order, like CUDA, and forbidden accesses fail.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,12 +21,14 @@ static void plant(const char* faults) { setenv("EMULATED_GPU", faults, 1); }
 
 static u64 read_word(const DeviceMemory& memory) {
   u64 word = 0;
-  require(cudaDeviceSynchronize(), "synchronise");  // the streams of the back end are not ordered with the default stream
+  // The back end's streams are not ordered with the default stream.
+  require(cudaDeviceSynchronize(), "synchronise");
   require(cudaMemcpy(&word, memory.base(), 8, cudaMemcpyDeviceToHost), "cudaMemcpy");
   return word;
 }
 
-/// A copy takes what stands there when its turn comes, not when it is queued; a stream waits for what another has said.
+/// A copy reads its source when it runs, not when it is queued. A stream waits for another stream's
+/// event.
 static void test_order() {
   const cuda::OnDevice on(0);
   MappedMemory pinned(64);
@@ -44,14 +46,14 @@ static void test_order() {
     EXPECT(cudaEventQuery(written.get()) == cudaSuccess, "the event has passed");
     word = round;
   }
-  // From pageable memory everything was read when the call returns.
+  // Pageable memory was completely read when the call returns.
   u64 here = 7;
   require(cudaMemcpyAsync(device.base(), &here, 8, cudaMemcpyHostToDevice, first.get()), "copy");
   here = 8;
   EXPECT(read_word(device) == 7, "%llu", wide(read_word(device)));
 }
 
-/// What is captured is not done, and then as often as the graph is launched.
+/// Captured work does not run at once, but whenever the graph is launched.
 static void test_capture() {
   const cuda::OnDevice on(0);
   MappedMemory pinned(64);
@@ -74,7 +76,7 @@ static void test_capture() {
   }
   require(cudaGraphExecDestroy(executable), "destroy");
   require(cudaGraphDestroy(graph), "destroy");
-  // A question ends a capture in Global mode, but for that of a thread that has said that it knows what it does.
+  // A query ends a capture in Global mode, except from a thread in Relaxed mode.
   for (const cudaStreamCaptureMode wanted : {cudaStreamCaptureModeRelaxed, cudaStreamCaptureModeGlobal}) {
     cudaStreamCaptureMode mode = wanted;
     require(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), "begin");
@@ -89,7 +91,7 @@ static void test_capture() {
   }
 }
 
-/// Runs `touch()` in a process of its own. Does the machine stop it?
+/// Runs `touch()` in a separate process. Returns whether the machine stops it.
 template <class Touch>
 static bool is_stopped(const Touch& touch) {
   const pid_t child = fork();
@@ -103,7 +105,7 @@ static bool is_stopped(const Touch& touch) {
   return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
-/// The host cannot touch device memory, nor anybody what lies beside it.
+/// The host cannot access device memory, and no code can access the memory beside it.
 static void test_guards() {
   const cuda::OnDevice on(0);
   DeviceMemory device(256);
@@ -139,7 +141,8 @@ int main(int argc, char** argv) {
   test_capture();
   test_guards();
   test_faults();
-  if (steps == 0) {  // under the thread sanitizer: a thread for each of a block's threads is slow
+  // Under the thread sanitizer, where a thread for each thread of a block is slow.
+  if (steps == 0) {
     std::printf("the emulated GPU works\n");
     return 0;
   }

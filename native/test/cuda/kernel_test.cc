@@ -1,7 +1,7 @@
-// The kernels themselves, on threads: kernels.cu is compiled as C++ over gpu_shim, with one thread for each of a block's.
-// Blocks of 64 threads instead of 256 do, since two warps have all to say to each other that eight have. Shows under the
-// thread sanitizer that the team of a thread block, its launches and its completions are right as far as that can be seen
-// without a GPU.
+// The kernels themselves, on threads: kernels.cu is compiled as C++ over gpu_shim, with one thread
+// for each thread of a block. Blocks of 64 threads suffice instead of 256, because two warps
+// exchange the same data as eight. The thread sanitizer shows that the team of a thread block, its
+// launches and its completions are correct, as far as this is visible without a GPU.
 #if !defined(BLOCKSTEP_BLOCK_THREADS)
 #define BLOCKSTEP_BLOCK_THREADS 64
 #endif
@@ -18,7 +18,7 @@ using gpu_code::Home;
 
 constexpr u32 kMaxLogs = 2;
 
-/// A state as the device has it, with everything that a launch needs.
+/// The device's state, and the memory for a launch.
 struct Gpu {
   explicit Gpu(const Config& config) : machine(config), ids(config.num_blocks, kNone), slots(kMaxLogs) {
     home.state = machine.state;
@@ -30,7 +30,7 @@ struct Gpu {
     home.staging = &staging.data()->x;
   }
 
-  /// As the host gives it to a GPU: by value or through a slot.
+  /// Passes a log like the host does: by value or through a slot.
   void apply(u32 number, const Log& log, Carrier carrier) {
     const u32 slot = number % kMaxLogs;
     if (carrier == Carrier::kSlot) {
@@ -76,8 +76,8 @@ struct Gpu {
   u32 common_logs = 0;
 };
 
-/// The calls of a team, with numbers at which a wrong width or a wrong order shows. Many in a row, so that a buffer that
-/// is reused too early is seen.
+/// The calls of a team, with numbers that reveal a wrong width or order. Many calls in a row reveal
+/// a buffer that is reused too early.
 static void test_team() {
   constexpr u32 kThreads = gpu_code::kThreads;
   CtaTeam::Shared shared;
@@ -147,8 +147,9 @@ static u64 run(const Shape& shape, u64 seed, u64 logs) {
   return workload.num_commands;
 }
 
-/// The words of a completion tell by themselves whether they are of a log: whatever the host sees first, it has the log's digest
-/// once all have the log's number. Through a slot it also sees the ids, and may overwrite the slot.
+/// Each word of a completion contains the number of its log. In whatever order the host sees them,
+/// it has the log's digest once all of them have the log's number. With a slot it also sees the
+/// ids, and may overwrite the slot.
 static void test_completion() {
   for (const Carrier carrier : {Carrier::kSmall, Carrier::kSlot}) {
     Gpu gpu({100, 4, 90, 0});
@@ -171,7 +172,7 @@ static void test_completion() {
   }
 }
 
-/// A fault comes back in the completion, and so does that nothing is applied after it.
+/// A fault is in the completion, and nothing is applied after it.
 static void test_fault() {
   Gpu gpu({40, 8, 16, 0});
   Log log;
@@ -182,7 +183,7 @@ static void test_fault() {
   EXPECT(gpu.completions[0].word.load() == completion_word(2, kRowNotInUse), "%llx", wide(gpu.completions[0].word));
 }
 
-/// The initial state, by a grid over zeroed memory: what init_state() makes.
+/// The initial state, by a grid over zeroed memory: it equals the state of init_state().
 static void test_initialise() {
   for (const u32 num_blocks : {2u, 31u, 32u, 33u, 700u}) {
     const Config config{num_blocks, 4, 8, 0};
@@ -197,7 +198,7 @@ static void test_initialise() {
   }
 }
 
-/// A log of every length near a multiple of what is read at once comes through a slot as it is.
+/// A log of every length near a multiple of the read size comes through a slot unchanged.
 static void test_fetch() {
   constexpr u32 kQuads = 6000;
   std::vector<uint4> source(kQuads);
@@ -228,7 +229,7 @@ static void test_mailbox() {
         over = true;
       });
     };
-    if (silent) {  // nobody asks a second time
+    if (silent) {  // the host does not ask a second time
       mailbox.ask = kFirstAsk;
       start();
       kernel.join();

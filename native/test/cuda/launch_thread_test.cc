@@ -1,5 +1,6 @@
-// A core whose logs are launched by a thread of its own, on the emulated GPU: the same logs in the same order, gathers and digests
-// behind them, launches that fail, and one that does not return. Also under the thread sanitizer.
+// A core whose logs are launched by a separate thread, on the emulated GPU. The logs are the same,
+// in the same order, followed by gathers and digests. Some launches fail, and one does not return.
+// Also under the thread sanitizer.
 #include "../../cuda/device/launch_thread.h"
 #include "../../cuda/kernels/launch.cuh"
 #include "../support/tables_life.h"
@@ -15,14 +16,15 @@ static gpu_code::Options launched_by_thread(u32 max_logs) {
   return options;
 }
 
-/// Random lives: what is gathered behind a log is what the host gathers, and the digests agree.
+/// Random lives: gathers after a log equal the host's, and the digests agree.
 static void test_lives(u64 steps) {
   for (const LifeShape& shape : {kShortRows, kOne}) {
     TablesLife life(shape, 7, [](const Config& pool, u32 max_logs) { return gpu_code::open(pool, launched_by_thread(max_logs)); });
     for (u64 step = 0; step < steps; ++step) {
       const u32 frame = life.step();
       if (step % 3 == 0) life.change();
-      if (step % 7 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it sleeps, and is woken
+      // It sleeps, and is woken.
+      if (step % 7 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       for (u32 i = 0; step % 5 == 0 && i < kNumTables; ++i) {
         const std::vector<u8> expected = life.array(frame, static_cast<Table>(i));
         std::vector<u8> found(expected.size());
@@ -36,7 +38,8 @@ static void test_lives(u64 steps) {
   }
 }
 
-/// The caller of a log makes no launch, so one that fails is told by whatever comes next, and nothing is launched any more.
+/// The caller of a log makes no launch, so the next call reports a failed launch, and later logs
+/// are not launched.
 static void test_failures() {
   for (const char* fault : {"fail=1", "lose=1"}) {
     const auto core = gpu_code::open(kPool, launched_by_thread(2));
@@ -59,7 +62,7 @@ static void test_failures() {
   }
 }
 
-/// Destroyed while letters wait: each of them is launched and done before its memory is given back.
+/// Destruction while letters wait: each of them is launched and done before its memory is freed.
 static void test_destroyed() {
   const u64 before = gpu_code::abandoned_bytes();
   for (u32 round = 0; round < 20; ++round) {
@@ -75,7 +78,7 @@ static void test_destroyed() {
 
 __global__ void never_loaded(const gpu_code::LaunchThread::Log) {}
 
-/// A launch that does not return: the wait for it ends, and the thread is left behind.
+/// A launch that does not return: the wait for it ends, and the thread is abandoned.
 static void test_stuck() {
   const OnDevice on(0);
   auto stream = std::make_unique<Stream>();
@@ -89,7 +92,7 @@ static void test_stuck() {
   EXPECT(has(message_of([&] { launches->next(); }), "did not end within"), "a place in a full ring");
   launches.reset();
   plant("");
-  live_on(0);  // it returns meanwhile, and launches nothing more
+  live_on(0);  // the launch returns meanwhile, and no other follows
 }
 
 int main(int argc, char** argv) {

@@ -1,4 +1,5 @@
-// Slabs of pinned memory: pieces never overlap, come zeroed, and what is given back is used again before more is pinned.
+// Slabs of pinned memory: pieces never overlap, are zeroed, and freed pieces are reused before more
+// memory is pinned.
 #include <thread>
 
 #include "../../base/error.h"
@@ -12,7 +13,7 @@ using cuda::PinnedSlabs;
 
 constexpr u64 kSlab = 4096;
 
-/// Slabs of the host's memory, at another address "for the GPU".
+/// Slabs of host memory, with a different address "for the GPU".
 struct Rig {
   explicit Rig(u64 kept, u64 slab = kSlab)
       : slabs({slab, kept},
@@ -46,7 +47,7 @@ static void test_pieces() {
   EXPECT(again.base == second.base && again.base[7] == 0, "the gap, zeroed");
   const PinnedPiece large = rig.slabs.take(3 * kSlab);
   EXPECT(rig.pinned == 4 * kSlab && rig.slabs.pinned_bytes() == 4 * kSlab, "a slab for one piece");
-  // The smallest gap that suffices.
+  // The smallest sufficient gap.
   rig.slabs.give_back(large);
   rig.slabs.give_back(first);
   EXPECT(rig.slabs.take(256).base == first.base, "the smallest gap");
@@ -54,7 +55,7 @@ static void test_pieces() {
   EXPECT(rig.pinned == 4 * kSlab && rig.unpinned == 0, "nothing more was pinned");
 }
 
-/// Gaps beside each other are one gap, in whatever order they came.
+/// Adjacent gaps are one gap, in any order of their release.
 static void test_joined() {
   for (u32 order = 0; order < 6; ++order) {
     Rig rig(~u64{0});
@@ -71,7 +72,7 @@ static void test_joined() {
   }
 }
 
-/// More than the limit is unpinned, the largest slabs first; slabs with a piece never.
+/// Slabs beyond the limit are unpinned, the largest first, but never a slab with a piece.
 static void test_surplus() {
   Rig rig(2 * kSlab);
   const PinnedPiece held = rig.slabs.take(16);
@@ -98,7 +99,7 @@ static void test_failure() {
   EXPECT(rig.slabs.take(256).base == held.base + kSlab - 256 && rig.pinned == kSlab, "what is there is still given");
 }
 
-/// Pieces of several threads: what is written into one stays there.
+/// Pieces of several threads: each keeps its content.
 static void test_threads() {
   Rig rig(kSlab);
   const auto live = [&](u64 seed) {

@@ -1,5 +1,5 @@
-// The kernels of the reference executor, each by itself, on threads: what is written where, what is read, and that nothing
-// else is touched, whatever the tables say.
+// Each kernel of the reference executor alone, on threads: which entries are written and read, and
+// that no other memory is accessed, for any tables.
 #if !defined(BLOCKSTEP_BLOCK_THREADS)
 #define BLOCKSTEP_BLOCK_THREADS 64
 #endif
@@ -23,8 +23,9 @@ constexpr u32 kSmallRow = 4;
 constexpr u32 kPerState = 10;  // tokens of a block, in the group of states
 constexpr u32 kStateRow = 3;
 
-/// Memory and tables of two entries, each array an allocation of its own. Beside the first group, whose blocks are full, lie one of
-/// smaller blocks, whose last one is read to its end, and one of states.
+/// Memory and tables of two entries, each array in a separate allocation. Beside the first group,
+/// whose blocks are full, there is a group of smaller blocks, whose last block is read to its end,
+/// and a group of states.
 struct Site {
   Site() {
     site.seq_lens = lengths.data();
@@ -48,7 +49,8 @@ struct Site {
 
 static bool same(const KvEntry& a, const KvEntry& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
-/// More orders than a block has threads: half by the mapping, half by the block table; every tenth goes nowhere.
+/// More orders than a block has threads: half by the mapping, half by the block table. Every tenth
+/// order has no slot.
 static void test_write() {
   Site host;
   Random random(1);
@@ -72,7 +74,7 @@ static void test_write() {
     }
     if (slots[i] >= kBlockSize && slots[i] < kBlocks * kBlockSize) expected[static_cast<u32>(slots[i])] = order.entry;
   }
-  const gpu_code::OrderRange range{2, 147};  // those in front and behind are not for this launch
+  const gpu_code::OrderRange range{2, 147};  // the other orders do not belong to this launch
   for (const u32 i : {0u, 1u}) expected[static_cast<u32>(slots[i])] = host.entries[static_cast<u32>(slots[i])];
   for (u32 i = range.end; i < orders.size(); ++i) host.mapping[i] = kBlockSize;
   gpu_shim::launch(3, kThreads, [&] { gpu_code::write_entries(host.site, orders.data(), &range); });
@@ -83,7 +85,7 @@ static void test_write() {
   for (u32 slot = 0; slot < expected.size(); ++slot) EXPECT(same(host.entries[slot], expected[slot]), "slot %u", slot);
 }
 
-/// Each entry goes by the tables of its own group, and a state fills its block.
+/// Each entry uses the tables of its own group, and a state fills its block.
 static void test_write_groups() {
   Site host;
   std::vector<KvEntry> expected = host.entries;
@@ -115,16 +117,17 @@ static void test_write_groups() {
   for (u32 slot = 0; slot < expected.size(); ++slot) EXPECT(same(host.entries[slot], expected[slot]), "slot %u", slot);
 }
 
-/// The first entries of blocks, by the tables of each group; what there is not was never written.
+/// The first entries of blocks, by the tables of each group. Missing entries read as unwritten.
 static void test_save() {
   Site host;
-  for (u32 i = 0; i < kStateRow; ++i) host.state_rows[kStateRow + i] = static_cast<std::int32_t>(7 + i);  // 9 is none
+  // 9 is no block.
+  for (u32 i = 0; i < kStateRow; ++i) host.state_rows[kStateRow + i] = static_cast<std::int32_t>(7 + i);
   host.small_rows[1] = 3;
   std::vector<gpu_code::StateOrder> orders;
   for (u32 i = 0; i < kStateRow; ++i) orders.push_back({{9, 9, 9, 9, 9, 9}, 2, 1, i});
   orders.push_back({{9, 9, 9, 9, 9, 9}, 2, 0, 0});
   orders.push_back({{9, 9, 9, 9, 9, 9}, 1, 0, 1});
-  orders.push_back({{9, 9, 9, 9, 9, 9}, 1, 0, 1});  // none of this step
+  orders.push_back({{9, 9, 9, 9, 9, 9}, 1, 0, 1});  // not an order of this step
   const u32 blocks[] = {7, 8, 0, 0, 3};
   const u32 count = 5;
   gpu_shim::launch(1, kThreads, [&] { gpu_code::save_states(host.site, orders.data(), &count); });
@@ -135,7 +138,8 @@ static void test_save() {
   EXPECT(orders[count].saved.hash == 9, "an order that is none");
 }
 
-/// Two stretches of a window: blocks that there are and are not, up to the end of each sequence and no further.
+/// Two stretches of a window: existing and missing blocks, up to the end of each sequence and no
+/// further.
 static void test_read() {
   Site host;
   const std::int32_t second[kRow] = {5, 0, 8, -3, 9, 2};
@@ -157,7 +161,8 @@ static void test_read() {
   }
 }
 
-/// Smaller blocks lie in the window as they lie in the memory, the last one to its end.
+/// Smaller blocks have the same layout in the window as in memory. The last block is read to its
+/// end.
 static void test_read_group() {
   Site host;
   const std::int32_t second[kSmallRow] = {5, 0, 8, 2};

@@ -1,9 +1,9 @@
-// The GPU against the host, through the kernels, the mirror and the core that the addon uses, with either of them deciding:
-// so many steps each. See comparison.h.
+// The GPU against the host, through the kernels, the mirror and the core that the addon uses, with
+// either side deciding. See comparison.h.
 //
 //   cuda_test [--steps N] [--seed S] [--device D] [--trust-mapped 1]
 //
-// Prints one JSON object. Exit codes: 0 all equal, 1 a difference or an error, 2 no GPU that could be used.
+// Prints one JSON object. Exit codes: 0 all equal, 1 a difference or an error, 2 no usable GPU.
 #include "../../cuda/device/cuda_device.h"
 #include "../../cuda/device/probe.h"
 #include "../workload/comparison.h"
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   const u64 steps = option(argc, argv, "--steps", 100000);
   const u64 seed = option(argc, argv, "--seed", 1);
   const u32 gpu = static_cast<u32>(option(argc, argv, "--device", 0));
-  // Under a tool that makes launches wait the questions of the self-test would come too late.
+  // Under a tool that delays launches, the questions of the self-test would come too late.
   if (option(argc, argv, "--trust-mapped", 0) != 0) cuda::trust_mapped_memory();
   const cuda::Probe found = cuda::probe(gpu);
   if (!found.usable) {

@@ -1,10 +1,10 @@
-// What to look at first on a GPU that the back end has never met: whether it can be used, and how it lives beside others.
+// The first checks of an unknown GPU: whether it is usable, and how it works beside other code.
 //
-//   first_checks --check probe      the self-test a hundred times, and what the GPU says that it can
-//   first_checks --check capture    another thread captures in Global mode while a core and a lane live
-//   first_checks --check held       a kernel holds the whole GPU while things are opened and destroyed
+//   first_checks --check probe     the self-test a hundred times, and the GPU's reported features
+//   first_checks --check capture   another thread captures in Global mode beside a core and a lane
+//   first_checks --check held      a kernel holds the whole GPU while objects open and close
 //
-// Prints what it found, a line each. Exit codes: 0 as it must be, 1 not so, 2 no GPU that could be used.
+// Prints its findings, a line each. Exit codes: 0 as expected, 1 not as expected, 2 no usable GPU.
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -26,7 +26,7 @@ constexpr u64 kBlockBytes = 65536;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Runs a call and says how long it took, and what it threw.
+/// Runs a call and prints its time and its exception.
 template <class Call>
 double timed(const char* what, const Call& call) {
   const auto start = Clock::now();
@@ -187,7 +187,7 @@ int main(int argc, char** argv) {
     else if (std::strcmp(check, "held") == 0) sound = check_held();
     else std::fprintf(stderr, "--check must be probe, capture or held, got %s\n", check);
     std::fflush(stdout);
-    std::_Exit(sound ? 0 : 1);  // what was abandoned is not waited for
+    std::_Exit(sound ? 0 : 1);  // does not wait for abandoned work
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.code, error.message.c_str());
     return 1;

@@ -1,4 +1,4 @@
-// What stands for the forward pass of a model runner: a kernel that reads the tables.
+// Replaces the forward pass of a model runner: a kernel that reads the tables.
 #pragma once
 
 namespace blockstep::test {

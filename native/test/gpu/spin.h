@@ -1,4 +1,4 @@
-// A kernel of somebody else that holds the whole GPU until it is told to end.
+// A foreign kernel that holds the whole GPU until it is told to end.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,14 +7,14 @@
 
 namespace blockstep::test {
 
-/// What host and kernel share, in pinned memory.
+/// The words that host and kernel share, in pinned memory.
 struct SpinWords {
   u64 begun;  // thread blocks that run
   u64 end;    // not 0: they end
 };
 
-/// Launches as many thread blocks as fit on the current GPU, in `stream`. They end by themselves after `seconds`. Returns how
-/// many there are. @throws Error kCuda
+/// Launches as many thread blocks as fit on the current GPU, in `stream`. They end by themselves
+/// after `seconds`. Returns their number. @throws Error kCuda
 u32 launch_spin(SpinWords* on_device, u32 seconds, cudaStream_t stream);
 
 }  // namespace blockstep::test

@@ -1,4 +1,4 @@
-/* What an addon in plain C does with the address that JavaScript gave it. */
+/* How an addon in plain C uses the address from JavaScript. */
 #include "tables_reader.h"
 
 int find_tables(uint64_t descriptor, struct blockstep_array arrays[6]) {

@@ -1,4 +1,4 @@
-/* Plain C, as the header that it is made for. */
+/* Plain C, like the header that it is made for. */
 #ifndef BLOCKSTEP_TABLES_READER_H
 #define BLOCKSTEP_TABLES_READER_H
 

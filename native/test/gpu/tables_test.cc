@@ -1,9 +1,10 @@
-// The tables of a step on a GPU against those of the host, as a captured forward pass reads them: one CUDA graph, captured
-// before the first step, is replayed in every step behind the gather, and steps are in flight while the next are gathered.
+// The tables of a step on a GPU against the host's, read by a captured forward pass. One CUDA
+// graph, captured before the first step, is replayed in every step after the gather. Steps are in
+// flight while the next steps are gathered.
 //
 //   tables_test [--steps N] [--seed S] [--device D] [--trust-mapped 1]
 //
-// Exit codes: 0 all equal, 1 a difference or an error, 2 no GPU that could be used.
+// Exit codes: 0 all equal, 1 a difference or an error, 2 no usable GPU.
 #include <deque>
 #include "../../cuda/device/cuda_device.h"
 #include "../../cuda/device/probe.h"
@@ -15,11 +16,11 @@ using namespace blockstep;
 using namespace blockstep::test;
 using cuda::require;
 
-/// Steps in flight at most.
+/// Maximum number of steps in flight.
 constexpr u32 kDepth = 3;
 
-/// The forward pass: copies every table, as it is then, into memory of the step. Captured once, it reads and writes the
-/// same addresses for ever; what it wrote is copied to the host behind it.
+/// The forward pass: copies the current content of every table into memory of the step. Once
+/// captured, it always reads and writes the same addresses. Its output is then copied to the host.
 class Forward {
  public:
   Forward(const blockstep_tables& descriptor, cudaStream_t stream) : stream_(stream), bytes_(total(descriptor)), copy_(bytes_) {
@@ -48,7 +49,7 @@ class Forward {
     static_cast<void>(cudaGraphExecDestroy(executable_));
   }
 
-  /// Queues the pass. `step` numbers it: kDepth later its landing is used again.
+  /// Queues the pass. `step` is its number: kDepth steps later its output buffer is reused.
   void execute(u64 step) {
     Landing& landing = *landings_[step % kDepth];
     require(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch");
@@ -56,7 +57,7 @@ class Forward {
     require(cudaEventRecord(landing.over.get(), stream_), "cudaEventRecord");
   }
 
-  /// Waits for a pass, and says what it read of one table.
+  /// Waits for a pass, and returns its copy of one table.
   const u8* wait(u64 step) {
     require(cudaEventSynchronize(landings_[step % kDepth]->over.get()), "cudaEventSynchronize");
     return landings_[step % kDepth]->memory.base();
@@ -87,12 +88,12 @@ class Forward {
 
 struct InFlight {
   u64 step;
-  std::vector<std::vector<u8>> tables;  // of the host
+  std::vector<std::vector<u8>> tables;  // the host's tables
 };
 
-/// `names_stream`: the core has a stream of its own, and is told the executor's with every call.
+/// `names_stream`: the core has its own stream, and every call passes the executor's stream.
 static void run(LifeShape shape, u32 gpu, u64 seed, u64 steps, bool names_stream) {
-  shape.num_frames = kDepth + 1;  // as a scheduler has it, whose steps are in flight
+  shape.num_frames = kDepth + 1;  // like a scheduler with steps in flight
   const cuda::OnDevice on(static_cast<int>(gpu));
   cuda::Stream stream;
   const u64 address = reinterpret_cast<std::uintptr_t>(stream.get());
@@ -126,7 +127,7 @@ static void run(LifeShape shape, u32 gpu, u64 seed, u64 steps, bool names_stream
     forward.execute(step);
     flight.push_back({step, {}});
     for (u32 i = 0; i < kNumTables; ++i) flight.back().tables.push_back(life.array(frame, static_cast<Table>(i)));
-    if (step % 50 == 49) {  // as JavaScript reads it back for debugging
+    if (step % 50 == 49) {  // like a read by JavaScript for debugging
       std::vector<u8> found(bytes_of(descriptor.block_table));
       life.core().read_device_table(Table::kBlockTable, found.data());
       EXPECT(found == flight.back().tables.back(), "%s, step %llu: another block table was read", shape.name, wide(step));
@@ -143,7 +144,7 @@ int main(int argc, char** argv) {
   const u64 steps = option(argc, argv, "--steps", 2000);
   const u64 seed = option(argc, argv, "--seed", 1);
   const u32 gpu = static_cast<u32>(option(argc, argv, "--device", 0));
-  // Under a tool that makes launches wait the questions of the self-test would come too late.
+  // Under a tool that delays launches, the questions of the self-test would come too late.
   if (option(argc, argv, "--trust-mapped", 0) != 0) cuda::trust_mapped_memory();
   const cuda::Probe found = cuda::probe(gpu);
   if (!found.usable) {

@@ -1,5 +1,5 @@
-// Many arrays of one pool that grow and go: each keeps its content, none lies in another, and what is given back is
-// taken again.
+// Many arrays of one pool that grow and are freed: each keeps its content, none overlap, and freed
+// memory is reused.
 #include "../../base/array_pool.h"
 
 #include <vector>
@@ -21,7 +21,7 @@ static void fill(const Array& array, u64 from) {
   for (u64 i = from; i < array.count; ++i) array.words[i] = array.id << 32 | i;
 }
 
-/// Every word is the array's own, so that no two share one.
+/// Every word is unique to its array, so that overlaps are found.
 static void check(const Array& array, u64 count) {
   for (u64 i = 0; i < count; ++i)
     EXPECT(array.words[i] == (array.id << 32 | i), "word %llu of %llu is another one's", wide(i), wide(array.count));
@@ -67,7 +67,7 @@ static void test_lives(u32 steps) {
   }
 }
 
-/// What was given back is taken by the next arrays of its class, and by no others.
+/// The next arrays of a class, and no others, reuse freed memory.
 static void test_again() {
   ArrayPool pool;
   std::vector<void*> taken;
@@ -81,7 +81,8 @@ static void test_again() {
   pool.give(nullptr, 0);
 }
 
-/// The rest of a chunk is used: many arrays that do not divide it need little more than their own bytes.
+/// The rest of a chunk is used: many arrays that do not divide it need little more than their own
+/// bytes.
 static void test_rests() {
   ArrayPool pool;
   for (u32 i = 0; i < 100; ++i) pool.take(384 << 10);

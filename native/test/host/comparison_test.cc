@@ -1,4 +1,5 @@
-// What compares a GPU with the host, on the emulated device: that the comparison itself works, and finds what it is for.
+// Tests the comparison of a GPU with the host, on the emulated device: it detects the differences
+// that it should.
 //
 //   comparison_test [steps] [log with a wrong digest]
 #include "../workload/comparison.h"

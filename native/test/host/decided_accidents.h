@@ -1,11 +1,11 @@
-// Decisions and devices that are wrong: each poisons the core with a code and with words that say why.
+// Wrong decisions and devices: each poisons the core with a code and a message with the reason.
 #pragma once
 
 #include "decided_bench.h"
 
 namespace blockstep::test {
 
-/// What is wrong with a decision, or with its device, poisons the core with a code and with these words.
+/// A wrong decision, or a failing device, poisons the core with this code and message.
 static void test_accidents() {
   const auto header = [](u32* words) -> DecisionHeader& { return record_at<DecisionHeader>(words); };
   const auto answer = [](u32* words) -> AdmissionAnswer& {
@@ -73,7 +73,7 @@ static void test_accidents() {
   };
   for (const Case& test : cases) {
     Bench bench(test.accidents);
-    // One that runs on with a new block, and one that finds two blocks of it.
+    // A request that continues with a new block, and a request that finds two of its blocks.
     const u32 first = bench.add(12);
     const Error error = error_of([&] {
       bench.submit(first);

@@ -1,4 +1,4 @@
-// A core whose emulated device decides, and one request at a time.
+// A core whose emulated device decides, with one request at a time.
 #pragma once
 
 #include "../support/emulated_device.h"
@@ -76,7 +76,7 @@ struct Bench {
   std::int32_t answer[kAnswerHead + 4 * kAnswerAdmission] = {};
 };
 
-/// The error that a call throws; the code is "" without one.
+/// The error that a call throws. Without an error, the code is "".
 template <class Call>
 static Error error_of(const Call& call) {
   try {

@@ -1,6 +1,6 @@
-// A core whose device decides: it lives as one that decides by itself, whatever happens between its steps and however late
-// the device is; nothing changes while a decision is under way; and a device that is lost or wrong is found. Built with the
-// thread sanitizer, and with the others.
+// A core whose device decides behaves like a core that decides itself, whatever happens between its
+// steps and however late the device is. Nothing changes while a decision is pending. A lost or
+// wrong device is detected. Built with the thread sanitizer, and with the others.
 //
 //   decided_test [steps]
 #include "decided_accidents.h"
@@ -19,7 +19,7 @@ static void run(const MixShape& shape, u32 members, u64 seed, u64 steps, DecideC
   preemptions += twins.preemptions();
 }
 
-/// Prompts so long that a batch is full before the step is: the rest goes in further ones.
+/// Prompts so long that a batch is full before the step is complete. Further batches take the rest.
 static void test_full_batches() {
   constexpr u64 kSteps = 60;
   const MixShape& shape = (std::end(kDecidedSetups) - 1)->shape;
@@ -45,7 +45,8 @@ static void test_authority() {
   expect_error(error_of([&] { host.poll(); }), kAuthority, "pollDecision", "poll");
 }
 
-/// What is under way is not disturbed: changes are refused, queries see what was before, requests can be added.
+/// A pending decision is not disturbed: changes are refused, queries see the earlier state, and
+/// requests can be added.
 static void test_under_way() {
   Bench bench;
   const u32 first = bench.add(9);
@@ -91,7 +92,8 @@ static void test_under_way() {
   bench.core.verify();
 }
 
-/// Requests that make no sense, each with what its message says; nothing is asked for, and the next one works.
+/// Inconsistent requests, each with its error message. No batch is sent, and the next request
+/// works.
 static void test_refusals() {
   Bench bench;
   const u32 a = bench.add(9);
@@ -158,7 +160,7 @@ static void test_refusals() {
   EXPECT(bench.answer[kNumRun] == 1 && bench.answer[kNumAdmitted] == 1, "%d admitted", bench.answer[kNumAdmitted]);
 }
 
-/// A running entry looks ahead as far as any request can have room, and not beyond it.
+/// A running entry looks ahead at most as far as any request can have room.
 static void test_slot_limit() {
   Bench bench({}, Authority::kDevice, 8);
   const u32 slot = bench.add(9);
@@ -173,7 +175,7 @@ static void test_slot_limit() {
   EXPECT(bench.exchange.frame(0).num_blocks[0] == 4, "%d blocks", bench.exchange.frame(0).num_blocks[0]);
 }
 
-/// Facts that would fit into a batch, but not into this one, go ahead as well.
+/// Facts that would fit into an empty batch, but not into this batch, also go ahead.
 static void test_full_facts() {
   Bench bench;
   const u32 slot = bench.add(9);
@@ -186,7 +188,7 @@ static void test_full_facts() {
          bench.device->decided[0]);
 }
 
-/// A device that has refused something before refuses a batch too.
+/// A device that has already refused a batch refuses the next batch too.
 static void test_fault() {
   Bench bench;
   bench.device->machine.state.fault = kRowInUse;
@@ -197,7 +199,8 @@ static void test_fault() {
   }), kMirror, "the device refused batch 1: row is in use", "a fault");
 }
 
-/// More facts than a batch has room for, while the device is behind: they go ahead as logs, and the batch behind them.
+/// More facts than a batch has room for, while the device is behind: they go ahead as logs,
+/// followed by the batch.
 static void test_facts_ahead() {
   Bench bench;
   const u32 slot = bench.add(9);
@@ -216,7 +219,7 @@ static void test_facts_ahead() {
   while (!bench.core.mirror_digest()) std::this_thread::yield();
 }
 
-/// A device that takes its time is asked every 2 ms whether it is still there: a question disturbs what it does.
+/// A slow device is queried every 2 ms, because a query disturbs its work.
 static void test_slow() {
   Bench bench;
   const u32 slot = bench.add(9);
@@ -234,7 +237,7 @@ static void test_slow() {
   bench.wait();
 }
 
-/// A digest that waits in front of the facts is made there, and not behind them.
+/// A digest that waits before the facts is computed there, not after them.
 static void test_digest_ahead() {
   Bench bench;
   const u32 slot = bench.add(9);

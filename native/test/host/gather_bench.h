@@ -1,4 +1,4 @@
-// A life on an emulated device whose gathers are kept.
+// A random life on an emulated device whose gathers are kept.
 #pragma once
 
 #include "../support/emulated_device.h"
@@ -6,7 +6,7 @@
 
 namespace blockstep::test {
 
-/// A life on an emulated device, which keeps the tables of every gather.
+/// A random life on an emulated device, which keeps the tables of every gather.
 template <class Life = TablesLife>
 struct Bench {
   template <class Shape>
@@ -30,7 +30,8 @@ struct Bench {
   }
 
   EmulatedDevice* device = nullptr;
-  std::vector<std::vector<u64>> gathered;  // by the device's thread; read them when it has settled
+  // Written by the device's thread; read them after it has settled.
+  std::vector<std::vector<u64>> gathered;
   Life life;
 };
 

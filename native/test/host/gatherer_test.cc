@@ -1,6 +1,6 @@
-// The host's half of a gather on a device: what is sent, when, and behind which log. The device is emulated by threads and
-// writes its tables anew each time, so that any difference from the host's is one of the message or of its order. Two
-// sanitizers.
+// The host's half of a gather on a device: which messages it sends, when, and after which log.
+// Threads emulate the device, which rewrites its whole tables each time. Any difference from the
+// host's tables is therefore an error of the message or its order. Two sanitizers.
 #include "../support/groups_life.h"
 #include "gather_bench.h"
 #include "one_request.h"
@@ -19,7 +19,8 @@ static std::string code_of(const Call& call, std::string* message = nullptr) {
   return "";
 }
 
-/// Random lives on a device that keeps up or not. Each gather is that of its own step, however late it runs.
+/// Random lives on a device that keeps up or falls behind. Each gather belongs to its own step,
+/// however late it runs.
 template <class Life, class Shape>
 static u64 run(const Shape& shape, u64 seed, u64 steps, bool late, u32 (&carried)[3]) {
   Bench<Life> bench(shape, seed);
@@ -55,7 +56,7 @@ static u64 run(const Shape& shape, u64 seed, u64 steps, bool late, u32 (&carried
   return bench.life.waits();
 }
 
-/// A device that keeps up makes nobody wait, and gets one log and one gather a step, in this order.
+/// A device that keeps up causes no waits, and gets one log and one gather a step, in this order.
 static void test_keeps_up() {
   Bench<> bench(kShortRows, 3);
   for (u32 step = 0; step < 200; ++step) {
@@ -67,8 +68,9 @@ static void test_keeps_up() {
   EXPECT(bench.life.waits() == 0, "%llu waits", wide(bench.life.waits()));
 }
 
-/// A device that joins them gets a log with its gather, in one piece: a log that no gather follows comes with the next call, and in
-/// its place; one of rare commands, and one that another stream is to be ordered with, come before the gather.
+/// A device that joins them gets a log with its gather, in one launch. If no gather follows, the
+/// next call sends the log first. Logs of rare commands, and logs that another stream is ordered
+/// with, come before the gather.
 static void test_joined() {
   Bench<> bench(kShortRows, 6);
   bench.device->can_join = true;
@@ -82,7 +84,7 @@ static void test_joined() {
   }
   EXPECT(joined > 100 && bench.life.waits() == 0, "%u joined, %llu waits", joined, wide(bench.life.waits()));
   const auto held = [&] {
-    bench.settle();  // a log of a device that is behind would wait for it, and not be held
+    bench.settle();  // otherwise a log would wait for the device, and not be held
     do bench.life.change(); while (bench.life.core().mirror()->waiting_words() == 0);
     bench.device->calls.clear();
   };
@@ -108,7 +110,7 @@ static void test_joined() {
   EXPECT(one.device->calls == "ag", "a log of rare commands: %s", one.device->calls.c_str());
 }
 
-/// With a stream a gather is behind what is queued there, and in front of what will be.
+/// With a stream, a gather runs after the work queued there, and before later work.
 static void test_streams() {
   Bench<> bench(kShortRows, 4);
   for (u32 step = 0; step < 20; ++step) {
@@ -122,7 +124,7 @@ static void test_streams() {
   EXPECT(bench.device->followed.back() == 89, "stream %llu", wide(bench.device->followed.back()));
 }
 
-/// A step whose log the device could not be given yet: the gather waits for that, and runs behind it.
+/// A step whose log could not be sent yet: the gather waits for the log, and runs after it.
 static void test_waits_for_the_log() {
   Bench<> bench(kShortRows, 5);
   bench.life.step();
@@ -143,8 +145,8 @@ static void test_waits_for_the_log() {
   EXPECT(bench.gathered.back() == bench.life.memory(frame), "other tables");
 }
 
-/// Long messages take turns in the slots, and none is written over before it was read. What never comes is given up after
-/// a while: a log that the device cannot be given, a slot that does not come back.
+/// Long messages use the slots in turn, and no message is overwritten before it was read. A wait
+/// ends after a while, for a log that cannot be sent or a slot that does not become free.
 static void test_slots() {
   constexpr u32 kTokens = 9000;
   constexpr u32 kBlocks = kTokens / 4;
@@ -176,7 +178,7 @@ static void test_slots() {
   device.allow(0);
   gather(1, kTokens);
   gather(2, kTokens);
-  for (std::int32_t id = 3; id < 8; ++id) gather(id, 1);  // by value: as many as there may be
+  for (std::int32_t id = 3; id < 8; ++id) gather(id, 1);  // by value, in any number
   EXPECT(gatherer.given() == 7 && gatherer.done() == 0 && gatherer.waits() == 1, "%llu given", wide(gatherer.given()));
   code = code_of([&] { gather(8, kTokens); }, &message);
   EXPECT(code == kCuda && message.find("slot") != std::string::npos, "%s: %s", code.c_str(), message.c_str());
@@ -192,7 +194,7 @@ static void test_slots() {
   for (std::int32_t i = 0; i < 19; ++i) EXPECT(first_ids[static_cast<std::size_t>(i)] == i + 1, "gather %d has ids of another", i + 1);
 }
 
-/// A gather that cannot be launched leaves a core that says so for ever.
+/// A failed launch of a gather poisons the core permanently.
 static void test_accidents() {
   Bench<> bench(kShortRows, 6, {.gather_fails = 3});
   bench.life.step();
@@ -203,7 +205,7 @@ static void test_accidents() {
   EXPECT(code_of([&] { bench.life.core().read_device_table(Table::kSeqLens, nullptr); }) == kCuda, "the core goes on");
 }
 
-/// What makes no sense is refused before anything is sent.
+/// Inconsistent arguments are refused before any message is sent.
 static void test_refusals() {
   OneRequest bench;
   HostCore& core = bench.core;
@@ -217,7 +219,7 @@ static void test_refusals() {
   };
   const Case cases[] = {{7, 8, 1, kBadSlot},          {without_row, 8, 1, kNoRow}, {bench.slot, 8, 5, kBadArg},
                         {bench.slot, -1, 1, kBadArg}, {bench.slot, 8, 0, kBadArg}, {bench.slot, 0, 12, kBadArg}};
-  bench.entry(0, bench.slot, 8, 1);  // fine, and with the last case a token too many
+  bench.entry(0, bench.slot, 8, 1);  // valid, and one token too many with the last case
   for (const Case& test : cases) {
     bench.entry(1, test.slot, test.computed, test.scheduled);
     const std::string code = code_of([&] { core.gather_on_device(0, 2, {}); });
@@ -232,7 +234,7 @@ static void test_refusals() {
   EXPECT(code_of([&] { host.gather_on_device(0, 0, {}); }) == kBadArg, "a gather without tables");
 }
 
-/// What TypeScript has left behind counts, and a log that nobody has submitted is given before the gather.
+/// Pending operations of TypeScript are applied, and an unsubmitted log is sent before the gather.
 static void test_pending() {
   OneRequest bench;
   bench.entry(0, bench.slot, 8, 3);

@@ -1,5 +1,6 @@
-// A whole host core with a mirror on an emulated device: requests live, decode, share prefixes and end, by the same calls
-// that the addon makes. Every log reaches the device, and what goes wrong there poisons the core. Two sanitizers.
+// A whole host core with a mirror on an emulated device. Requests are added, decode, share prefixes
+// and end, by the same calls that the addon makes. Every log reaches the device, and errors there
+// poison the core. Two sanitizers.
 #include "../../host/core.h"
 #include "../support/emulated_device.h"
 
@@ -52,7 +53,7 @@ struct Bench {
   HostCore core;
 };
 
-/// Requests at random, step by step, as a scheduler would drive them.
+/// Random requests, step by step, driven like by a scheduler.
 class Life {
  public:
   Life(Bench& bench, u64 seed) : bench_(bench), random_(seed) {}
@@ -87,7 +88,7 @@ class Life {
     return true;
   }
 
-  /// One token for each; who does not fit, or is long enough, ends.
+  /// One token for each request. Requests that do not fit, or are long enough, end.
   void decode() {
     const Frame frame = bench_.exchange.frame(0);
     auto* slots = const_cast<std::int32_t*>(frame.slots);
@@ -156,7 +157,7 @@ static u64 run(u32 bucket_bits, u32 members, u64 seed, u64 steps) {
   return state.num_commands;
 }
 
-/// What is wrong with the mirror is wrong with the core, from then on and with the same words.
+/// An error of the mirror poisons the core, with the same message in all later calls.
 static void test_poison() {
   struct Case {
     Accidents accidents;
@@ -192,7 +193,7 @@ static void test_poison() {
   }
 }
 
-/// Without a mirror all of it does nothing, and costs nothing but its call.
+/// Without a mirror, these calls do nothing.
 static void test_host_only() {
   std::vector<std::int32_t> words(Exchange::words_needed(kPending, 1, kEntries), 0);
   HostCore core(host_config(0), Exchange(words.data(), kPending, kEntries));
@@ -202,7 +203,7 @@ static void test_host_only() {
   EXPECT(core.mirror_digest() == core.digest(), "another digest");
 }
 
-/// A digest is asked for once at a time, and asking twice changes nothing.
+/// Only one digest can be pending, and a second request changes nothing.
 static void test_second_digest() {
   Bench bench(0);
   bench.device->allow(0);
@@ -219,7 +220,7 @@ static void test_second_digest() {
   while (!bench.core.mirror_digest()) std::this_thread::yield();
 }
 
-/// A stream that is capturing is refused before anything is done, and the core goes on.
+/// A capturing stream is refused before any change, and the core continues.
 static void test_capturing_stream() {
   Bench bench(0);
   Life life(bench, 11);

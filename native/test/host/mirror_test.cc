@@ -1,18 +1,20 @@
-// The mirror over an emulated device: what is appended arrives, in order, once, within the bound, however late the
-// device is; and what goes wrong there is found. Built with the thread sanitizer, and with the others.
+// The mirror over an emulated device: appended logs arrive in order, once, and within the bound,
+// however late the device is. Errors of the device are detected. Built with the thread sanitizer,
+// and with the others.
 #include "mirror_pair.h"
 #include "self_test_cases.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// Random work, random lateness. Everything is compared when the device has caught up, and once in a while before.
+/// Random work, random delays. Everything is compared after the device has caught up, and sometimes
+/// earlier.
 static u64 run(const Shape& shape, u32 words, u32 members, u64 seed, u64 steps, u32 (&carried)[3]) {
   Pair pair(config_of(shape), words, members);
   Workload workload(shape, seed);
   u64 digests = 0;
   for (u64 step = 0; step < steps; ++step) {
-    // Held up for some steps, so that logs join; then a few at a time, or all that come.
+    // The device is held for some steps, so that logs join. Then it takes a few at a time, or all.
     if (workload.random.one_in(40)) pair.device->allow(workload.random.below(3));
     if (workload.random.one_in(30)) pair.device->allow(~u64{0});
     for (u32 n = 1 + workload.random.below(4); n != 0; --n) {
@@ -43,7 +45,8 @@ static u64 run(const Shape& shape, u32 words, u32 members, u64 seed, u64 steps, 
   return pair.mirror.logs();
 }
 
-/// A device that keeps up gets exactly one log for each step that has any, and nothing before the step's end.
+/// A device that keeps up gets exactly one log for each step with commands, and none before the
+/// step's end.
 static void test_one_launch_a_step() {
   Pair pair({40, 8, 16, 0}, kSlotWords, 0);
   for (u32 row = 0; row < 8; ++row) {
@@ -60,7 +63,7 @@ static void test_one_launch_a_step() {
   }
 }
 
-/// Nothing is given to a device that has not answered, and what joined meanwhile goes out as one log.
+/// A device that has not answered gets no further log. Logs joined meanwhile are sent as one log.
 static void test_bound() {
   Pair pair({40, 32, 16, 0}, kSlotWords, 0);
   pair.device->allow(0);
@@ -71,7 +74,7 @@ static void test_bound() {
   }
   EXPECT(pair.mirror.waiting_words() == (20 - kDepth) * 2, "%llu words", wide(pair.mirror.waiting_words()));
   EXPECT(pair.device->checks != 0, "a device that is behind was never asked whether it is there");
-  // Every 2 ms, since a question disturbs what it does.
+  // Every 2 ms, because a query disturbs the device's work.
   const u32 before = pair.device->checks;
   const auto start = std::chrono::steady_clock::now();
   const auto passed = [&] { return std::chrono::steady_clock::now() - start; };
@@ -87,8 +90,8 @@ static void test_bound() {
   EXPECT(pair.mirror.logs() == kDepth + 1, "%llu logs", wide(pair.mirror.logs()));
 }
 
-/// What fills a slot goes out at once. A log of the host that is longer than a slot is cut between commands; one
-/// command that is longer is refused.
+/// Words that fill a slot are sent at once. A log of the host that is longer than a slot is cut
+/// between commands. A longer single command is refused.
 static void test_cut() {
   Pair pair({40, 32, 16, 0}, 8, 0);
   pair.apply(open_rows(0, 3));  // 6 words
@@ -105,7 +108,8 @@ static void test_cut() {
   EXPECT(code == kMirror && message.find("9 words") != std::string::npos, "%s: %s", code.c_str(), message.c_str());
 }
 
-/// Logs join only as far as the device has room for the ids that they take: blocks may be taken and given back often.
+/// Logs join only while the device has room for their ids: blocks may be taken and given back
+/// often.
 static void test_room_for_ids() {
   Pair pair({40, 32, 39, 0}, kSlotWords, 0);
   pair.device->allow(0);
@@ -122,7 +126,7 @@ static void test_room_for_ids() {
   EXPECT(pair.mirror.logs() == kDepth + 3, "%llu logs", wide(pair.mirror.logs()));  // two turns take 40 ids
 }
 
-/// A log goes by the smallest carrier that takes it, to the word.
+/// A log uses the smallest carrier that fits, to the word.
 static void test_carriers() {
   const std::pair<u32, Carrier> cases[] = {{kSmallWords, Carrier::kSmall},
                                            {kSmallWords + 1, Carrier::kLarge},
@@ -139,7 +143,7 @@ static void test_carriers() {
   }
 }
 
-/// A device that is lost with the last log that it was given is found by whoever waits for that.
+/// If a device is lost with its last log, the next wait detects it.
 static void test_lost_at_the_end() {
   Pair pair({40, 8, 16, 0}, kSlotWords, 0, {.lost = 1});
   pair.apply(open_rows(0, 1));
@@ -161,7 +165,8 @@ static void test_streams() {
   pair.settle();
 }
 
-/// Each accident comes back as an error with the right code, within so many polls, and never as anything else.
+/// Each accident is reported as an error with the right code, within a number of polls, and only as
+/// that.
 static void test_accidents() {
   struct Case {
     const char* what;
@@ -199,7 +204,8 @@ static void test_accidents() {
   }
 }
 
-/// A device that never answers: what waits for it is bounded, and nothing was lost before.
+/// A device that never answers: the number of waiting words is bounded, and earlier logs are not
+/// lost.
 static void test_given_up() {
   Pair pair({40, 32, 16, 0}, kSlotWords, 0, {}, 10);
   pair.device->allow(0);
@@ -218,7 +224,7 @@ static void test_given_up() {
   EXPECT(pair.device->machine.state.num_commands == row, "%llu commands", wide(pair.device->machine.state.num_commands));
 }
 
-/// A digest that is asked for while logs wait is made exactly where it was asked for.
+/// A digest requested while logs wait is computed exactly at the requested position.
 static void test_digest_in_between() {
   Pair pair({40, 32, 16, 0}, kSlotWords, 0);
   pair.device->allow(0);
@@ -239,7 +245,7 @@ static void test_digest_in_between() {
   EXPECT(pair.mirror.digest() == then && digest(pair.device->machine.state) != then, "a digest of another state");
 }
 
-/// The same when the words that wait before it were given in part, and are forgotten.
+/// The same if a part of the words before it was already sent, and is forgotten.
 static void test_digest_moves() {
   Pair pair({40, 32, 16, 0}, 8, 0);
   pair.device->allow(0);

@@ -1,4 +1,4 @@
-// The self-test of mapped memory, on kernels that answer well, late, wrongly or never.
+// The self-test of mapped memory, on kernels that answer correctly, late, wrongly or never.
 #pragma once
 
 #include <thread>
@@ -8,12 +8,12 @@
 
 namespace blockstep::test {
 
-/// A kernel for the self-test of mapped memory, and what the test should say of it.
+/// A kernel for the self-test of mapped memory, and the expected verdict.
 struct FakeKernel {
   const char* what;
   bool starts, sees, answers, reads_right, reads_last_right;
   const char* says;
-  bool blocks = false;  // its launch returns when it has ended
+  bool blocks = false;  // its launch returns after it has ended
 };
 
 static MailboxVerdict self_test_of(const FakeKernel& fake) {
@@ -47,7 +47,8 @@ static MailboxVerdict self_test_of(const FakeKernel& fake) {
   return verdict;
 }
 
-/// Each kernel is found to be what it is. On a machine with much to do a thread can miss its 100 ms, and try again.
+/// Each kernel gets its correct verdict. On a busy machine a thread can miss its 100 ms, and tries
+/// again.
 static void test_self_test() {
   const FakeKernel fakes[] = {
       {"all is well", true, true, true, true, true, nullptr},
@@ -67,7 +68,7 @@ static void test_self_test() {
     }
     EXPECT(as_expected, "%s: %s", fake.what, verdict.wrong ? verdict.wrong : "passed");
     EXPECT(verdict.began == fake.starts, "%s: began %d", fake.what, verdict.began);
-    // A thread answers in less than it would have been waited for, and not in no time.
+    // A thread answers within the time limit, and in more than zero time.
     EXPECT(fake.says || (verdict.round_trip.count() > 0 && verdict.round_trip < kMailboxPatience), "%lld ns",
            static_cast<long long>(verdict.round_trip.count()));
   }

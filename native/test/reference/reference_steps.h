@@ -1,4 +1,4 @@
-// Steps of a reference executor, made by hand.
+// Hand-made steps of a reference executor.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace blockstep::test {
 
-/// One step's buffers, each an allocation of its exact size.
+/// The buffers of one step, each in its own allocation of the exact size.
 struct Buffers {
   std::unique_ptr<double[]> io;
   std::unique_ptr<std::int64_t[]> tables;
@@ -24,7 +24,7 @@ struct Buffers {
         table_bytes(tables_bytes(config.tables)) {}
 };
 
-/// A prompt of `count` tokens, all of it computed, in blocks from `first` on.
+/// Fills a step with a prompt of `count` tokens, all computed, in blocks from `first` on.
 inline void fill(const ReferenceConfig& config, Buffers& buffers, u32 handle, u32 count, u32 first) {
   StepIo io = lay_out_step(config, buffers.io.get());
   Tables tables = lay_out_tables(config.tables, buffers.tables.get());
@@ -54,7 +54,7 @@ inline void fill(const ReferenceConfig& config, Buffers& buffers, u32 handle, u3
   tables.num_computed[0] = 0;
 }
 
-/// A decode of one token at position `computed`, in the blocks that fill() gave it.
+/// Fills a step with a decode of one token at position `computed`, in the blocks of fill().
 inline void decode(const ReferenceConfig& config, Buffers& buffers, u32 handle, u32 computed, u32 first) {
   fill(config, buffers, handle, computed + 1, first);
   StepIo io = lay_out_step(config, buffers.io.get());
@@ -73,7 +73,8 @@ inline void decode(const ReferenceConfig& config, Buffers& buffers, u32 handle, 
   tables.num_computed[0] = static_cast<std::int32_t>(computed);
 }
 
-/// One request with KV cache groups, step by step: place i of group g is block first + kStride * g + i.
+/// One request with KV cache groups, step by step: place i of group g is block first + kStride * g
+/// + i.
 struct GroupText {
   static constexpr u32 kStride = 12;
   const ReferenceConfig& config;
@@ -83,7 +84,7 @@ struct GroupText {
 
   std::int32_t block(u32 group, u32 place) const { return static_cast<std::int32_t>(first + kStride * group + place); }
 
-  /// Appends an entry to a step: it computes the tokens [from, to), of which the last are `drafts`.
+  /// Appends an entry to a step. It computes the tokens [from, to), whose last tokens are `drafts`.
   void append(Buffers& buffers, u32 from, u32 to, Span<const std::int32_t> drafts) const {
     StepIo io = lay_out_step(config, buffers.io.get());
     const Tables tables = lay_out_tables(config.tables, buffers.tables.get());
@@ -123,7 +124,7 @@ struct GroupText {
   }
 };
 
-/// Words that make trouble.
+/// Random values that are likely to cause errors.
 inline u32 damage(Random& random) {
   constexpr u32 kWords[] = {0, 1, 2, 5, 0xffffffff, 0x7fffffff, 0x80000000, 0x7ffffffe, 1000, 64};
   return random.one_in(3) ? static_cast<u32>(random.next()) : kWords[random.below(10)];

@@ -1,12 +1,12 @@
-// The reference executor: its model against a definition that tries everything, and plans and tables full of damage,
-// which must give findings or a refusal and touch no memory of others.
+// The reference executor: its model against a definition that tries everything. Damaged plans and
+// tables must cause findings or a refusal, and access no foreign memory.
 #include "../../reference/reference.h"
 #include "reference_steps.h"
 
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// Continuation::next() as it is defined.
+/// The definition of Continuation::next().
 static std::int32_t defined_next(const std::vector<std::int32_t>& text, u32 num_prompt, u32 seed, std::int32_t eos) {
   const auto n = static_cast<u32>(text.size());
   u32 best = 0;
@@ -34,7 +34,7 @@ static void test_continuation() {
     for (auto& token : text) token = static_cast<std::int32_t>(random.below(letters));
     const u32 num_prompt = 1 + random.below(text.size());
     for (u32 i = 0; i < 10; ++i) {
-      // Memory of its own, so that a read beyond either end is seen.
+      // A separate allocation, so that the sanitizer sees reads beyond either end.
       const std::vector<std::int32_t> copy(text.begin(), text.end());
       const std::int32_t token = continuation.next(copy.data(), static_cast<u32>(copy.size()), num_prompt);
       EXPECT(token == defined_next(text, num_prompt, seed, eos), "round %u, token %u", round, i);

@@ -1,6 +1,6 @@
-// A device of threads, for the tests of what stands around one: it applies the same logs to a state of its own and decides
-// batches, late or never if it is told to, and answers wrongly on demand. Everything that it shares with the host, it shares
-// as a GPU would: a slot is read when its turn comes, and a completion is the last thing written.
+// A device of threads, for tests of the code around a device. It applies logs to its own state and
+// decides batches. On demand it is late, never answers, or answers wrongly. It shares data with the
+// host like a GPU: a slot is read when its turn comes, and a completion is the last write.
 #pragma once
 
 #include <condition_variable>
@@ -19,30 +19,30 @@
 
 namespace blockstep::test {
 
-/// What goes wrong at which log, by number; 0: never.
+/// Faults by the number of the log; 0: never.
 struct Accidents {
   u32 launch_fails = 0;   // the call that gives it to the device
   u32 lost = 0;           // never answers, and every later call fails
-  u32 wrong_digest = 0;   // says another rolling digest
-  u32 wrong_number = 0;   // the completion says another number
-  u32 damaged = 0;        // the log is not what was given
+  u32 wrong_digest = 0;   // reports another rolling digest
+  u32 wrong_number = 0;   // the completion has another number
+  u32 damaged = 0;        // the log differs from the given log
   u32 gather_fails = 0;   // the call of a gather
-  u32 state_damaged = 0;  // after it, a bit of the state is another that no result has shown yet
+  u32 state_damaged = 0;  // afterwards a bit of the state differs that no result has shown yet
 
-  // The same for batches.
+  // The same for batches:
   u32 decide_fails = 0;
   u32 decide_lost = 0;
   u32 decide_wrong_number = 0;
-  u32 tampered = 0;  // whose decision goes through `tamper`, its completion untouched
+  u32 tampered = 0;  // its decision goes through `tamper`, its completion is unchanged
   std::function<void(u32* decision)> tamper = {};
 };
 
 class EmulatedDevice final : public Device {
  public:
-  /// A stream that nothing may be ordered with.
+  /// A stream that must not be ordered with any work.
   static constexpr u64 kCapturing = 900;
 
-  /// `members`: of the team that applies; 0 stands for SoloTeam.
+  /// `members`: size of the team that applies logs; 0: SoloTeam.
   EmulatedDevice(const Config& config, u32 max_logs, u32 slot_words, u32 members, const Accidents& accidents = {})
       : machine(config), max_logs_(max_logs), slot_words_(slot_words), members_(members), accidents_(accidents),
         room_(decision_room(config)), slots_(u64{max_logs} * slot_words), batch_(room_.batch_words),
@@ -125,7 +125,7 @@ class EmulatedDevice final : public Device {
   u64 device_bytes() const override { return state_bytes(machine.state.config); }
   u64 pinned_bytes() const override { return slots_.size() * 4; }
 
-  /// It works off so many more of what it is given, and then waits for the next call of this.
+  /// Allows `count` more pieces of work. The device then waits for the next call.
   void allow(u64 count) {
     {
       const std::lock_guard lock(mutex_);
@@ -134,13 +134,13 @@ class EmulatedDevice final : public Device {
     changed_.notify_all();
   }
 
-  Machine machine;  // read it only while nothing is under way
+  Machine machine;  // read it only while no work is pending
   u32 carried[3] = {};  // logs, by Carrier
   u32 decided[3] = {};  // batches
   u32 checks = 0;
   u32 most_outstanding = 0;
   std::vector<u64> followed, led;
-  std::string calls;  // of the host, in their order: a log applied, a gather, follow, lead
+  std::string calls;  // of the host, in order: a log applied, a gather, follow, lead
   bool can_join = false;
   std::unique_ptr<EmulatedTables> tables;
 
@@ -150,13 +150,13 @@ class EmulatedDevice final : public Device {
     Job job;
     Kind kind;
     u32 words;
-    std::vector<u32> log;  // or batch
+    std::vector<u32> log;  // log or batch
     std::function<void()> gather = {};
     bool is_log() const { return kind == Kind::kValue || kind == Kind::kSlot; }
     bool is_batch() const { return kind == Kind::kDecideValue || kind == Kind::kDecideSlot; }
   };
 
-  /// Waits until nothing is queued and nothing is being done.
+  /// Waits until no work is queued or running.
   void settle() {
     std::unique_lock lock(mutex_);
     settled_.wait(lock, [&] { return is_lost_ || (queue_.empty() && !busy_); });
@@ -224,7 +224,7 @@ class EmulatedDevice final : public Device {
     const u64 rolling = machine.state.rolling_digest + (number == accidents_.wrong_digest);
     {
       const std::lock_guard lock(mutex_);
-      outstanding_ -= 1;  // the host may give the next as soon as it sees the word
+      outstanding_ -= 1;  // the host may give the next one as soon as it sees the word
     }
     complete(work.job.slot, number + (number == accidents_.wrong_number), machine.results.fault, rolling);
   }
@@ -253,7 +253,7 @@ class EmulatedDevice final : public Device {
     }
   }
 
-  /// As the GPU does it: in parts that know of each other only how many live places come before.
+  /// Like on the GPU: in parts that only know the number of earlier live places.
   void digest(Job job) {
     constexpr u32 kParts = 7;
     SoloTeam solo;
@@ -278,7 +278,7 @@ class EmulatedDevice final : public Device {
   const Accidents accidents_;
   const DecisionRoom room_;
   std::vector<u32> slots_;
-  std::vector<u32> batch_, decision_, log_;  // log_ is what decide() works in
+  std::vector<u32> batch_, decision_, log_;  // log_ is scratch of decide()
   std::vector<Completion> completions_;
 
   std::mutex mutex_;
@@ -291,7 +291,7 @@ class EmulatedDevice final : public Device {
   bool busy_ = false;
   bool is_lost_ = false;
   bool stop_ = false;
-  std::thread worker_;  // last: it uses all the others
+  std::thread worker_;  // last, because it uses all other members
 };
 
 }  // namespace blockstep::test

@@ -1,5 +1,5 @@
-// The tables of a step on the emulated device, by the shortest way that there is: every word of them is written anew. A
-// message by value is its own copy; one in a slot is read when its turn comes, as a GPU would.
+// The tables of a step on the emulated device, in the simplest way: every word is rewritten. A
+// message by value is copied. A message in a slot is read when its turn comes, like on a GPU.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,10 @@ namespace blockstep::test {
 
 class EmulatedTables final : public DeviceTables {
  public:
-  /// Queues a piece of work on the device; it is given false instead of being done if the call is to fail.
+  /// Queues a piece of work on the device. If the call is to fail, the function is called with
+  /// false, and the work is not done.
   using Give = std::function<void(std::function<void()>, bool joined)>;
-  /// Returns when all that was queued is done.
+  /// Returns when all queued work is done.
   using Settle = std::function<void()>;
 
   EmulatedTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, Give give, Settle settle)
@@ -34,7 +35,7 @@ class EmulatedTables final : public DeviceTables {
     carried[static_cast<u32>(carrier)] += 1;
     give(head, words, count, false);
   }
-  /// Behind a log that came with it.
+  /// Gathers after a log that came in the same call.
   void gather_behind(const GatherHead& head, const u32* words, u32 count) { give(head, words, count, true); }
   void gather_slot(const GatherHead& head, u32 index, u32 count) override {
     EXPECT(count <= slot_words_, "%u words in a slot", count);
@@ -49,7 +50,7 @@ class EmulatedTables final : public DeviceTables {
   u64 device_bytes() const override { return memory_.size() * 8; }
   u64 pinned_bytes() const override { return slots_.size() * 4; }
 
-  /// Every gather's tables, if somebody wants to keep them; on the device's thread.
+  /// Called with the tables of every gather, on the device's thread.
   std::function<void(const void* memory)> on_gather = [](const void*) {};
   u32 carried[3] = {};
 
@@ -89,7 +90,7 @@ class EmulatedTables final : public DeviceTables {
     completion_.word.store(completion_word(head.number, 0), std::memory_order_release);
   }
 
-  /// Writes what a list of blocks has of an entry, and returns the length of its row.
+  /// Writes an entry's part of a block list, and returns the length of its row.
   u32 write_list(u32 list, u32 entry, u32 index, u32 computed, u32 begin, u32 end) {
     const Row& row = state_.rows[index];
     const u32* blocks = blocks_of(state_, index);

@@ -1,5 +1,6 @@
-// Random lives for the tables of a step with KV cache groups: groups of every type with blocks of several sizes, whose rows
-// lose blocks and move them while requests compute chunks, decode, verify drafts, are preempted and come back.
+// Random lives for the tables of a step with KV cache groups. There are groups of every type with
+// blocks of several sizes. Their rows lose and move blocks while requests compute chunks, decode,
+// verify drafts, are preempted and come back.
 #pragma once
 
 #include "live_core.h"
@@ -12,11 +13,11 @@ struct GroupsShape {
   u32 max_entries, max_tokens, num_frames;
 };
 
-/// Short rows that change hands all the time, and rows of several segments.
+/// Short rows that often change owners, and rows of several segments.
 constexpr GroupsShape kShortGroups{"short groups", 160, 10, 150, 16, 10, 120, 2};
 constexpr GroupsShape kLongGroups{"long groups", 16000, 5, 3000, 2, 5, 6000, 2};
 
-/// A core that lives, as TablesLife. Which groups it has follows from the seed.
+/// A core with random requests, like TablesLife. The seed determines its groups.
 class GroupsLife {
  public:
   template <class MakeDevice>
@@ -28,7 +29,7 @@ class GroupsLife {
   const std::vector<u64>& memory(u32 frame) const { return life_.memory(frame); }
   std::vector<u8> array(u32 frame, Table which) { return life_.array(frame, which); }
 
-  /// One step, as TablesLife::step().
+  /// One step, like TablesLife::step().
   u32 step(std::optional<u64> stream = {}) {
     const u32 frame = random_.below(shape_.num_frames);
     core().begin_step();
@@ -42,7 +43,7 @@ class GroupsLife {
     return frame;
   }
 
-  /// Requests end, are preempted, come.
+  /// Requests end, are preempted, or come.
   void change() {
     for (Request& request : requests_) {
       if (request.has_rows && random_.one_in(25)) release(request);
@@ -61,7 +62,7 @@ class GroupsLife {
     u32 slot;
     bool has_rows;
     u32 computed;
-    u32 scheduled;  // in the present step
+    u32 scheduled;  // in the current step
   };
 
   HostConfig configuration() {
@@ -118,7 +119,8 @@ class GroupsLife {
     request.computed = 0;
   }
 
-  /// Tokens that a request computes in this step: some of those that are known, or the last one and drafts behind it.
+  /// Number of tokens that a request computes in this step: some of the known tokens, or the last
+  /// token and drafts after it.
   u32 choose(const Request& request, u32 left) {
     const u32 known = core().num_tokens(request.slot) - request.computed;
     if (known > 1) return std::min(left, random_.one_in(3) ? known : 1 + random_.below(known));
@@ -126,7 +128,7 @@ class GroupsLife {
     return std::min({left, room, 1 + random_.below(core().config().lookahead + 1)});
   }
 
-  /// Running requests first, then those that are admitted, as a scheduler has it.
+  /// Running requests come first, then admitted requests, like in a scheduler.
   u32 plan(u32 index) {
     const Frame frame = life_.frame(index);
     u32 left = random_.one_in(8) ? 0 : shape_.max_tokens;
@@ -165,7 +167,7 @@ class GroupsLife {
     return entries;
   }
 
-  /// What a step leaves: tokens that were sampled, and drafts that were not accepted.
+  /// Applies the results of a step: sampled tokens and rejected drafts.
   void finish() {
     for (Request& request : requests_) {
       if (request.scheduled == 0) continue;

@@ -1,5 +1,6 @@
-// The host core as part of a test program. Where it is linked (BLOCKSTEP_HOST_IS_LINKED) a test has its headers alone; otherwise it is one
-// translation unit with the test, so that a test is one file to build.
+// The host core as part of a test program. If it is linked (BLOCKSTEP_HOST_IS_LINKED), a test
+// includes only its headers. Otherwise it is one translation unit with the test, so that a test is
+// one file to build.
 #pragma once
 
 #if defined(BLOCKSTEP_HOST_IS_LINKED)

@@ -1,4 +1,5 @@
-// A core with its exchange buffer and the tables of its frames on the host, as the random lives of the tables drive it.
+// A core with its exchange buffer and the tables of its frames on the host, for the random lives of
+// the tables.
 #pragma once
 
 #include "../../host/core.h"
@@ -8,7 +9,8 @@ namespace blockstep::test {
 
 class LiveCore {
  public:
-  /// `make_device`: what makes the device of the core's mirror from the configuration of its pool and its bound of logs.
+  /// `make_device`: makes the device of the core's mirror from the configuration of its pool and
+  /// its maximum of logs.
   template <class MakeDevice>
   LiveCore(const HostConfig& config, u32 max_tokens, const MakeDevice& make_device)
       : config_(config), tables_(tables_shape(config_, max_tokens)),
@@ -22,13 +24,13 @@ class LiveCore {
     core_.make_device_tables(max_tokens);
   }
 
-  /// What `HostConfig::pending_capacity` is to be.
+  /// The value of `HostConfig::pending_capacity`.
   static constexpr u32 kPending = 64;
 
   HostCore& core() { return core_; }
   const HostConfig& config() const { return config_; }
   Frame frame(u32 index) { return exchange_.frame(index); }
-  /// All of a frame's tables, as they lie in memory.
+  /// All tables of a frame, as in memory.
   const std::vector<u64>& memory(u32 frame) const { return memory_[frame]; }
 
   /// The host's array of a frame.
@@ -47,7 +49,8 @@ class LiveCore {
     if (static_cast<u32>(n) == kPending) core_.flush();
   }
 
-  /// Adds a request whose prompt begins as the others of its kind, so that they share blocks. Returns its slot.
+  /// Adds a request whose prompt has the same prefix as others of its kind, so that they share
+  /// blocks. Returns its slot.
   u32 add(u32 num_tokens, u32 kind) {
     std::vector<std::int32_t> prompt(num_tokens);
     for (u32 i = 0; i < num_tokens; ++i) prompt[i] = static_cast<std::int32_t>(kind * 7919 + i);

@@ -1,4 +1,5 @@
-// What the test programs share: expectations, a random source, a log builder, and a state in guarded memory.
+// Shared code of the test programs: expectations, a random source, a log builder, and a state in
+// guarded memory.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +20,10 @@
 
 namespace blockstep::test {
 
-/// A 64-bit number for %llu, whatever u64 is on this machine.
+/// A 64-bit number for %llu, whatever type u64 is on this machine.
 inline unsigned long long wide(u64 value) { return value; }
 
-/// Fails the program with a message that says what was being done.
+/// Ends the program with a message about the failed condition.
 #define EXPECT(condition, ...)                                                    \
   do {                                                                            \
     if (!(condition)) {                                                           \
@@ -33,7 +34,7 @@ inline unsigned long long wide(u64 value) { return value; }
     }                                                                             \
   } while (false)
 
-/// What nobody catches says what it is.
+/// Prints the message of an uncaught exception.
 inline const std::terminate_handler kUncaught = std::set_terminate([] {
   try {
     if (std::current_exception()) throw;
@@ -46,7 +47,7 @@ inline const std::terminate_handler kUncaught = std::set_terminate([] {
   std::abort();
 });
 
-/// A seeded random source: SplitMix64, so that a seed means the same sequence on every machine.
+/// A seeded random source. SplitMix64 gives the same sequence for a seed on every machine.
 class Random {
  public:
   explicit Random(u64 seed) : state_(seed) {}
@@ -68,7 +69,7 @@ class Random {
   u64 state_;
 };
 
-/// A log under construction.
+/// An unfinished log.
 struct Log {
   std::vector<u32> words;
 
@@ -79,7 +80,8 @@ struct Log {
   u32 size() const { return static_cast<u32>(words.size()); }
 };
 
-/// A state whose arrays are allocations of their own, so that the address sanitizer sees a step over any one's end.
+/// A state whose arrays are separate allocations, so that the address sanitizer sees accesses
+/// beyond their ends.
 class Machine {
  public:
   explicit Machine(const Config& config) {
@@ -94,7 +96,7 @@ class Machine {
     init_state(state);
   }
 
-  /// Applies a log with the team of one. `results` holds the answer, ids the blocks taken.
+  /// Applies a log with the team of one. The answer is in `results`, the taken blocks in `ids`.
   void apply(const Log& log) {
     SoloTeam solo;
     begin(log);
@@ -102,11 +104,11 @@ class Machine {
     ids.resize(results.num_ids);
   }
 
-  /// Prepares `results` for an apply() that the caller makes with a team of its own.
+  /// Prepares `results` for an apply() that the caller makes with another team.
   void begin(const Log& log) {
     const u32 room = taken_by(log.words.data(), log.size());
     EXPECT(room != kNone, "a malformed log");
-    ids.assign(room + 1, kNone);  // never empty: an empty vector's data() may be null
+    ids.assign(room + 1, kNone);  // never empty, because an empty vector's data() may be null
     results = {ids.data(), room, 0, 0, 0};
   }
 
@@ -129,7 +131,7 @@ class Machine {
   std::vector<u32> ids;
 
  private:
-  /// Copies an array into our own one, and points the state at that.
+  /// Copies an array into this machine's array, and points the state to it.
   template <class T>
   static void copy(T*& array, T* ours, u64 count) {
     std::copy_n(array, count, ours);
@@ -159,7 +161,7 @@ inline std::vector<u32> queue_of(const State& state) {
   return queue;
 }
 
-/// The number behind an option `name`; options and numbers take turns.
+/// The number after the option `name`. Options and numbers alternate.
 inline u64 option(int argc, char** argv, std::string_view name, u64 otherwise) {
   for (int i = 1; i + 1 < argc; i += 2) {
     if (argv[i] == name) return std::strtoull(argv[i + 1], nullptr, 10);
@@ -167,7 +169,7 @@ inline u64 option(int argc, char** argv, std::string_view name, u64 otherwise) {
   return otherwise;
 }
 
-/// A number from the command line, e.g. how long to run.
+/// A number from the command line, for example the length of the run.
 inline u64 argument(int argc, char** argv, int index, u64 otherwise) {
   return argc > index ? std::strtoull(argv[index], nullptr, 10) : otherwise;
 }

@@ -1,5 +1,6 @@
-// Random lives for the tables of a step: requests come and go, are preempted and come back into other rows, grow and share
-// prefixes, and every step plans some of them. What the host gathers of a plan is what a device must have gathered.
+// Random lives for the tables of a step. Requests come and go, are preempted and come back into
+// other rows, grow and share prefixes, and every step plans some of them. A device must gather the
+// same tables of a plan as the host.
 #pragma once
 
 #include "live_core.h"
@@ -12,17 +13,18 @@ struct LifeShape {
   u32 max_entries, max_tokens, num_frames;
 };
 
-/// What a gather meets: short rows that change hands all the time; rows of several segments and long prefills; a batch
-/// of thousands; and one of everything.
+/// Typical shapes of a gather: short rows that often change owners; rows of several segments and
+/// long prefills; a batch of thousands; and one of everything.
 constexpr LifeShape kShortRows{"short rows", 60, 12, 24, 4, 12, 100, 2};
 constexpr LifeShape kLongRows{"long rows", 4000, 8, 1300, 2, 8, 9000, 2};
 constexpr LifeShape kManyRows{"many rows", 12000, 3500, 3, 4, 3500, 9000, 2};
 constexpr LifeShape kOne{"one of each", 3, 1, 1, 1, 1, 1, 1};
 
-/// A core that lives, with its exchange buffer and the tables of its frames on the host.
+/// A core with random requests, its exchange buffer, and the tables of its frames on the host.
 class TablesLife {
  public:
-  /// `make_device`: what makes the device of the core's mirror from the configuration of its pool and its bound of logs.
+  /// `make_device`: makes the device of the core's mirror from the configuration of its pool and
+  /// its maximum of logs.
   template <class MakeDevice>
   TablesLife(const LifeShape& shape, u64 seed, const MakeDevice& make_device)
       : shape_(shape), random_(seed), life_(configuration(shape), shape.max_tokens, make_device) {}
@@ -32,8 +34,8 @@ class TablesLife {
   const std::vector<u64>& memory(u32 frame) const { return life_.memory(frame); }
   std::vector<u8> array(u32 frame, Table which) { return life_.array(frame, which); }
 
-  /// One step: what happened since the last one, and a plan in some frame, gathered by the host and by the device.
-  /// Returns the frame.
+  /// One step: the events since the last step, and a plan in some frame, gathered by the host and
+  /// by the device. Returns the frame.
   u32 step(std::optional<u64> stream = {}) {
     const u32 frame = random_.below(shape_.num_frames);
     const u32 entries = plan(frame);
@@ -43,7 +45,7 @@ class TablesLife {
     return frame;
   }
 
-  /// Something that changes the state, without a plan that computes anything.
+  /// A change of the state without a plan that computes tokens.
   void change() {
     live();
     core().submit({});
@@ -86,7 +88,7 @@ class TablesLife {
     request.has_row = core().admit(request.slot, hits, 0, 1 + random_.below(tokens), tokens) >= 0;
   }
 
-  /// Requests come, grow, are preempted, come back, end.
+  /// Requests come, grow, are preempted, come back, or end.
   void live() {
     const u32 most = shape_.max_blocks_per_row * shape_.block_size;
     const bool crowd = shape_.max_entries > 100 && random_.one_in(4);
@@ -113,7 +115,7 @@ class TablesLife {
     }
   }
 
-  /// Decodes, chunks, or all that there is; sometimes nothing.
+  /// Plans decodes, chunks, whole rows, or sometimes nothing.
   u32 plan(u32 frame) {
     live();
     const u32 kind = random_.below(8);  // 0: nothing, 1 to 3: one token each, then chunks; 7: whole rows

@@ -1,4 +1,5 @@
-// A team of threads, for the thread sanitizer: what a GPU's thread block would do, with races that can be seen.
+// A team of threads, for the thread sanitizer. It works like a GPU's thread block, with visible
+// races.
 #pragma once
 
 #include <barrier>
@@ -9,8 +10,8 @@
 
 namespace blockstep::test {
 
-/// One member of a team of threads. Each synchronising call is exactly one barrier, with its values in one of two
-/// buffers by turns; were it any stronger, it would hide a sync that the core forgot.
+/// One member of a team of threads. Each synchronising call is exactly one barrier, with its values
+/// in two alternating buffers. A stronger barrier would hide a missing synchronisation of the core.
 class ThreadTeam {
  public:
   struct Shared {
@@ -76,7 +77,7 @@ class ThreadTeam {
 };
 static_assert(Team<ThreadTeam>);
 
-/// Runs `work(team)` on every member of a new team of `size` threads, and waits for them: a launch.
+/// A launch: runs `work(team)` on every member of a new team of `size` threads, and waits for them.
 template <class Work>
 void launch(u32 size, const Work& work) {
   ThreadTeam::Shared shared(size);

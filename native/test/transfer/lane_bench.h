@@ -1,4 +1,4 @@
-// A lane between two arenas of its own, whatever kind of lane it is.
+// A lane of any kind between its own two arenas.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 namespace blockstep::test {
 
 constexpr u32 kBlocks = 96;
-constexpr u64 kBytes = 80;  // not a power of two, so that an offset that is wrong shows
+constexpr u64 kBytes = 80;  // not a power of two, so that a wrong offset is found
 
-/// Makes lanes of one kind, and the arenas that they go between. The host can read and write both.
+/// Makes lanes of one kind, and their arenas. The host can read and write both arenas.
 struct LaneKind {
   std::function<std::shared_ptr<BlockArena>(u32 blocks, u64 bytes)> make_source;
   std::function<std::shared_ptr<BlockArena>(u32 blocks, u64 bytes)> make_target;
-  /// Of any way to work that the kind has, by the random numbers.
+  /// With random options of this kind of lane.
   std::function<std::unique_ptr<Lane>(std::shared_ptr<CompletionRing>, std::shared_ptr<BlockArena> source,
                                       std::shared_ptr<BlockArena> target, u64 piece_bytes, Random& random)>
       make;
@@ -29,7 +29,7 @@ inline void fill(BlockArena& arena, u32 block, u32 version) {
   for (u64 i = 0; i < arena.bytes_per_block(); ++i) arena.block(block)[i] = pattern(block, version, i);
 }
 
-/// Whether a block holds what fill() wrote into block `of`.
+/// Whether a block holds the content that fill() wrote into block `of`.
 inline bool holds(const BlockArena& arena, u32 block, u32 of, u32 version) {
   for (u64 i = 0; i < arena.bytes_per_block(); ++i) {
     if (arena.block(block)[i] != pattern(of, version, i)) return false;
@@ -37,13 +37,14 @@ inline bool holds(const BlockArena& arena, u32 block, u32 of, u32 version) {
   return true;
 }
 
-/// A lane between two arenas of its own: blocks of the source hold version 1, those of the target version 2.
+/// A lane between its own two arenas. Blocks of the source hold version 1, blocks of the target
+/// version 2.
 struct Bench {
   std::shared_ptr<CompletionRing> ring;
   std::shared_ptr<BlockArena> source;
   std::shared_ptr<BlockArena> target;
   std::unique_ptr<Lane> lane;
-  std::vector<Verdict> verdicts;  // by job; those of small numbers
+  std::vector<Verdict> verdicts;  // by job, for small numbers
 
   Bench(const LaneKind& kind, u64 piece_bytes, Random& random, u32 capacity = 64)
       : ring(std::make_shared<CompletionRing>(capacity)),
@@ -63,7 +64,7 @@ struct Bench {
   }
   void flush(const std::vector<std::int32_t>& jobs) { lane->flush({jobs.data(), static_cast<u32>(jobs.size())}); }
 
-  /// The verdict of a job that is over. @returns 0 if it is not
+  /// The verdict of an ended job. @returns 0 if it has not ended
   u32 verdict(u32 job) {
     drain();
     return job < verdicts.size() ? static_cast<u32>(verdicts[job]) : 0;
@@ -93,7 +94,7 @@ struct Bench {
 constexpr u32 kOk = static_cast<u32>(Verdict::kOk);
 constexpr u32 kCancelled = static_cast<u32>(Verdict::kCancelled);
 
-/// What a test knows of a job in flight.
+/// The test's data of a job in flight.
 struct Flying {
   u32 job;
   std::vector<std::int32_t> sources;

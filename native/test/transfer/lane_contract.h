@@ -1,5 +1,6 @@
-// What every lane promises, tested of any: every job is over once, with what its verdict says in memory, and nothing is
-// touched after a fence, a flush or the end of a lane. lane_test.cc and cuda_lane_test.cc run it.
+// Tests of the guarantees of every lane. Every job ends once, and memory agrees with its verdict. A
+// lane accesses no memory after a fence, a flush or its end. lane_test.cc and cuda_lane_test.cc run
+// them.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 
 namespace blockstep::test {
 
-/// Random jobs on random lanes. Blocks of the target are in one job at a time, so that what they must hold is known.
+/// Random jobs on random lanes. Each target block is in one job at a time, so that its expected
+/// content is known.
 inline void test_random(const LaneKind& kind, u32 rounds) {
   Random random(3);
   u64 ok = 0;
@@ -18,7 +20,8 @@ inline void test_random(const LaneKind& kind, u32 rounds) {
   for (u32 round = 0; round < rounds; ++round) {
     const u64 piece_bytes = 1 + random.below(6 * kBytes);
     Bench bench(kind, piece_bytes, random, 8 + random.below(20));
-    std::vector<std::int32_t> origin(kBlocks, -1);  // block of the source, by target; -1: as it was
+    // Source block of each target block; -1: unchanged.
+    std::vector<std::int32_t> origin(kBlocks, -1);
     std::vector<bool> busy(kBlocks);
     std::vector<Flying> flying;
     std::int64_t step = -1;
@@ -108,7 +111,8 @@ inline void test_random(const LaneKind& kind, u32 rounds) {
          wide(cancelled), wide(refused));
 }
 
-/// A job waits for its step; others overtake it; those of one lane that wait for nothing keep their order.
+/// A job waits for its step, and others overtake it. Jobs of one lane that wait for no step keep
+/// their order.
 inline void test_order(const LaneKind& kind) {
   Random random(11);
   Bench bench(kind, kBytes, random);
@@ -126,13 +130,13 @@ inline void test_order(const LaneKind& kind) {
   const auto job = static_cast<std::int32_t>(later);
   EXPECT(bench.code_of([&] { bench.flush({job}); }) == std::string(kBadArg), "a flush that could never end");
   EXPECT(bench.code_of([&] { bench.flush({static_cast<std::int32_t>(now), job}); }) == std::string(kBadArg), "nor this");
-  bench.lane->settle(2);  // behind what is settled already: nothing is taken back
+  bench.lane->settle(2);  // after a later step was settled: it changes nothing
   const u32 at_once = bench.submit({6}, {52}, 4);
   bench.flush({static_cast<std::int32_t>(at_once)});
   bench.lane->settle(100);
   bench.flush({job});
   EXPECT(bench.verdict(later) == kOk && holds(*bench.target, 50, 1, 1), "step 5 is settled");
-  // Ready together: by step, then as submitted.
+  // Ready together: by step, then by submission.
   bench.submit({7}, {60}, 201);
   bench.submit({8}, {60}, 202);
   bench.submit({9}, {60}, 200);
@@ -198,7 +202,8 @@ inline void test_refusals(const LaneKind& kind) {
   EXPECT(code(bench.source, kind.make_target(4, kBytes + 16)) == std::string(kBadArg), "blocks of two sizes");
 }
 
-/// A job without blocks has its place in the order, waits, ends and is cancelled as any other, and touches nothing.
+/// A job without blocks has its place in the order, and waits, ends and is cancelled like any
+/// other. It accesses no memory.
 inline void test_empty(const LaneKind& kind) {
   Random random(14);
   Bench bench(kind, kBytes, random);
@@ -221,7 +226,7 @@ inline void test_empty(const LaneKind& kind) {
   for (u32 block = 0; block < kBlocks; ++block) EXPECT(bench.target->arrivals(block) == (block == 1), "block %u", block);
 }
 
-/// Where nobody drains any more no job begins; what has begun ends.
+/// After the ring is closed no job begins. Jobs that have begun end.
 inline void test_closed(const LaneKind& kind) {
   Random random(15);
   Bench bench(kind, kBytes, random);
@@ -237,7 +242,8 @@ inline void test_closed(const LaneKind& kind) {
   EXPECT(holds(*bench.target, 2, 2, 2), "block 2 was written");
 }
 
-/// After a fence, and after a lane's end, whoever owns the memory writes it; ThreadSanitizer sees what else does.
+/// After a fence, or after a lane's end, the owner writes the memory. ThreadSanitizer sees any
+/// other access.
 inline void test_fence(const LaneKind& kind, u32 rounds) {
   Random random(5);
   for (u32 round = 0; round < rounds; ++round) {

@@ -1,4 +1,5 @@
-// Lanes under threads: what every lane promises, and that a job that has begun stops between two of its pieces.
+// Lanes under threads: the guarantees of every lane, and that a job that has begun stops between
+// two of its pieces.
 #include "../../transfer/lane/host_lane.h"
 #include "lane_contract.h"
 
@@ -15,11 +16,12 @@ LaneKind host_lanes() {
           }};
 }
 
-/// Copies of the job in front, which go on when the job behind it is over: so whoever ends that one knows where this one is.
+/// Holds the copies of the first job until the second job has ended. When the second job ends, the
+/// state of the first job is therefore known.
 struct Held {
   CompletionRing* ring = nullptr;
-  std::atomic<u32> behind{0};  // the job behind; 0: not submitted yet
-  std::atomic<u32> begun{0};   // copies
+  std::atomic<u32> behind{0};  // number of the second job; 0: not submitted yet
+  std::atomic<u32> begun{0};   // number of begun copies
 
   bool is_over() const {
     const u32 job = behind.load();
@@ -33,8 +35,9 @@ void copy_held(void* target, const void* source, std::size_t bytes) {
   std::memcpy(target, source, bytes);
 }
 
-/// A job that has begun, of which each thread has a piece, and one behind it that cannot begin. What stops them tells the first
-/// one before it ends the second: so the first one is stopped before any of its pieces is done.
+/// A job that has begun, with a piece in each thread, and a second job that cannot begin. The call
+/// that stops them marks the first job before it ends the second. The first job is therefore
+/// stopped before any of its pieces is done.
 void test_stop(u32 threads, const char* how) {
   constexpr u32 kPieces = 64;
   constexpr u64 kSize = 1u << 12;
@@ -55,7 +58,7 @@ void test_stop(u32 threads, const char* how) {
   std::int32_t out[8];
   if (how == std::string("cancel")) {
     EXPECT(lane->cancel(job), "it has begun");
-    // It is over when nothing of it is being copied, and not before.
+    // It ends only after all of its copies have ended.
     EXPECT(ring->drain(out, 4).pairs == 0 && lane->pending() == 2, "a job was over while it was copied");
     EXPECT(lane->cancel(behind), "it is not over");
     const auto number = static_cast<std::int32_t>(job);
@@ -68,7 +71,7 @@ void test_stop(u32 threads, const char* how) {
   EXPECT(ring->drain(out, 4).pairs == 2 && out[0] == static_cast<std::int32_t>(job), "%s: two jobs", how);
   EXPECT(out[1] == static_cast<std::int32_t>(fenced ? Verdict::kOk : Verdict::kCancelled), "%s: it ended with %d", how, out[1]);
   EXPECT(out[3] == static_cast<std::int32_t>(Verdict::kCancelled), "%s: the one behind ended with %d", how, out[3]);
-  // A fence waits for the whole of what has begun.
+  // A fence waits for the whole begun job.
   const u32 copied = fenced ? kPieces : threads;
   EXPECT(held.begun == copied, "%s: %u copies", how, held.begun.load());
   for (u32 block = 0; block < kPieces; ++block) {

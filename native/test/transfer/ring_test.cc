@@ -1,4 +1,5 @@
-// The completion ring against a model that remembers every word, and under threads that complete jobs at random times.
+// The completion ring against a model that remembers every word, and with threads that complete
+// jobs at random times.
 #include <map>
 #include <thread>
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr u32 kMaxDrain = 64;
 
-/// What a job is to the model.
+/// The model's data of a job.
 struct Job {
   bool posted = false;
   Verdict verdict{};
@@ -21,7 +22,8 @@ struct Job {
 
 Verdict any_verdict(Random& random) { return static_cast<Verdict>(1 + random.below(3)); }
 
-/// Jobs begin, end in any order, are posted twice, late, or as stores of a device; drains are cut; resets come between.
+/// Jobs begin, end in any order, and are posted twice, late, or by device stores. Drains are cut,
+/// and resets come between.
 void test_model(u32 rounds) {
   Random random(1);
   u64 completions = 0;
@@ -57,7 +59,7 @@ void test_model(u32 rounds) {
         if (!taken) ++late;
         if (taken) state = {true, verdict, state.abandoned};
       } else if (what == 7 && !over.empty()) {
-        // Late, of a job that is over: refused, or found as a store where another job is awaited.
+        // A late word of an ended job: refused, or found as a store in a slot of another job.
         const u32 job = over[random.below(over.size())];
         if (random.one_in(2)) {
           EXPECT(!ring.post(job, any_verdict(random)), "job %u was over", job);
@@ -70,7 +72,7 @@ void test_model(u32 rounds) {
             idle = false;
             awaited = !state.posted;
           }
-          // A store upon a completion that nobody has read is what only a device that is out of order could do.
+          // Only a faulty device could overwrite a completion that was not read.
           const u64 word = CompletionRing::word_of(job, any_verdict(random));
           if (awaited || idle) {
             if (idle && ring.address_of(job)->load() != 0) continue;
@@ -81,7 +83,7 @@ void test_model(u32 rounds) {
             std::int32_t out[2 * kMaxDrain];
             const auto found = ring.drain(out, kMaxDrain);
             EXPECT(found.late == 1, "%u late words found", found.late);
-            // That drain took what was posted.
+            // That drain took the posted completions.
             u32 pairs = 0;
             u32 dropped = 0;
             for (auto it = held.begin(); it != held.end();) {
@@ -127,7 +129,7 @@ void test_model(u32 rounds) {
         if (found.pairs < most) {
           EXPECT(left == 0 && dropped == found.after_reset, "%u left, %u of %u dropped", left, found.after_reset, dropped);
         } else if (found.after_reset > 0) {
-          break;  // which ones were dropped the model does not know
+          break;  // the model does not know which ones were dropped
         }
       }
       u32 in_flight = 0;
@@ -143,7 +145,8 @@ void test_model(u32 rounds) {
   EXPECT(completions > rounds && refused > rounds, "%llu completions, %llu refused", wide(completions), wide(refused));
 }
 
-/// The numbers begin again after the last lap, and never with that of a job in flight, however slow it is.
+/// The numbers restart after the last lap, and never repeat the number of a job in flight, however
+/// slow it is.
 void test_wrap() {
   constexpr u32 kCapacity = 3;
   constexpr u32 kLaps = 4;
@@ -159,7 +162,7 @@ void test_wrap() {
     EXPECT(ring.drain(out, kCapacity).pairs == 1 && static_cast<u32>(out[0]) == job, "job %u", job);
     EXPECT(!ring.post(job, Verdict::kOk), "job %u is over", job);
   }
-  // Two slots, and the numbers of each in turns.
+  // Two slots, whose numbers alternate.
   for (u32 job = 2; job <= kCapacity * kLaps; ++job) {
     const bool of_slow = ring.slot_of(job) == ring.slot_of(slow);
     EXPECT(of_slow ? seen[job] == 0 : seen[job] >= 50 / (2 * kLaps), "job %u was begun %u times", job, seen[job]);
@@ -187,12 +190,13 @@ void test_foreign() {
   EXPECT(ring.post_foreign(theirs, Verdict::kOk) == Posted::kLate, "when its slot is another's");
   EXPECT(ring.drain(out, 2).pairs == 0, "nothing of that is a completion");
   EXPECT(ring.late() == 3, "%llu late", wide(ring.late()));
-  // A verdict that there is not: something is wrong, so the transfer is.
+  // An invalid verdict counts as a failed transfer.
   ring.address_of(next)->store(u64{next} << 32 | 77);
   EXPECT(ring.drain(out, 2).pairs == 1 && out[1] == static_cast<std::int32_t>(Verdict::kFailed), "verdict %d", out[1]);
 }
 
-/// Threads complete what the owner begins, some of it twice, one of them very late; every job comes back once.
+/// Threads complete the owner's jobs, some of them twice, one of them very late. Every job is
+/// drained once.
 void test_threads(u32 jobs) {
   constexpr u32 kCompleters = 3;
   constexpr u32 kRoom = 24;

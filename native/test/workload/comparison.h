@@ -1,6 +1,7 @@
-// A device against the host, in both authorities. Where the host decides (the other one: decided_comparison.h), random logs
-// are applied by both, through a mirror, and after every step the block ids taken,
-// the rolling digest and the digest of the whole state must be equal. Used with a GPU, and with the emulated device.
+// A device against the host, in both authorities. If the host decides, random logs are applied by
+// both, through a mirror. After every step the taken block ids, the rolling digest and the digest
+// of the whole state must be equal. decided_comparison.h is for a device that decides. Used with a
+// GPU, and with the emulated device.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,7 @@
 namespace blockstep::test {
 
 constexpr u32 kMaxLogs = 3;
-/// In so many steps every way of a batch is taken.
+/// In this number of steps every carrier of a batch is used.
 constexpr u64 kEnough = 5000;
 
 struct Setup {
@@ -24,7 +25,7 @@ struct Setup {
   u32 longest;       // of a request, in blocks; 0: commands of every kind from the model (Workload)
   u32 share;         // of all steps, in percent
   u32 digest_every;  // steps
-  u32 burst;         // so many steps are submitted before anything is waited for
+  u32 burst;         // number of steps that are submitted before a wait
 };
 
 inline const Setup kSetups[] = {
@@ -38,15 +39,15 @@ inline const Setup kSetups[] = {
     {"1,048,576 blocks", {1048576, 512, 4096, 0}, 60, 4000, 2, 16, 1},
 };
 
-/// A device, and how the ids that its last log took are read once it is idle.
+/// A device, and a function that reads the ids of its last log once it is idle.
 struct Subject {
   std::unique_ptr<Device> device;
   std::function<void(u32* ids, u32 count)> read_ids;
 };
-/// Makes a device with a state of this configuration, for at most so many logs at once.
+/// Makes a device with a state of this configuration, for at most `max_logs` logs at once.
 using MakeSubject = std::function<Subject(const Config& config, u32 max_logs)>;
 
-/// One configuration: both states, the mirror between them, and what went by.
+/// One configuration: both states, the mirror between them, and the counts.
 class Comparison {
  public:
   Comparison(const Setup& setup, const MakeSubject& make, u64 seed)
@@ -55,7 +56,7 @@ class Comparison {
       const Config& c = setup.config;
       const Shape shape{c.num_blocks, c.num_rows, c.max_blocks_per_row, c.bucket_bits, setup.num_docs};
       auto workload = std::make_shared<Workload>(shape, seed);
-      // A log may take as many blocks as there are (MirrorLimits): what comes beyond that begins the next one.
+      // A log may take at most all blocks (MirrorLimits). The rest begins the next log.
       draw_ = [workload, most = c.num_blocks, kept = Log(), kept_taken = std::size_t{0}]() mutable {
         Log log = std::exchange(kept, Log());
         std::size_t all = std::exchange(kept_taken, 0);
@@ -77,7 +78,7 @@ class Comparison {
       auto traffic = std::make_shared<Traffic>(host_, setup.num_docs, setup.longest, seed);
       draw_ = [traffic] { return traffic->step(); };
     }
-    compare_states(0);  // as it was initialised
+    compare_states(0);  // the initial state
   }
 
   void run(u64 steps) {
@@ -131,7 +132,8 @@ class Comparison {
     }
   }
 
-  /// The ids of the last log, word by word; the rolling digest has compared them already, as a sum.
+  /// Compares the ids of the last log word by word. The rolling digest has already compared them as
+  /// a sum.
   void compare_ids(u64 step) {
     ids_.resize(host_.results.num_ids);
     if (ids_.empty()) return;
@@ -157,7 +159,8 @@ class Comparison {
   u32 carried_[3] = {};
 };
 
-/// Every configuration of either authority with its share of `steps`, printed as JSON; `header` is its first lines.
+/// Runs every configuration of both authorities with its share of `steps`, and prints the results
+/// as JSON. `header` is its first lines.
 inline void compare_all(std::FILE* out, const char* header, const MakeSubject& make, const MakeDecider& make_decider,
                         u64 steps, u64 seed) {
   const auto start = std::chrono::steady_clock::now();

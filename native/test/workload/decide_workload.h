@@ -1,5 +1,6 @@
-// Random scheduling steps, each twice: asked of a HostCore operation by operation, as the scheduler's passes do, and
-// written as one batch. The first is what the second has to come to, word for word.
+// Random scheduling steps, each in two forms: operations on a HostCore, like the scheduler's
+// passes, and one batch. The decision of the batch must equal the result of the operations, word
+// for word.
 #pragma once
 
 #include "../../host/decided/batch_writer.h"
@@ -7,7 +8,7 @@
 
 namespace blockstep::test {
 
-/// One batch, and what a decision of it has to be.
+/// One batch, and its expected decision.
 struct DecideStep {
   std::vector<u32> batch;
   u32 max_log;
@@ -21,7 +22,7 @@ class DecideWorkload : public SchedulingMix {
  public:
   using SchedulingMix::SchedulingMix;
 
-  /// What happens between two steps, and then a step.
+  /// Makes the changes between two steps, and then a step.
   DecideStep next() {
     happen();
     core_.flush();
@@ -111,7 +112,7 @@ class DecideWorkload : public SchedulingMix {
     for (u32 i = n - count; i < n; ++i) ids.push_back(static_cast<u32>(list[i]));
   }
 
-  /// What a decision has to say, from what the core says and wrote down.
+  /// Writes the expected decision, from the core's answers and log.
   void write_decision(std::vector<u32>& words, const Outcome& outcome) {
     std::vector<u32> ids;
     for (u32 e = 0; e < outcome.num_run; ++e) last_blocks(running_[planned_[e].request].slot, planned_[e].num_new, ids);

@@ -1,6 +1,6 @@
-// A device that decides against the host: random steps are decided by both, and after every one of them the outcome, the
-// log and the state that follows must be equal; now and then also the digest of the device's own state. Used with a GPU,
-// and with the emulated device.
+// A device that decides against the host. Both decide random steps. After every step the outcome,
+// the log and the next state must be equal, and sometimes also the digest of the device's own
+// state. Used with a GPU, and with the emulated device.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@ struct DecidedSetup {
 constexpr u32 kUsual = kChunkedPrefill | kReserveAll;
 
 inline const DecidedSetup kDecidedSetups[] = {
-    // {pool {blocks, rows, blocks a row, bits}, block size, running, budget, prefill limit, lookahead, flags, caching,
-    // documents}
+    // {pool {blocks, rows, blocks a row, bits}, block size, running, budget, prefill limit,
+    // lookahead, flags, caching, documents}
     {"tiny pool, one bucket", {{24, 8, 8, kForceBits}, 2, 6, 16, 7, 0, kUsual, true, 2}, 150, 1},
     {"few rows", {{40, 5, 10, 0}, 4, 12, 64, 0, 0, kChunkedPrefill, true, 3}, 100, 1},
     {"prefills in chunks, lookahead",
@@ -36,7 +36,8 @@ inline const DecidedSetup kDecidedSetups[] = {
     {"rows of 16,000 blocks", {{100000, 24, 16000, 0}, 1, 16, 24000, 5000, 0, kUsual, true, 5}, 5, 8},
 };
 
-/// Makes a device that decides, with a state of this configuration, for at most so many logs at once.
+/// Makes a device that decides, with a state of this configuration, for at most `max_logs` logs at
+/// once.
 using MakeDecider = std::function<std::unique_ptr<Device>(const Config& config, u32 max_logs)>;
 
 class DecidedComparison {

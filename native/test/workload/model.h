@@ -1,5 +1,5 @@
-// The block manager as one would write it down: a list, a map, one request after the other. It shares no code with the
-// core, and is what the core is compared with after every step.
+// The block manager in its simplest form: a list, a map, one request after another. It shares no
+// code with the core, which is compared with it after every step.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Model {
     std::vector<u32> blocks;
   };
 
-  /// `unhashed_first`: as Config has it.
+  /// `unhashed_first`: like in Config.
   Model(u32 num_blocks, u32 num_rows, bool unhashed_first = false)
       : blocks(num_blocks), rows(num_rows), unhashed_first_(unhashed_first) {
     for (u32 id = 1; id < num_blocks; ++id) queue.push_back(id);
@@ -37,7 +37,7 @@ class Model {
 
   static Name name(const Key& key) { return {key.lo, key.hi}; }
 
-  /// The block that answers a key: the oldest of those published under it; 0 for none.
+  /// The hit of a key: the oldest block published under it; 0 for none.
   u32 find(const Key& key) const {
     const auto at = index.find(name(key));
     return at == index.end() ? 0 : at->second.front();
@@ -87,7 +87,7 @@ class Model {
     drop(ids);
   }
 
-  /// The block is no longer findable.
+  /// Makes the block no longer findable.
   void forget(u32 id) {
     if (!blocks[id].published) return;
     blocks[id].published = false;

@@ -1,4 +1,4 @@
-// What became of a step that was decided, and which paths many of them have been through.
+// The outcome of a decided step, and the covered code paths of many steps.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace blockstep::test {
 
-/// Which paths a run has been through; a run that misses one proves nothing about it.
+/// The code paths that a run has covered. A run that misses a path proves nothing about it.
 struct DecideCoverage {
   u64 stops[8] = {};  // by Stop
   u64 run = 0, partly_run = 0, hits = 0, dropped_hits = 0, free_hits = 0, partial_chunks = 0, limited_chunks = 0;
@@ -18,9 +18,9 @@ struct DecideCoverage {
   u64 published = 0, contested = 0, known = 0, evictions = 0, facts = 0;
 };
 
-/// What a step came to.
+/// The outcome of a step.
 struct Outcome {
-  u32 num_run = 0;  // entries from the first that was asked for
+  u32 num_run = 0;  // number of entries, from the first requested entry
   u32 stop = kNotStopped;
   std::vector<AnswerAdmission> answers;
 

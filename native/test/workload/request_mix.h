@@ -8,7 +8,7 @@
 
 namespace blockstep::test {
 
-/// Rules of admissions, as in BatchHeader.
+/// Rules of admissions, like in BatchHeader.
 struct MixRules {
   u32 draft_slots = 0;
   u32 padding = 0;
@@ -25,14 +25,14 @@ struct MixShape {
   u32 lookahead;
   u32 flags;
   bool caching;
-  u32 num_docs;  // requests begin with one of so many documents
+  u32 num_docs;  // number of documents with which requests begin
   MixRules rules{};
 };
 
-/// A scheduler's requests, in small. What is not decided by a step happens in between: happen().
+/// A small scheduler's requests. happen() makes the changes between the steps.
 class RequestMix {
  public:
-  /// With a device, that decides.
+  /// With a device, the device decides.
   RequestMix(const MixShape& shape, u64 seed, std::unique_ptr<Device> device = nullptr)
       : random(seed),
         shape_(shape),
@@ -56,7 +56,7 @@ class RequestMix {
     u32 slot;
     u32 doc;
     u32 num_tokens;
-    u32 last_token;  // it ends with so many
+    u32 last_token;  // number of tokens at which it ends
     u32 computed = 0;
     u32 row = kNone;
     u32 num_blocks = 0;
@@ -65,7 +65,7 @@ class RequestMix {
 
   u32 blocks_for(u32 tokens) const { return (tokens + shape_.block_size - 1) / shape_.block_size; }
 
-  /// What the core wrote down since the last time, as one log.
+  /// The core's recorded logs since the last call, as one log.
   std::vector<u32> take_log() {
     const std::vector<u32>& recorded = core_.recorded();
     std::vector<u32> log;
@@ -78,9 +78,10 @@ class RequestMix {
     return log;
   }
 
-  /// What happens between two steps.
+  /// Makes the changes between two steps.
   void happen() {
-    if (random.one_in(40)) quiet_ = random.below(12);  // nothing new comes for a while: all there is gets admitted
+    // No new requests for a while: all waiting requests get admitted.
+    if (random.one_in(40)) quiet_ = random.below(12);
     if (quiet_ != 0) quiet_ -= 1;
     else for (u32 n = random.below(4); n != 0 && waiting_.size() < 12; --n) add();
     for (std::size_t i = running_.size(); i-- > 0;) go_on(i);
@@ -96,7 +97,7 @@ class RequestMix {
     const u32 computed = request.computed;
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
     release(request);
-    // Tokens that come from somewhere else than the local cache.
+    // Tokens from another source than the local cache.
     if (random.one_in(6)) request.computed = std::min(computed, request.num_tokens - 1);
     waiting_.push_front(request);
   }
@@ -127,7 +128,7 @@ class RequestMix {
     count += 1;
   }
 
-  /// Token i of a request: its document's, but for a few of its own.
+  /// Token i of a request: the document's, except for a few of its own.
   std::int32_t token(const Request& request, u32 i) {
     return static_cast<std::int32_t>(random.one_in(60) ? 1000 + random.below(3) : request.doc * 10 + i % 10);
   }
@@ -149,7 +150,8 @@ class RequestMix {
     request.num_tokens += 1;
   }
 
-  /// A running request that computed all its tokens gets another, or ends, or waits with what it holds.
+  /// A running request that computed all its tokens gets another token, ends, or waits with its
+  /// blocks.
   void go_on(std::size_t i) {
     Request& request = running_[i];
     if (request.computed < request.num_tokens) return;
@@ -162,7 +164,7 @@ class RequestMix {
     if (random.one_in(8)) publish_settled(request);
     if (!random.one_in(16)) return;
     for (u32 n = random.below(2 * shape_.block_size); n != 0 && request.num_tokens < max_tokens_; --n) append(request);
-    // What was drafted and rejected, or dropped, has blocks already.
+    // Rejected or dropped drafts already have blocks.
     if (random.one_in(2)) request.computed = 1 + random.below(request.computed);
     waiting_.insert(waiting_.begin() + random.below(waiting_.size() + 1), request);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -204,7 +206,8 @@ class RequestMix {
     }
   }
 
-  /// Requests that hold blocks, mostly such that share them, lose keys, and publish them again when they run next.
+  /// Requests with blocks, mostly shared blocks, lose keys, and publish them again when they run
+  /// next.
   void evict_some() {
     const u32 doc = random.below(shape_.num_docs);
     const u32 from = random.below(3);

@@ -1,5 +1,6 @@
-// Random scheduling steps over a HostCore: decided by the host, asked operation by operation as the scheduler's passes do,
-// or by the device, asked once. Two mixes of one seed live the same life as long as both decide the same.
+// Random scheduling steps over a HostCore, decided by the host, operation by operation like the
+// scheduler's passes, or by the device in one request. Two mixes of one seed make the same requests
+// while both decide the same.
 #pragma once
 
 #include <chrono>
@@ -17,21 +18,22 @@ class SchedulingMix : public RequestMix {
       : RequestMix(shape, seed, std::move(device)), coverage_(coverage) {}
 
  protected:
-  /// An entry of the frame: what a running request gets.
+  /// An entry of the frame: the tokens of a running request.
   struct Planned {
     u64 request;  // index in running_
     u32 scheduled;
     u32 num_new;
     u32 publish_to;
   };
-  /// What somebody else brings for a request, behind the cached blocks that he was told of.
+  /// A connector's external tokens for a request, behind the cached blocks that it was told.
   struct Brought {
     u32 num_hits = kNone;
     u32 num_external = 0;
     u32 flags = 0;
   };
 
-  /// What is asked of this step: the frame and planned_, and so many of the waiting requests, with what is brought_.
+  /// Plans the request for this step: the frame and planned_, and a number of waiting requests,
+  /// with brought_.
   void plan() {
     plan_running();
     plan_admissions();
@@ -47,7 +49,8 @@ class SchedulingMix : public RequestMix {
             draft_slots, padding, max_tokens_, spare_blocks,      kept_blocks};
   }
 
-  /// Entries from `from` on, and `num_asked` admissions if all of them fit: as the scheduler's passes do it.
+  /// Entries from `from` on, and `num_asked` admissions if all entries fit, like the scheduler's
+  /// passes.
   Outcome ask_host(u32 from, u32 num_asked) {
     const auto to = static_cast<u32>(planned_.size());
     Outcome outcome;
@@ -96,12 +99,12 @@ class SchedulingMix : public RequestMix {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
     for (u32 polls = 0; !ready(); ++polls) {
       EXPECT(std::chrono::steady_clock::now() < deadline, "the device did not come to %s in two minutes", what);
-      // A GPU is quick; a device of threads may need this processor.
+      // A GPU is fast. A device of threads may need this processor.
       if (polls >= 200) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
 
-  /// Brings the requests up to date with what was decided.
+  /// Updates the requests with the decision.
   void take(u32 from, const Outcome& outcome) {
     const Frame frame = exchange_.frame(0);
     for (u32 e = from; e < from + outcome.num_run; ++e) {
@@ -122,7 +125,7 @@ class SchedulingMix : public RequestMix {
 
   DecideCoverage& coverage_;
   std::vector<Planned> planned_;
-  std::vector<Brought> brought_;  // to the waiting requests that are asked for
+  std::vector<Brought> brought_;  // for the waiting requests of this step
 
  private:
   u32 limit_chunk(u32 tokens) const { return shape_.prefill_limit ? std::min(tokens, shape_.prefill_limit) : tokens; }
@@ -134,7 +137,7 @@ class SchedulingMix : public RequestMix {
     scheduled_ = 0;
     for (std::size_t i = 0; i < running_.size() && scheduled_ < budget_; ++i) {
       const Request& request = running_[i];
-      if (random.one_in(12)) continue;  // not every running request has something to do
+      if (random.one_in(12)) continue;  // not every running request has work
       const u32 chunk = std::min(limit_chunk(request.num_tokens - request.computed), budget_ - scheduled_);
       const u32 after = request.computed + chunk;
       const u32 total = std::max(blocks_for(std::min(after + shape_.lookahead, max_tokens_)), request.num_blocks);
@@ -148,7 +151,7 @@ class SchedulingMix : public RequestMix {
     }
   }
 
-  /// Some of the waiting requests, from the first on.
+  /// Plans some of the waiting requests, from the first on.
   void plan_admissions() {
     const u32 count = random.one_in(4) ? random.below(waiting_.size() + 1) : static_cast<u32>(waiting_.size());
     brought_.clear();
@@ -158,7 +161,7 @@ class SchedulingMix : public RequestMix {
     }
   }
 
-  /// By what is cached now, which another may have evicted when its turn comes.
+  /// Uses the currently cached blocks, which another admission may evict earlier.
   Brought bring(const Request& request) {
     Brought brought;
     if (request.computed != 0 || request.row != kNone || !random.one_in(3)) return brought;
@@ -196,7 +199,7 @@ class SchedulingMix : public RequestMix {
     return static_cast<u32>(answer.num_tokens) + (starts ? shape_.rules.draft_slots : 0);
   }
 
-  /// As the scheduler's waiting pass admits.
+  /// Admits like the scheduler's waiting pass.
   u32 admit_one(const Request& request, const Brought& brought, u32 budget, u32 spare, AnswerAdmission& answer) {
     const bool fresh = request.computed == 0;
     const bool looks = fresh && request.row == kNone;
@@ -254,7 +257,7 @@ class SchedulingMix : public RequestMix {
     return kNotStopped;
   }
 
-  /// The first of the waiting requests has got what it says.
+  /// Applies the answer to the first waiting request.
   void take_admitted(const AnswerAdmission& answer, const Brought& brought) {
     Request request = waiting_.front();
     waiting_.pop_front();
@@ -263,19 +266,19 @@ class SchedulingMix : public RequestMix {
     const u32 before = request.row == kNone ? static_cast<u32>(answer.num_hits) : request.num_published;
     request.row = static_cast<u32>(answer.row);
     request.num_blocks = static_cast<u32>(answer.num_blocks);
-    // What an admission was padded with is rejected.
+    // The padding of an admission is rejected.
     request.computed = std::min(static_cast<u32>(answer.num_computed + answer.num_tokens), request.num_tokens);
     const u32 full = shape_.caching && !loads ? request.computed / shape_.block_size : 0;
     request.num_published = std::max(before, std::min(full, request.num_blocks));
     if (!loads) return running_.push_back(request);
-    // It is there by the next step; one token is left to be computed.
+    // The external tokens are loaded by the next step. One token is left to be computed.
     request.computed = std::min(request.computed, request.num_tokens - 1);
     waiting_.push_back(request);
   }
 
   u32 budget_ = 0;
   u32 scheduled_ = 0;  // tokens of the running entries
-  u32 given_ = 0;      // of the requests that were admitted
+  u32 given_ = 0;      // tokens of the admitted requests
 };
 
 }  // namespace blockstep::test

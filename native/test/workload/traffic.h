@@ -1,6 +1,7 @@
-// Random logs for pools of any size, drawn from the host's own state: unlike Workload it knows no model, so a step costs
-// what its log is long, also with a million blocks. Prompts share documents, decodes take a block now and then, requests
-// end, blocks are pinned and evicted.
+// Random logs for pools of any size, drawn from the host's own state. Unlike Workload it has no
+// model, so the cost of a step depends only on the length of its log, even with a million blocks.
+// Prompts share documents, decodes sometimes take a block, requests end, blocks are pinned and
+// evicted.
 #pragma once
 
 #include "../support/support.h"
@@ -13,10 +14,11 @@ class Traffic {
   Traffic(const Machine& host, u32 num_docs, u32 longest, u64 seed)
       : state_(host.state), num_docs_(num_docs), longest_(longest), random_(seed), rows_(host.state.config.num_rows) {}
 
-  /// A log that applies to the host's state as it is now; it may be empty.
+  /// Returns a log that applies to the host's current state. It may be empty.
   Log step() {
     Log log;
-    // The longest request first, and one of a thousand blocks: their logs are the longest kinds that there are.
+    // First the longest request, and a request of a thousand blocks: their logs are the longest
+    // kinds.
     steps_ += 1;
     if (steps_ == 1) return admit(log, longest_), log;
     if (steps_ == 2) return admit(log, std::min(longest_, 1000u)), log;
@@ -52,7 +54,7 @@ class Traffic {
     return kNone;
   }
 
-  /// Short mostly, and one in eight of any length.
+  /// Mostly short, and one in eight of any length.
   u32 some_length() { return 1 + random_.below(random_.one_in(8) ? longest_ : std::min(longest_, 48u)); }
 
   void admit(Log& log, u32 length) {
@@ -75,7 +77,7 @@ class Traffic {
     publish(log, row, row);
   }
 
-  /// One block more for one row in eight; then all that are full are published.
+  /// One more block for one row in eight, then the publication of all full blocks.
   void decode(Log& log) {
     std::vector<u32> pairs;
     u32 free = state_.num_free;

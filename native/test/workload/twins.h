@@ -1,5 +1,5 @@
-// Two cores that live the same life: of one the host decides, of the other a device does. After every step they must have
-// come to the same outcome, the same state, and the same log item by item.
+// Two cores with the same requests: the host decides for one, a device for the other. After every
+// step they must have the same outcome, the same state, and the same log item by item.
 #pragma once
 
 #include "scheduling_mix.h"
@@ -11,8 +11,8 @@ class Twins {
   Twins(const MixShape& shape, u64 seed, DecideCoverage& coverage, std::unique_ptr<Device> device)
       : host_(shape, seed, coverage), device_(shape, seed, unused_, std::move(device)) {}
 
-  /// A step of both. Preemption in the middle of one: the last of the running requests gives way until all that are left
-  /// have what they need, and nobody is admitted then.
+  /// A step of both. It includes preemption: the last running requests are preempted until the
+  /// others have their blocks, and no request is admitted then.
   void step() {
     host_.begin();
     device_.begin();
@@ -34,7 +34,7 @@ class Twins {
     compare();
   }
 
-  /// The device's state as it is itself, and not as the host follows it.
+  /// Compares the device's own state, not the host's copy of it.
   void compare_devices() {
     device_.make_digest();
     EXPECT(device_.core().mirror_digest() == host_.core().digest(), "step %llu: the device has another state", wide(steps_));
@@ -45,11 +45,11 @@ class Twins {
   u64 steps() const { return steps_; }
   u64 preemptions() const { return preemptions_; }
   u64 batches() const { return device_.batches; }
-  /// Batches that were full, and those of them that were so before all running entries had been written.
+  /// Number of full batches, and of batches that were full before all running entries were written.
   u64 cuts() const { return device_.cuts; }
   u64 running_cuts() const { return device_.running_cuts; }
   const Device& device() const { return device_.core().mirror()->device(); }
-  /// Batches, by Carrier.
+  /// Number of batches, by Carrier.
   const u32 (&carried() const)[3] { return device_.core().decider()->carried(); }
 
  private:
@@ -65,7 +65,7 @@ class Twins {
       plan();
     }
 
-    /// The rest of a batch that was full is asked for in another.
+    /// The rest of a full batch is requested in another batch.
     Outcome ask(u32 from, bool admits) {
       Outcome all;
       for (;;) {
@@ -84,7 +84,7 @@ class Twins {
       }
     }
 
-    /// The last of the running requests is preempted, and with it its entry if it comes after `from`.
+    /// Preempts the last running request, and removes its entry if it comes after `from`.
     void give_way(u32 from) {
       const std::size_t victim = running_.size() - 1;
       if (!planned_.empty() && planned_.back().request == victim && planned_.size() > from) planned_.pop_back();
@@ -112,7 +112,8 @@ class Twins {
     EXPECT(log == other || device_.is_cut, "step %llu: another log", wide(steps_));
   }
 
-  /// The log with a head for every item: the host cuts long commands, and the device does not.
+  /// The log with a separate head for every item, because the host cuts long commands, and the
+  /// device does not.
   static std::vector<u32> items_of(const std::vector<u32>& log) {
     std::vector<u32> items;
     for (u32 at = 0; at < log.size(); at += 1 + payload_words(log[at])) {

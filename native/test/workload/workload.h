@@ -1,5 +1,5 @@
-// Random but always applicable commands: each is drawn from what the model says is possible, played on the model, and
-// written into a log for the core.
+// Random but always applicable commands. Each is drawn from the model's possible commands, played
+// on the model, and written into a log for the core.
 #pragma once
 
 #include "model.h"
@@ -12,7 +12,7 @@ struct Shape {
   u32 num_rows;
   u32 max_blocks_per_row;
   u32 bucket_bits;
-  u32 num_docs;  // requests begin with one of so many documents: few of them, many hits
+  u32 num_docs;  // number of documents with which requests begin: few documents, many hits
   u32 unhashed_first = 0;
 };
 
@@ -25,7 +25,8 @@ class Workload {
   Workload(const Shape& shape, u64 seed)
       : model(shape.num_blocks, shape.num_rows, shape.unhashed_first != 0), shape_(shape), random(seed), docs_(shape.num_rows, 0) {}
 
-  /// One more command (or a few that belong together) at the end of `log`. The blocks it takes join `taken`.
+  /// Appends one more command (or a few that belong together) to `log`. The blocks it takes are
+  /// added to `taken`.
   void step(Log& log, std::vector<u32>& taken) {
     if (random.one_in(100)) storm_ = random.below(60);
     if (storm_ != 0) {
@@ -44,15 +45,16 @@ class Workload {
     }
   }
 
-  /// The key of a document's block. Half of the documents tell their blocks apart by the high word alone and share the
-  /// low one, from which the bucket is taken; the other half the other way round.
+  /// The key of a document's block. In half of the documents, the blocks' keys differ only in the
+  /// high word and share the low word, which selects the bucket. In the other half it is the
+  /// reverse.
   static Key key(u32 doc, u32 index) {
     const u64 mine = u64{doc} << 32 | (index + 1);
     const u64 low = mine * 0x9e3779b97f4a7c15u;
     return doc % 2 ? Key{low ^ low >> 29, 7} : Key{index % 3, mine};
   }
 
-  /// Keys of the first blocks of some document: what a new request looks up.
+  /// Keys of the first blocks of some document, like the lookup of a new request.
   std::vector<Key> some_keys() {
     const u32 doc = random.below(shape_.num_docs);
     std::vector<Key> keys;
@@ -60,7 +62,7 @@ class Workload {
     return keys;
   }
 
-  /// What lookup() has to answer.
+  /// The expected result of lookup().
   std::vector<u32> hits_of(const std::vector<Key>& keys) const {
     std::vector<u32> hits;
     for (const Key& key : keys) {
@@ -76,14 +78,14 @@ class Workload {
   u64 num_hits = 0;
 
  private:
-  /// A new request: open a row with what hits, take the rest, publish some of it.
+  /// A new request: opens a row with its hits, takes the rest, publishes some blocks.
   void admit(Log& log, std::vector<u32>& taken) {
     const u32 row = pick([&](u32 r) { return !model.rows[r].open; });
     if (row == kNone) return;
     const u32 doc = random.below(shape_.num_docs);
     const u32 length = 1 + random.below(shape_.max_blocks_per_row);
     std::vector<u32> hits;
-    if (!random.one_in(4)) {  // one in four does not look: this is how blocks with equal keys come about
+    if (!random.one_in(4)) {  // one in four makes no lookup, which creates blocks with equal keys
       std::vector<Key> keys;
       for (u32 i = 0; i < length; ++i) keys.push_back(key(doc, i));
       hits = hits_of(keys);
@@ -179,7 +181,7 @@ class Workload {
     emit(log, Op::kEvict, static_cast<u32>(ids.size()), ids);
   }
 
-  /// Everything goes back, and the cache is reset.
+  /// Releases everything, and resets the cache.
   void drain(Log& log) {
     release(log, shape_.num_rows);
     unpin(log, kNone);
@@ -187,7 +189,8 @@ class Workload {
     emit(log, Op::kReset, 0, {});
   }
 
-  /// Free blocks leave the middle of the queue and come back at its tail: this is what leaves dead places behind.
+  /// Free blocks leave the middle of the queue and come back at its tail, which leaves dead places
+  /// behind.
   void shuffle(Log& log) {
     std::vector<u32> ids;
     for (u32 id : model.queue) {
@@ -198,7 +201,7 @@ class Workload {
     unpin(log, random.one_in(4) ? kNone : 1 + random.below(shape_.num_blocks / 4 + 1));
   }
 
-  /// Any block; one in four repeats one that is on the list already.
+  /// Any block. One in four repeats a block of the list.
   u32 some_block(const std::vector<u32>& list) {
     if (!list.empty() && random.one_in(4)) return list[random.below(list.size())];
     return 1 + random.below(shape_.num_blocks - 1);
@@ -229,7 +232,7 @@ class Workload {
   }
 
   Shape shape_;
-  u32 storm_ = 0;  // that many more steps only shuffle the queue
+  u32 storm_ = 0;  // number of further steps that only shuffle the queue
 
  public:
   Random random;
@@ -238,7 +241,7 @@ class Workload {
   std::vector<u32> docs_;  // the document of each row
 };
 
-/// Compares everything the model knows with the state. `when` goes into the message.
+/// Compares the whole model with the state. `when` is part of the message.
 inline void expect_equal(const State& state, const Model& model, u64 when) {
   const std::vector<u32> queue = queue_of(state);
   const std::vector<u32> wanted(model.queue.begin(), model.queue.end());

@@ -14,10 +14,9 @@ import {
 } from '../../core/decision.js';
 import type { Plan } from '../plan/plan.js';
 import type { Prefix } from '../schedule/admission.js';
-import { freeSeats } from '../schedule/line.js';
+import { freeSeats, tokensLeft } from '../schedule/line.js';
 import { draftsToPad } from '../schedule/padding.js';
 import { reservedBlocks } from '../schedule/reserved-blocks.js';
-import { tokensLeft } from '../schedule/token-budget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**

@@ -1,13 +1,12 @@
+import { endUnreported } from '../life/finish.js';
 import { endLoading } from '../life/loading.js';
 import { endGrammarWait } from '../life/wait-for-grammar.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
-import { isBlocked } from '../request/status.js';
+import { FinishCode, isBlocked } from '../request/status.js';
 import { dropZombie } from '../state/guards.js';
 import type { RequestQueue } from '../state/request-queue.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { endOutgrown } from './outgrown.js';
-import { tokensLeft } from './token-budget.js';
 
 /**
  * Passes over, ends or promotes requests at the head of the line until the head is one that can be admitted.
@@ -77,4 +76,25 @@ function isFull({ config }: SchedulerState, { session, numTokens }: Request): bo
 function promote(s: SchedulerState, request: Request): boolean {
   if (request.status === 'WAITING_FOR_REMOTE_KVS') return endLoading(s, request);
   return request.status === 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR' && endGrammarWait(s, request);
+}
+
+/**
+ * Tokens that the next entry of a plan may get; none if it is 0 or less. Each entry costs its tokens and the slots that its drafter needs
+ * (`draftSlots`).
+ * @param tokenBudget limit of `plan.totalTokens`
+ */
+export function tokensLeft({ config }: SchedulerState, plan: Plan, tokenBudget: number): number {
+  return tokenBudget - plan.totalTokens - config.draftSlots * (plan.numRequests + 1);
+}
+
+/**
+ * Ends with `length` a request that has outgrown the pool or the model, as soon as no step in flight can still bring
+ * tokens for it; with `error` if a borrowing adapter has failed it in this very plan. Its terminal row goes out with
+ * the next update.
+ * @returns whether it ended now
+ */
+export function endOutgrown(s: SchedulerState, request: Request): boolean {
+  if (request.numOutputPlaceholders > 0) return false;
+  endUnreported(s, request, s.doomed.includes(request) ? FinishCode.error : FinishCode.length);
+  return true;
 }

@@ -10,8 +10,7 @@ import type { Request } from '../request/request.js';
 import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { alignedTokens } from './group-admission.js';
-import { endOutgrown } from './outgrown.js';
-import { tokensLeft } from './token-budget.js';
+import { endOutgrown, tokensLeft } from './line.js';
 
 /** More tokens than any request has; a small integer, so that the loops stay in small-integer arithmetic. */
 const MAX_TOKENS = 2 ** 30;

@@ -22,10 +22,9 @@ import {
   tokensToReserve,
 } from './admission.js';
 import { alignedTokens, noteGroups, refusesMatch, takeGroups } from './group-admission.js';
-import { nextInLine } from './line.js';
+import { nextInLine, tokensLeft } from './line.js';
 import { draftsToPad, padEntry } from './padding.js';
 import { reservedBlocks } from './reserved-blocks.js';
-import { tokensLeft } from './token-budget.js';
 
 /** Returned by `NativeCore.admit` when there is no free row. */
 const NO_FREE_ROW = -2;

@@ -106,7 +106,7 @@ ${state('reserved', 'reserved')}
 <p id="list-note" class="note" role="status">–</p>
 <ul id="list" role="listbox" tabindex="0" aria-labelledby="list-title"></ul>
 <div class="buttons"><button type="button" id="pause" disabled>Pause all…</button>
-<span id="pause-question" hidden><b>Have the requests of everybody stand still?</b> <button type="button" id="pause-yes">Pause them</button> <button type="button" id="pause-no">Go on</button></span></div>
+<span id="pause-question" hidden><b>Pause the requests of everybody?</b> <button type="button" id="pause-yes">Pause them</button> <button type="button" id="pause-no">Cancel</button></span></div>
 </div>
 <div class="panel" id="detail" aria-live="off" hidden>
 <h3 id="detail-id">No request is chosen</h3>

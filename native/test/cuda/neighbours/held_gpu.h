@@ -1,11 +1,12 @@
-// A kernel of somebody else that holds a whole GPU.
+// A foreign kernel that holds a whole GPU.
 #pragma once
 
 #include "living.h"
 
 namespace blockstep::test {
 
-/// A foreign kernel holds the GPU for ever. Whatever is opened or destroyed meanwhile ends, and says why it failed.
+/// A foreign kernel holds the GPU forever. Calls that open or destroy objects meanwhile end, and
+/// report the reason of a failure.
 static void test_held_gpu() {
   auto core = open_core(0);
   auto bench = std::make_unique<CudaBench>(options_of(CopyMode::kKernel));
@@ -28,19 +29,21 @@ static void test_held_gpu() {
   const gpu_code::Probe found = gpu_code::probe(0);
   EXPECT(!found.usable && has(found.reason, "did not start in time"), "%s", found.reason.c_str());
   const OnDevice on(0);
-  const gpu_code::MappedMemory next(sizeof(Mailbox));  // not that of the self-test, which may still answer
+  // Not the memory of the self-test, which may still answer.
+  const gpu_code::MappedMemory next(sizeof(Mailbox));
   EXPECT(seconds_since(start) < 30, "it took %.1f s", seconds_since(start));
   EXPECT(gpu_code::abandoned_bytes() > before, "work that did not end may use nothing");
   plant("");
   const gpu_code::Probe after = gpu_code::probe(0);
   EXPECT(after.usable && has(after.reason, "bytes stay allocated"), "%s", after.reason.c_str());
-  // The self-test that was given up begins now, and waits for questions until its patience is over.
+  // The abandoned self-test begins now, and waits for questions until its time limit.
   gpu_code::require(cudaDeviceSynchronize(), "what was given up");
   for (u64 at = 0; at < next.bytes(); ++at) EXPECT(next.base()[at] == 0, "byte %llu was written by the test that was given up", wide(at));
   live_on(0);
 }
 
-/// A foreign kernel holds a GPU on which no kernel of ours was loaded: CUDA may not load one before it ends.
+/// A foreign kernel holds a GPU on which none of our kernels was loaded. CUDA may not load a kernel
+/// before it ends.
 static void test_held_before_loading() {
   plant("devices=6,spin");
   const auto start = std::chrono::steady_clock::now();

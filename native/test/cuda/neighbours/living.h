@@ -1,4 +1,5 @@
-// What the tests of neighbours use: a core, a lane and arenas on a GPU, and what a call that fails says.
+// Helpers of the tests of neighbours: a core, a lane and arenas on a GPU, and the error of a
+// failing call.
 #pragma once
 
 #include <thread>
@@ -50,8 +51,8 @@ static void apply_log(Device& device, u32 number) {
   EXPECT(static_cast<u32>(device.completion(0).word) == kNoFault, "log %u: fault", number);
 }
 
-/// A core, arenas and a lane on a GPU, used and destroyed. Blocks of an arena are read and written behind all work of the GPU,
-/// which nobody may wait for beside a capture.
+/// A core, arenas and a lane on a GPU, used and destroyed. Blocks of an arena are read and written
+/// after all work of the GPU, which is impossible during a capture.
 static void live_on(u32 device, bool beside_capture = false) {
   const auto core = open_core(device);
   apply_log(*core, 1);

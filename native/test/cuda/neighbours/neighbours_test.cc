@@ -1,5 +1,6 @@
-// The back end beside others on the emulated GPU: processes that have a GPU for themselves, contexts of somebody else, captures
-// of other threads, a kernel that holds the whole GPU, copies that arrive late, and memory that is not what was asked for.
+// The back end beside foreign code on the emulated GPU. Processes own a GPU exclusively, contexts
+// are foreign, other threads capture, and a kernel holds the whole GPU. Copies are late, and memory
+// is of an unexpected kind.
 #include <condition_variable>
 
 #include "../../gpu/bench/kernels/matrix_product.h"
@@ -11,7 +12,8 @@
 using namespace blockstep;
 using namespace blockstep::test;
 
-/// Another process has GPU 0 for itself: no call may need a context there. First of all tests, since contexts stay.
+/// Another process owns GPU 0 exclusively, so no call may need a context there. This is the first
+/// test, because contexts are permanent.
 static void test_other_device() {
   plant("devices=2,taken=1");
   EXPECT(!gpu_code::probe(0).usable && has(gpu_code::probe(0).reason, "cuDevicePrimaryCtxRetain"), "%s",
@@ -24,7 +26,8 @@ static void test_other_device() {
   plant("");
 }
 
-/// The thread's context is one of somebody else, on the same GPU: nothing goes into it, and it is there again afterwards.
+/// The thread has a foreign context on the same GPU. No call uses it, and it is restored
+/// afterwards.
 static void test_other_context() {
   plant("devices=2");
   CUcontext theirs = gpu_shim::foreign_context(1);
@@ -36,7 +39,8 @@ static void test_other_context() {
   plant("");
 }
 
-/// A thread captures in Global mode while this one opens, uses and destroys all there is.
+/// A thread captures in Global mode while this thread opens, uses and destroys every kind of
+/// object.
 static void test_capture_of_others() {
   std::mutex mutex;
   std::condition_variable changed;
@@ -65,14 +69,15 @@ static void test_capture_of_others() {
   live_on(0, true);
   {
     const OnDevice on(0);
-    const gpu_code::MappedMemory large(17 << 20);  // more than is kept: it is unpinned
+    const gpu_code::MappedMemory large(17 << 20);  // more than the kept amount, so it is unpinned
   }
   reach(2);
   other.join();
   EXPECT(ended == cudaSuccess, "their capture ended with %d", ended);
 }
 
-/// A stream that is being captured is not ordered with ours, and a core in such a stream refuses its logs.
+/// A capturing stream is not ordered with our streams, and a core in such a stream refuses its
+/// logs.
 static void test_captured_stream() {
   cudaStream_t stream;
   cudaGraph_t graph;
@@ -94,7 +99,7 @@ static void test_captured_stream() {
   bench.cuda().record_step(1, theirs);
   bench.flush({static_cast<std::int32_t>(bench.submit({1}, {1}, 1))});
   EXPECT(holds(*bench.target, 1, 1, 1), "behind the step");
-  // Ordered with itself without a call.
+  // No call orders a stream with itself.
   plant("fail=1");
   in_theirs->follow(theirs);
   in_theirs->lead(theirs);
@@ -106,7 +111,7 @@ static void test_captured_stream() {
   plant("");
 }
 
-/// What a GPU has passed once it is not asked again, and whether it is there is.
+/// Checks that a GPU has passed are not repeated, except that it exists.
 static void test_usable_once() {
   EXPECT(gpu_code::probe(0).usable, "it works");
   plant("hold");  // a self-test would wait for its kernel
@@ -126,7 +131,7 @@ static void test_usable_once() {
   EXPECT(has(reason, "round trip "), "%s", reason.c_str());
 }
 
-/// Each call of the self-test fails once: the next one is made anew.
+/// Each call of the self-test fails once. The next self-test repeats all of it.
 static void test_failed_checks() {
   u32 failed = 0;
   for (u32 call = 1; call < 40; ++call) {
@@ -140,7 +145,8 @@ static void test_failed_checks() {
   EXPECT(failed > 20 && failed < 39, "%u calls failed", failed);
 }
 
-/// A driver that is too old, memory that is not pinned, a GPU without pools, stores that never come and one that is late.
+/// A driver that is too old, memory that is not pinned, a GPU without pools, missing stores and a
+/// late store.
 static void test_poor_gpus() {
   plant("old=12080");
   const std::string old = gpu_code::probe(0).reason;
@@ -167,7 +173,8 @@ static void test_poor_gpus() {
   plant("");
 }
 
-/// The product beside which things are measured: right although its factors come late, and as many blocks as fit.
+/// The matrix product that runs beside measurements: it is correct although its factors come late,
+/// and has as many blocks as fit.
 static void test_product() {
   plant("late=20000");
   const u32 side = 64;

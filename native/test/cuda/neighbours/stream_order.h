@@ -1,4 +1,4 @@
-// What a GPU still does, or does early, when the host has heard of its work or not.
+// Work that a GPU still does after the host knows its completion, or does early.
 #pragma once
 
 #include "../../gpu_shim/runtime/stream.h"
@@ -6,7 +6,7 @@
 
 namespace blockstep::test {
 
-/// Words of a completion come in any order. While one is on its way its memory is not given to anybody else.
+/// Words of a completion come in any order. Memory is not reused while a word to it is outstanding.
 static void test_words_on_their_way() {
   auto core = open_core(0);
   apply_log(*core, 1);
@@ -23,7 +23,8 @@ static void test_words_on_their_way() {
   bus.join();
 }
 
-/// A gather that begins early waits for the one kernel in front of it. In the stream of somebody else that must be a log of ours.
+/// A gather that begins early waits only for the previous kernel. In a foreign stream that kernel
+/// must be a log of ours.
 static void test_early_gathers() {
   cudaStream_t stream;
   gpu_code::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create");

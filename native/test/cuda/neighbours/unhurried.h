@@ -1,4 +1,5 @@
-// What steps and lanes call while others always have work on the GPU: nothing that may wait until it is idle.
+// The calls of steps and lanes while other code always has work on the GPU: none may wait until it
+// is idle.
 #pragma once
 
 #include "../../gpu_shim/runtime/stream.h"
@@ -6,8 +7,9 @@
 
 namespace blockstep::test {
 
-/// Everything that a step can ask of a core, and everything that a lane does, once each is open. A driver may let a call that
-/// allocates, creates, loads or synchronises wait for an idle GPU, which beside copies that are always queued never comes.
+/// All calls that steps and lanes make after they are opened. A driver may let a call that
+/// allocates, creates, loads or synchronises wait for an idle GPU. Beside continuously queued
+/// copies, the GPU is never idle.
 static void test_steps_wait_for_no_idle_gpu() {
   const auto theirs = make_stream();
   const u64 stream = reinterpret_cast<std::uintptr_t>(theirs->get());
@@ -28,7 +30,7 @@ static void test_steps_wait_for_no_idle_gpu() {
     while (completion.word.load(std::memory_order_acquire) >> 32 != number) core->check();
   };
   u32 number = 0;
-  // Rare commands and common ones, in a parameter of each size and in a slot.
+  // Rare and common commands, in a parameter of each size and in a slot.
   for (const bool rare : {false, true}) {
     for (const u32 opened : {100u, 400u, 1500u, 5000u}) {
       Log log;
@@ -68,7 +70,7 @@ static void test_steps_wait_for_no_idle_gpu() {
   }
   std::int64_t step = 0;
   for (auto& lane : lanes) {
-    for (u32 i = 0; i < 100; ++i) {  // more steps than events are kept for
+    for (u32 i = 0; i < 100; ++i) {  // more steps than kept events
       lane->cuda().record_step(++step, stream);
       if (i % 10 == 0) lane->submit({1, 3, 4}, {5, 6, 7}, step);
     }

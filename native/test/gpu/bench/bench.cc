@@ -1,10 +1,13 @@
-// What the core costs on a GPU, measured through the classes that the addon uses.
+// Measures the core on a GPU, through the classes that the addon uses.
 //
-//   cuda_bench [--quick 1] [--device D] [--only ladder,ways,copies,beside,calls,steps,decider,tables] [--beside NAME]
+//   cuda_bench [--quick 1] [--device D] [--beside NAME]
+//              [--only ladder,ways,copies,beside,calls,steps,decider,tables]
 //
-// Prints one JSON object a line, each a figure. --quick: a few samples of everything, to see that it works; its figures
-// mean nothing. --beside: beside what calls, steps and tables are measured ("idle", "copies from the host", ...). "calls" only where it is
-// named: a driver may never return from one. A measurement that does not come on for five seconds says on stderr where it stands. Exit codes: 0 done, 1 an error, 2 no GPU that could be used.
+// Prints one JSON object a line, each a figure. --quick takes a few samples of everything, as a
+// test. Its figures mean nothing. The value of --beside is the concurrent work of calls, steps and
+// tables ("idle", "copies from the host", ...). The part "calls" only runs if it is named, because
+// a driver may never return from a call. A measurement without progress for five seconds reports
+// its position on stderr. Exit codes: 0 done, 1 an error, 2 no usable GPU.
 #include "../../../cuda/base/gpu.h"
 #include "../../../cuda/device/probe.h"
 #include "calls_bench.h"
@@ -20,7 +23,7 @@ using namespace blockstep;
 using namespace blockstep::bench;
 using blockstep::test::option;
 
-/// The product that runs beside everything else must be one.
+/// Checks the matrix product that runs beside the measurements.
 static void check_product(u32 side) {
   std::vector<float> a(u64{side} * side);
   std::vector<float> b(a.size());
@@ -38,7 +41,7 @@ static void check_product(u32 side) {
   }
 }
 
-/// What a completion costs the kernel, with a release and without.
+/// Measures the cost of a completion for the kernel, with and without a release.
 static void print_completions() {
   const CompletionTimes times = measure_completions();
   const auto one = [](const char* name, double nanoseconds) {
@@ -52,7 +55,7 @@ static void print_completions() {
 
 constexpr Beside kBesides[] = {Beside::kIdle, Beside::kProduct, Beside::kPersistent, Beside::kCopies};
 
-/// The word behind an option of the command; empty: the option was not given.
+/// The value of an option of the command; empty: the option was not given.
 static std::string word_of(int argc, char** argv, const std::string& name) {
   for (int i = 1; i + 1 < argc; ++i) {
     if (name == argv[i]) return argv[i + 1];
@@ -73,16 +76,17 @@ int main(int argc, char** argv) {
   const std::string beside_only = word_of(argc, argv, "--beside");
   const auto measured_beside = [&](Beside beside) { return beside_only.empty() || beside_only == name_of(beside); };
   const Effort effort = quick ? Effort{3, 1} : Effort{};
-  const Effort few = quick ? effort : Effort{200, 5};  // each of which comes behind a product of many milliseconds
+  // Each comes after a product of many milliseconds.
+  const Effort few = quick ? effort : Effort{200, 5};
   const u32 side = quick ? 64 : 4096;
   const u64 copy_bytes = quick ? 4096 : u64{64} << 20;
   const auto warm = std::chrono::milliseconds(quick ? 10 : 1000);
   try {
-    // Matrix products and measurements take memory of the GPU whose context is the current one.
+    // Matrix products and measurements use memory of the GPU whose context is current.
     const cuda::OnDevice on(static_cast<int>(device));
     check_product(128);
     {
-      // A GPU that was idle takes a second to come to its clock.
+      // An idle GPU takes a second to reach its full clock.
       const Busy busy(Beside::kProduct, static_cast<int>(device), side, copy_bytes);
       std::this_thread::sleep_for(warm);
     }
@@ -113,7 +117,7 @@ int main(int argc, char** argv) {
     for (const Beside beside : kBesides) {
       if (!measured_beside(beside)) continue;
       const Busy busy(beside, static_cast<int>(device), side, copy_bytes);
-      // Quickly: that the others run at all.
+      // A quick run only shows that the others run at all.
       if (quick && beside != Beside::kIdle && beside != Beside::kProduct) continue;
       if (beside == Beside::kIdle) clock_mhz = measure_clock();
       if (wants("steps")) mirror.run(beside, effort);
@@ -123,12 +127,13 @@ int main(int argc, char** argv) {
       }
       EXPECT(busy.still_at_work(), "%s ended", name_of(beside));
       if (beside != Beside::kIdle || !wants("steps")) continue;
-      // The real case comes early: a run that is cut off has it.
+      // The realistic case comes early, so that an aborted run includes it.
       OneProduct product(side, quick ? 1 : 2);
       mirror.run_behind(product, few);
       MirrorBench(device, true).run_by_thread(effort);
     }
-    // Last: of two streams that copy the same way one may wait for ever, and the benchmark then ends.
+    // This is last, because one of two streams that copy in the same direction may wait forever,
+    // which ends the benchmark.
     if (wants("beside")) CopyBench(device, quick ? 64 << 10 : kJobBytes, side, copy_bytes).run_beside(effort, sizes);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.code, error.message.c_str());

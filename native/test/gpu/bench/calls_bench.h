@@ -1,4 +1,4 @@
-// Calls of the driver that may wait until the GPU is idle, each alone beside work that is always queued.
+// Driver calls that may wait until the GPU is idle, each alone beside continuously queued work.
 #pragma once
 
 #include <atomic>
@@ -11,14 +11,14 @@
 
 namespace blockstep::bench {
 
-/// One call and what undoes it. Both are timed.
+/// A call and its inverse. Both are timed.
 struct DriverCall {
   const char* name;
   std::function<void*()> make;
   std::function<void(void*)> undo;
 };
 
-/// What opening a core, tables, an arena and a lane calls, and what a copy needs.
+/// The calls that open a core, tables, an arena and a lane, and the calls of a copy.
 inline std::vector<DriverCall> driver_calls() {
   constexpr std::size_t kBytes = 8 << 20;
   const auto copies = [](cuda::Priority priority) {
@@ -69,10 +69,12 @@ class CallsBench {
  public:
   CallsBench(u32 device, u32 side, u64 copy_bytes) : device_(static_cast<int>(device)), side_(side), copy_bytes_(copy_bytes) {}
 
-  /// Every call beside one thing, by another thread. Who waits for an idle GPU waits for ever beside what never ends: such a call is
-  /// named on stderr, with whether it returns once nothing runs beside it, and has no figure.
+  /// Every call beside one kind of work, by another thread. A call that waits for an idle GPU never
+  /// returns beside endless work. Such a call is named on stderr, with whether it returns once no
+  /// other work runs, and has no figure.
   void run(Beside beside, u32 times) {
-    for (const DriverCall& call : driver_calls()) {  // which makes what a copy needs, beside nothing
+    // Also creates the objects of a copy, beside no other work.
+    for (const DriverCall& call : driver_calls()) {
       Busy busy(beside, device_, side_, copy_bytes_);
       const auto found = std::make_shared<Found>();
       std::thread([found, call, times, device = device_] { found->measure(call, times, device); }).detach();
@@ -92,13 +94,13 @@ class CallsBench {
   }
 
  private:
-  /// What one thread finds. It is read when it is over.
+  /// The results of one thread, read after it has ended.
   struct Found {
     Samples made;
     Samples undone;
     std::string wrong;
     std::atomic<bool> undoing{false};
-    std::atomic<bool> stuck{false};  // it took as long as nothing may
+    std::atomic<bool> stuck{false};  // the call exceeded the time limit
     std::atomic<bool> over{false};
 
     void measure(const DriverCall& call, u32 times, int device) {

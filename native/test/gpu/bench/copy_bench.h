@@ -1,4 +1,5 @@
-// Lanes between pinned memory and the GPU against one large copy of as many bytes, and how long after a copy its word is seen.
+// Compares lanes between pinned memory and the GPU with one large copy of equal size, and measures
+// the delay from a copy to its visible word.
 #pragma once
 
 #include <atomic>
@@ -15,21 +16,22 @@
 
 namespace blockstep::bench {
 
-/// What one job copies, and what lies on each side: every job takes other blocks, in no order, so that no two are one run.
+/// Bytes of one job, and blocks of each side. Every job takes different blocks in random order, so
+/// that no two blocks form a run.
 constexpr u64 kJobBytes = u64{8} << 20;
 constexpr u64 kBlockBytes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20};
 
-/// What a job waits at most beside something that never ends.
+/// Maximum wait of a job beside endless work.
 constexpr std::chrono::milliseconds kCut{200};
 
 class CopyBench {
  public:
-  /// @param job_bytes what one job copies; an arena holds eight
-  /// @param side, beside_bytes of the matrix products and of the copies beside which lanes are measured
+  /// @param job_bytes bytes of one job; an arena holds eight jobs
+  /// @param side, beside_bytes sizes of the concurrent matrix products and copies
   CopyBench(u32 device, u64 job_bytes, u32 side, u64 beside_bytes)
       : device_(device), job_bytes_(job_bytes), arena_bytes_(8 * job_bytes), side_(side), beside_bytes_(beside_bytes) {}
 
-  /// @param sizes so many of kBlockBytes, the smallest first
+  /// @param sizes number of elements of kBlockBytes to measure, smallest first
   void run(const Effort& effort, std::size_t sizes) {
     for (const bool to_gpu : {true, false}) {
       for (std::size_t i = 0; i < sizes; ++i) {
@@ -40,7 +42,7 @@ class CopyBench {
     measure_word(effort);
   }
 
-  /// Each way beside something that never ends.
+  /// Measures each way beside endless work.
   void run_beside(const Effort& effort, std::size_t sizes) {
     for (const Beside beside : {Beside::kCopies, Beside::kCopiesBack, Beside::kProduct, Beside::kPersistent}) {
       for (const bool to_gpu : {true, false}) {
@@ -62,7 +64,7 @@ class CopyBench {
     return std::make_shared<BlockArena>(blocks, block_bytes, cuda::allocate_blocks(place, device_, arena_bytes_));
   }
 
-  /// All ways by turns, so that whatever else goes on meets each.
+  /// Measures all ways in turn, so that disturbances affect all of them.
   void measure(bool to_gpu, u64 block_bytes, const Effort& effort) {
     Ways ways(*this, to_gpu, block_bytes);
     Samples samples[Ways::kWays];
@@ -79,8 +81,8 @@ class CopyBench {
     }
   }
 
-  /// Each way alone, beside something new, for it may wait as long as that goes on. A sample that takes kCut counts as kCut and ends
-  /// its row.
+  /// Measures each way alone, beside new work, because it may wait as long as that work runs. A
+  /// sample that takes kCut counts as kCut and ends its row.
   void measure_beside(bool to_gpu, u64 block_bytes, const Effort& effort, Beside beside) {
     Ways ways(*this, to_gpu, block_bytes);
     for (Way* const way : ways.all) {
@@ -106,7 +108,8 @@ class CopyBench {
     }
   }
 
-  /// The kernel of a lane in launches of more thread blocks than a lane's, which leave less of the GPU to others.
+  /// A lane's kernel with more thread blocks than a lane uses, which leave less of the GPU to other
+  /// work.
   void measure_thread_blocks(bool to_gpu, u64 block_bytes, const Effort& effort) {
     const auto source = arena(to_gpu ? Place::kPinned : Place::kDevice, block_bytes);
     const auto target = arena(to_gpu ? Place::kDevice : Place::kPinned, block_bytes);
@@ -178,7 +181,7 @@ class CopyBench {
     std::unique_ptr<DeviceLane> lane;
   };
 
-  /// One cudaMemcpyAsync of as many bytes.
+  /// One cudaMemcpyAsync of equal size.
   struct OneCopy final : Way {
     OneCopy(CopyBench& of, bool up)
         : Way("one cudaMemcpyAsync"), bench(of), to_gpu(up), source(of.arena(up ? Place::kPinned : Place::kDevice, of.job_bytes_)),
@@ -222,7 +225,8 @@ class CopyBench {
 
   static std::string where(bool to_gpu) { return to_gpu ? " to the GPU" : " from the GPU"; }
 
-  /// From when the last bytes of a quarter of a job, 2 MiB, are seen on the host to when its job is drained.
+  /// Measures the time from when the host sees the last bytes of a quarter of a job, 2 MiB, until
+  /// its job is drained.
   void measure_word(const Effort& effort) {
     const u64 block_bytes = job_bytes_ / 4;
     const auto source = arena(Place::kDevice, block_bytes);
@@ -254,7 +258,7 @@ class CopyBench {
     EXPECT(pair[1] == static_cast<std::int32_t>(Verdict::kOk), "a copy ended with verdict %d", pair[1]);
   }
 
-  /// So many different blocks, in random order.
+  /// `count` different blocks, in random order.
   std::vector<std::int32_t> some_blocks(u32 of, u32 count) {
     std::vector<std::int32_t> all(of);
     for (u32 i = 0; i < of; ++i) all[i] = static_cast<std::int32_t>(i);

@@ -1,4 +1,5 @@
-// From the call that gives a step to the GPU to the word that says that it is decided, the GPU deciding.
+// Measures from the call that gives a step to the GPU to the word that reports its decision. The
+// GPU decides.
 #pragma once
 
 #include "../../../host/decided/decider.h"
@@ -7,13 +8,14 @@
 
 namespace blockstep::bench {
 
-/// The same steps as MirrorBench has: what the log of a step grants, its batch asks for. What is measured is give() and
-/// poll(); that the batch is written before, and that the host follows the decision afterwards, is not.
+/// The same steps as MirrorBench: a batch asks for the grants of the step's log. Only give() and
+/// poll() are measured, not the writing of the batch, nor the host's work after the decision.
 class DeciderBench {
  public:
   explicit DeciderBench(u32 device) : pool_(device, true), decider_(pool_.mirror(), kPool) {}
 
-  /// All steps beside one thing. Every decision is compared with the log, and the digest of the whole state at the end.
+  /// All steps beside one kind of work. Every decision is compared with the log, and the digest of
+  /// the whole state at the end.
   void run(Beside beside, const Effort& effort) {
     for (const MeasuredStep& step : pool_.measured_steps()) measure(step, beside, effort);
   }
@@ -51,11 +53,12 @@ class DeciderBench {
     print(label, launch);
   }
 
-  /// Writes the batch whose decision is `log`. Returns the beginning of the log that is not decided: who ends.
+  /// Writes the batch whose decision is `log`. Returns the undecided beginning of the log, which
+  /// ends requests.
   test::Log ask(const test::Log& log) {
     batch_.clear();
     test::Log facts;
-    u32 opened = kNone;  // the row that the last Open opened
+    u32 opened = kNone;  // the row of the last Open
     const u32* extended = nullptr;
     for (u32 at = 0; at < log.size(); at += 1 + payload_words(log.words[at])) {
       const u32* payload = &log.words[at] + 1;
@@ -93,7 +96,7 @@ class DeciderBench {
     }
   }
 
-  /// One admission of as many whole blocks, of which none is cached.
+  /// One admission of whole blocks, none of which is cached.
   void admit(u32 row, const u32* publications, u32 count) {
     keys_.clear();
     for (u32 i = 0; i < count; ++i) keys_.push_back(key_at(publications + u64{i} * kPublishWords + 2));
@@ -101,7 +104,7 @@ class DeciderBench {
     batch_.admission({count * kBlockSize, 0, kNone, 0, count, kNone, 0, 0}, keys_.data());
   }
 
-  /// The GPU has to have decided what the rest of the log says; the host does the same.
+  /// The GPU's decision must equal the rest of the log. The host applies the same.
   void follow(const Decision& decision, const test::Log& log, u32 num_facts) {
     const DecisionHeader& header = decision.header;
     const bool equal = header.stop == kNotStopped && header.log_words == log.size() - num_facts &&

@@ -1,4 +1,5 @@
-// How a figure is made: samples of one thing, their percentiles, one JSON object a line (bench/gpu/record/figure.ts reads them).
+// Figures: samples of one measurement, their percentiles, and one JSON object a line
+// (bench/gpu/record/figure.ts reads them).
 #pragma once
 
 #include <algorithm>
@@ -18,21 +19,22 @@ using Clock = std::chrono::steady_clock;
 
 inline double microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
-/// How often a thing is measured. It ends early only when `most` is over: then the figure says how many samples it has.
-/// Beside what holds the GPU for milliseconds that is the usual end, and all figures together have to fit into a run.
+/// Number of samples of a measurement. It ends early only after `most`, and the figure then
+/// contains its number of samples. Beside work that holds the GPU for milliseconds this is usual,
+/// because all figures together must fit into a run.
 struct Effort {
   u32 samples = 4000;
   u32 warmup = 500;
   Clock::duration most = std::chrono::milliseconds(1200);
 };
 
-/// Times of one thing, in microseconds.
+/// Times of one measurement, in microseconds.
 class Samples {
  public:
   void add(Clock::duration time) { times_.push_back(microseconds(time)); }
   u32 size() const { return static_cast<u32>(times_.size()); }
 
-  /// The smallest time that so many percent of the samples do not exceed.
+  /// The smallest time that `percent` percent of the samples do not exceed.
   double percentile(double percent) {
     std::sort(times_.begin(), times_.end());
     const double rank = percent / 100 * static_cast<double>(times_.size());
@@ -44,23 +46,24 @@ class Samples {
   std::vector<double> times_;
 };
 
-/// The clock of the multiprocessors when it was asked for last, in MHz; 0: never. Every figure says it.
+/// The last measured clock of the multiprocessors, in MHz; 0: never measured. Every figure contains
+/// it.
 inline double clock_mhz = 0;
 
-/// Counts what has ended: samples and announcements (stall_watch.h).
+/// Number of ended samples and announcements (stall_watch.h).
 inline std::atomic<u64> progress{0};
 
-/// What a figure is of, and what it may be.
+/// The name and the budget of a figure.
 struct Label {
   std::string name;
-  const char* authority = nullptr;  // who decided: host, device, or nobody
-  std::string beside = "idle";      // what else the GPU does
+  const char* authority = nullptr;  // who decides: host, device, or nobody
+  std::string beside = "idle";      // concurrent work of the GPU
   double budget = 0;                // microseconds; 0: none
-  u64 block_bytes = 0;              // of copies: a block, and all of it
+  u64 block_bytes = 0;              // of copies: bytes of a block, and total bytes
   u64 bytes = 0;
 };
 
-/// Prints one figure at once, so that a benchmark that breaks off has told what it knew.
+/// Prints one figure at once, so that an aborted benchmark has printed its earlier figures.
 inline void print(const Label& label, Samples& samples) {
   if (samples.size() == 0) return;
   const double median = samples.percentile(50);
@@ -76,16 +79,17 @@ inline void print(const Label& label, Samples& samples) {
   std::fflush(stdout);
 }
 
-/// Says on stderr what comes next, so that a benchmark that is stopped has told where.
+/// Announces the next measurement on stderr, so that a stopped benchmark shows its position.
 inline void announce(const std::string& what, const std::string& beside) {
   progress += 1;
   std::fprintf(stderr, "%s, beside: %s\n", what.c_str(), beside.c_str());
 }
 
-/// How long one sample may take. A GPU that lets something wait for ever must not cost the figures behind it.
+/// Time limit of one sample. A GPU on which a call waits forever must not cost the later figures.
 constexpr std::chrono::seconds kMostOfOne{5};
 
-/// Calls `sample` for the warm-up and then for every sample; it gets whether this one counts.
+/// Calls `sample` for the warm-up and then for every sample. Its argument tells whether the sample
+/// counts.
 inline void repeat(const Effort& effort, const std::function<void(bool counts)>& sample) {
   const auto start = Clock::now();
   const auto once = [&](bool counts) {

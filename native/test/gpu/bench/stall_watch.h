@@ -1,4 +1,4 @@
-// StallWatch: says where a benchmark stands that does not come on.
+// StallWatch: reports the position of a stalled benchmark.
 #pragma once
 
 #include <execinfo.h>
@@ -12,8 +12,8 @@
 
 namespace blockstep::bench {
 
-/// While the object lives, the thread that made it prints its stack on stderr whenever `progress` has not moved for five
-/// seconds: a call of the driver that waits for ever has no other way to say so.
+/// While the object lives, the thread that made it prints its stack on stderr whenever `progress`
+/// has not changed for five seconds. A driver call that never returns cannot be reported otherwise.
 class StallWatch {
  public:
   StallWatch() : watched_(pthread_self()), thread_([this] { watch(); }) {

@@ -1,4 +1,5 @@
-// From the call that gives a step to the GPU to the word that says that it is done, the host having decided.
+// Measures from the call that gives a step to the GPU to the word that reports its end. The host
+// has decided.
 #pragma once
 
 #include "kernels/matrix_product.h"
@@ -6,34 +7,37 @@
 
 namespace blockstep::bench {
 
-/// What the host may need to launch a short log, on a machine with an H100 that is idle; microseconds.
+/// Microseconds that the host may need to launch a short log, on a machine with an idle H100.
 constexpr double kLaunchBudget = 4;
 
-/// What is measured is submit() and poll(); what the host does before is not.
+/// Only submit() and poll() are measured, not the host's earlier work.
 class MirrorBench {
  public:
   explicit MirrorBench(u32 device, bool launch_thread = false)
       : authority_(launch_thread ? nullptr : "host"), pool_(device, false, launch_thread) {}
 
-  /// All steps beside one thing. The digest of the whole state is compared at the end of each.
+  /// All steps beside one kind of work. The digest of the whole state is compared at the end of
+  /// each.
   void run(Beside beside, const Effort& effort) {
     const bool idle = beside == Beside::kIdle;
     for (const MeasuredStep& step : pool_.measured_steps()) measure(step, name_of(beside), idle, effort, [] {}, false);
     if (!idle) return;
-    // What it costs to ask the driver all the time.
+    // The cost of continuous queries of the driver.
     MeasuredStep asked = pool_.measured_steps()[0];
     asked.budget = 0;
     measure(asked, "idle, asked in every poll", false, effort, [] {}, true);
   }
 
-  /// The first step alone, whose log another thread launches: what the host needs is what this thread needs.
+  /// Only the first step, whose log another thread launches: the figure is the time of the calling
+  /// thread.
   void run_by_thread(const Effort& effort) {
     MeasuredStep step = pool_.measured_steps()[0];
     step.name = "decode of 256 launched by a thread";
     measure(step, "idle", false, effort, [] {}, false);
   }
 
-  /// Right behind a product that has just ended, as a step comes behind a forward pass: every cache holds what that left.
+  /// Directly after a product, like a step after a forward pass: every cache holds the product's
+  /// data.
   void run_behind(OneProduct& product, const Effort& effort) {
     for (const MeasuredStep& step : pool_.measured_steps()) {
       measure(step, "right behind a matrix product", false, effort, [&] { product.run(); }, false);

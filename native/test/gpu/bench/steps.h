@@ -1,22 +1,23 @@
-// The steps that are measured, as logs over a pool in which every block carries a key, so that each one taken evicts one:
-// what an engine looks like that has run for a while.
+// The measured steps, as logs over a pool in which every block has a key, so that each taken block
+// evicts a key. This is the state of an engine that has run for a while.
 #pragma once
 
 #include "../../support/support.h"
 
 namespace blockstep::bench {
 
-/// Tokens of a block.
+/// Number of tokens of a block.
 constexpr u32 kBlockSize = 16;
-/// Of the running requests: 256, of 128 blocks (2,048 tokens) at first; one in 16 fills a block in each step.
+/// 256 running requests, initially of 128 blocks (2,048 tokens). One in 16 fills a block in each
+/// step.
 constexpr u32 kRunning = 256;
 constexpr u32 kTaking = 16;
 constexpr u32 kStartBlocks = 128;
 constexpr u32 kMostBlocks = 192;
-/// Requests that come or end beside them.
+/// Number of additional requests that come or end.
 constexpr u32 kOthers = 4;
 constexpr u32 kOtherBlocks = 40;
-/// One of 126,000 tokens.
+/// Blocks of a request of 126,000 tokens.
 constexpr u32 kLongBlocks = 7875;
 constexpr u32 kFirstOther = kRunning;
 constexpr u32 kLongRow = kRunning + kOthers;
@@ -26,7 +27,7 @@ constexpr Config kPool{kRunning * kMostBlocks + kOthers * kOtherBlocks + kLongBl
 
 class Steps {
  public:
-  /// The running requests have all the blocks that they may: restart().
+  /// The running requests have their maximum of blocks: call restart().
   bool full() const { return turn_ == (kMostBlocks - kStartBlocks) * kRunning / kTaking; }
 
   /// All running requests end, if there are any, and others come.
@@ -39,7 +40,7 @@ class Steps {
     return log;
   }
 
-  /// A decode of all that run: 16 of them take a block and publish one.
+  /// A decode of all running requests: 16 of them take a block and publish one.
   void decode(test::Log& log) {
     std::vector<u32> pairs;
     std::vector<u32> entries;

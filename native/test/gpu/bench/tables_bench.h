@@ -1,4 +1,5 @@
-// The tables of a step on the GPU: gathered there, and what one would do instead, the host's tables copied whole.
+// The tables of a step on the GPU: gathered there, or, as the alternative, copied completely from
+// the host.
 #pragma once
 
 #include "../../../cuda/device/cuda_device.h"
@@ -10,13 +11,13 @@
 
 namespace blockstep::bench {
 
-/// Of a row of the block table: 8,192 tokens.
+/// Blocks of a row of the block table: 8,192 tokens.
 constexpr u32 kTableBlocks = 512;
 
-/// So many running requests of 2,048 tokens and more, of which one in 16 fills a block in each step.
+/// A number of running requests of 2,048 tokens and more. One in 16 fills a block in each step.
 class TablesBench {
  public:
-  /// @param joins the core is in a stream of somebody else, and gives a log and its gather in one launch
+  /// @param joins the core is in a foreign stream, and joins a log and its gather in one launch
   TablesBench(u32 device, u32 rows, bool joins)
       : rows_(rows),
         theirs_(joins ? std::make_unique<cuda::Stream>() : nullptr),
@@ -93,7 +94,8 @@ class TablesBench {
     run_whole(beside, effort);
   }
 
-  /// What a scheduler with tables on the host does: every array goes to the GPU whole, in every step.
+  /// The work of a scheduler with tables on the host: every array is copied completely to the GPU
+  /// in every step.
   void run_whole(Beside beside, const Effort& effort) {
     const blockstep_tables& tables = gatherer_.tables().descriptor();
     announce("tables copied whole, " + count(), name_of(beside));
@@ -141,10 +143,10 @@ class TablesBench {
     return cuda::open(pool_, options);
   }
 
-  /// The rows cannot take another token.
+  /// The rows have no room for another token.
   bool full() const { return tokens_ == (kTableBlocks - 1) * kBlockSize; }
 
-  /// Requests come into all rows, in the place of those that had them.
+  /// New requests replace the requests of all rows.
   void restart() {
     test::Log log;
     if (tokens_ != 0) {
@@ -161,7 +163,7 @@ class TablesBench {
     settle();
   }
 
-  /// One decode: every request has a token more, and one in 16 takes a block ahead of it.
+  /// One decode: every request gets a token, and one in 16 takes a block for it.
   void grow(test::Log& log) {
     tokens_ += 1;
     std::vector<u32> pairs;
@@ -207,8 +209,8 @@ class TablesBench {
   test::Machine host_;
   Mirror mirror_;
   Gatherer gatherer_;
-  u32 tokens_ = 0;  // of every request
-  // For tables that are copied whole. Made here, beside nothing: what is measured is the copies.
+  u32 tokens_ = 0;  // tokens of every request
+  // For tables that are copied completely. Created here, outside of the measurement of the copies.
   const cuda::MappedMemory whole_source_{bytes_of_all()};
   const cuda::DeviceMemory whole_target_{bytes_of_all()};
   const cuda::Stream whole_stream_;

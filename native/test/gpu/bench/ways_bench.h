@@ -1,4 +1,4 @@
-// A decode that the host decided, applied by kernels that the product does not have.
+// A decode that the host decided, applied by kernels that are not in the product.
 #pragma once
 
 #include "kernels/apply_ways.h"
@@ -7,12 +7,12 @@
 
 namespace blockstep::bench {
 
-/// A device whose logs go by a chosen kernel.
+/// A device whose logs use a selected kernel.
 class WaysDevice final : public Device {
  public:
   explicit WaysDevice(std::unique_ptr<cuda::CudaDevice> inner) : inner_(std::move(inner)) {}
 
-  /// From the next log on. The way has room for every log that comes.
+  /// Selects the kernel from the next log on. It must support every later log.
   void choose(const ApplyWay& way) { way_ = &way; }
 
   void apply_value(Job job, Carrier carrier, const u32* log, u32 words) override {
@@ -56,8 +56,8 @@ class WaysBench {
  public:
   explicit WaysBench(u32 device) : WaysBench(std::make_unique<WaysDevice>(open(device))) {}
 
-  /// All ways by turns, idle and right behind a product that has just ended. The digest of the whole state is compared behind some
-  /// steps of each way alone, and at the end.
+  /// All ways in turn, idle and directly after a product. The digest of the whole state is compared
+  /// after some steps of each way alone, and at the end.
   void run(OneProduct& product, const Effort& effort, const Effort& behind) {
     for (const ApplyWay& way : apply_ways()) {
       device_.choose(way);
@@ -78,7 +78,7 @@ class WaysBench {
     return std::make_unique<cuda::CudaDevice>(kPool, options);
   }
 
-  /// The way of the product again, and the state of the GPU is the host's.
+  /// Selects the product's kernel again, and makes the GPU's state equal to the host's.
   void restore() {
     device_.choose(apply_ways()[0]);
     pool_.compare();
@@ -88,7 +88,7 @@ class WaysBench {
     Clock::duration whole;
     Clock::duration launch;
   };
-  /// One decode. A log that makes room for it goes by the way of the product.
+  /// One decode. A log that makes room for it uses the product's kernel.
   template <class Before>
   Times step(const Before& just_before) {
     test::Log log;
@@ -129,7 +129,7 @@ class WaysBench {
     }
   }
 
-  WaysDevice& device_;  // pool_ has it
+  WaysDevice& device_;  // owned by pool_
   WornPool pool_;
 };
 

@@ -1,4 +1,5 @@
-// A pool that an engine has used for a while, on the host and on the GPU: what steps are measured on, whoever decides.
+// A pool that an engine has used for a while, on the host and on the GPU. Steps are measured on it,
+// with either authority.
 #pragma once
 
 #include "../../../cuda/device/cuda_device.h"
@@ -11,8 +12,8 @@ namespace blockstep::bench {
 /// Writes commands into a log.
 using Part = std::function<void(test::Log&)>;
 
-/// A step that is measured, and what makes it possible again and again. `budget`: microseconds that an idle H100 may
-/// take to apply it once the host has decided; 0: none.
+/// A measured step, and the preparation that makes it repeatable. `budget`: microseconds that an
+/// idle H100 may take to apply it after the host's decision; 0: none.
 struct MeasuredStep {
   const char* name;
   Part before;
@@ -30,7 +31,7 @@ class WornPool {
   WornPool(u32 device, bool decides, bool launch_thread = false) : WornPool(open(device, decides, launch_thread)) {}
   /// @param device in the initial state of kPool, with kMaxLogs
   explicit WornPool(std::unique_ptr<Device> device) : host_(kPool), mirror_(std::move(device), limits()) {
-    // Twice through the whole pool, so that every block carries a key.
+    // Twice through the whole pool, so that every block has a key.
     for (u32 i = 0; i < 2 * kPool.num_blocks / kLongBlocks; ++i) {
       act([&](test::Log& log) { steps_.admit_long(log); });
       act([&](test::Log& log) { steps_.finish_long(log); });
@@ -44,7 +45,7 @@ class WornPool {
   test::Machine& host() { return host_; }
   Mirror& mirror() { return mirror_; }
 
-  /// The same for every authority. They refer to this pool.
+  /// The same steps for every authority. They refer to this pool.
   std::vector<MeasuredStep> measured_steps() {
     const auto nothing = [](test::Log&) {};
     const auto decode = [this](test::Log& log) { steps_.decode(log); };
@@ -59,25 +60,25 @@ class WornPool {
     };
   }
 
-  /// Room for one more step, made outside of what is measured.
+  /// Room for one more step, made outside of the measurement.
   void make_room() {
     if (steps_.full()) apply(steps_.restart());
   }
 
-  /// Done by the host, and by the GPU before this returns.
+  /// Applied by the host, and by the GPU before the call returns.
   void act(const Part& part) {
     test::Log log;
     part(log);
     if (log.size() != 0) apply(log);
   }
 
-  /// The host alone. The GPU has to come to the same.
+  /// Applied only by the host. The GPU must reach the same state.
   void apply_here(const test::Log& log) {
     host_.apply(log);
     EXPECT(host_.results.fault == kNoFault, "%s", describe(host_.results.fault));
   }
 
-  /// What the host has applied last is for the GPU, too.
+  /// Also passes the host's last log to the GPU.
   void append(const test::Log& log) {
     mirror_.append(log.words.data(), log.size(), host_.results.num_ids, host_.state.rolling_digest);
   }
@@ -87,7 +88,7 @@ class WornPool {
     }
   }
 
-  /// The whole state of the GPU is the host's. @throws Error kMirror if it is not
+  /// Checks that the GPU's whole state equals the host's. @throws Error kMirror if it does not
   void compare() {
     mirror_.start_digest(digest(host_.state));
     settle();

@@ -1,4 +1,4 @@
-// What of the driver's interface is fetched through the runtime.
+// The part of the driver's interface that is fetched through the runtime.
 #pragma once
 
 #include <cstdint>

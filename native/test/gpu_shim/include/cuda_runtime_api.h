@@ -1,8 +1,8 @@
-// The CUDA runtime as far as native/cuda uses it, emulated on threads of the host (runtime.cc). Names, values and
-// signatures are those of CUDA 13.
+// The part of the CUDA runtime that native/cuda uses, emulated on host threads (runtime.cc). Names,
+// values and signatures are those of CUDA 13.
 #pragma once
 
-/// The back end is compiled over the emulated GPU.
+/// The back end is compiled for the emulated GPU.
 #define GPU_SHIM 1
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What the emulated calls of CUDA share: how each begins, what it reports, and the streams they name.
+// Shared code of the emulated CUDA calls: how each begins, how it reports errors, and the streams
+// that it names.
 #pragma once
 
 #include <chrono>
@@ -28,8 +29,8 @@ struct CUstream_st {
 struct CUevent_st {
   bool timed = false;
   CUcontext context = nullptr;
-  bool captured = false;           // recorded in a stream that was being captured
-  std::shared_ptr<Signal> signal;  // of its last record; none: it counts as done
+  bool captured = false;           // recorded in a capturing stream
+  std::shared_ptr<Signal> signal;  // of its last record; none: counts as done
 };
 struct CUgraph_st {
   std::vector<Step> steps;
@@ -47,16 +48,16 @@ inline cudaError_t note(cudaError_t error) {
   return error;
 }
 
-/// A question counts by itself, since how many of them there are is a matter of time. What gives back and what ends a wait
-/// does not count.
+/// Queries are counted separately, because their number depends on timing. Calls that free
+/// resources or end a wait are not counted.
 enum class Call { kAny, kQuestion, kUncounted };
-/// What a call may need: nothing but a driver; a context, which it makes where there is none; a context, and that no capture in
-/// Global mode is under way.
+/// The requirements of a call: only a driver; a context, which is made if there is none; a context
+/// without a capture in Global mode.
 enum class Needs { kDriver, kContext, kNoCapture };
 
-/// What every call begins with: a driver, and a device that is there.
+/// Every call begins with this check of the driver and the device.
 inline cudaError_t begin(Call call = Call::kAny, Needs needs = Needs::kContext) {
-  // Who only asks whether held work is done has to see that it is held no more.
+  // A query for held work must see that it is no longer held.
   if (call == Call::kAny || (call == Call::kQuestion && (faults().hold || faults().spin))) read_faults();
   const bool fails = call != Call::kUncounted && fails_now(call == Call::kQuestion);
   if (faults().none || faults().old != 0) return cudaErrorInsufficientDriver;
@@ -69,11 +70,12 @@ inline cudaError_t begin(Call call = Call::kAny, Needs needs = Needs::kContext) 
 /// The legacy default stream has two names.
 inline bool is_default(cudaStream_t stream) { return !stream || stream == cudaStreamLegacy; }
 
-/// A stream and an event can be used in their own context alone.
+/// A stream and an event are usable only in their own context.
 inline bool is_foreign(cudaStream_t stream) { return !is_default(stream) && stream->context != current_context(); }
 inline bool is_foreign(cudaEvent_t event) { return event->context != current_context(); }
 
-/// What CUDA does not begin while a foreign kernel holds the whole GPU, or may be in the middle of.
+/// Waits before calls that CUDA may not begin, or may not complete, while a foreign kernel holds
+/// the whole GPU.
 inline void wait_while_spinning() {
   count_call_that_may_wait();
   while (read_faults(), faults().spin) std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -85,7 +87,7 @@ inline Stream& default_stream() {
 }
 inline Stream& of(cudaStream_t stream) { return is_default(stream) ? default_stream() : stream->stream; }
 
-/// The legacy default stream comes behind what is queued in these.
+/// The streams that the legacy default stream waits for.
 inline std::vector<Stream*>& blocking_streams() {
   static auto* const all = new std::vector<Stream*>;
   return *all;
@@ -101,7 +103,7 @@ inline void wait_for_blocking_streams() {
 
 inline bool is_pageable(const void* address, std::size_t bytes) { return kind_of(address, bytes) == Kind::kUnknown; }
 
-/// @param at_once the source may be read now, whatever is before it in the stream: so that is done
+/// @param at_once the source may be read now, independent of earlier work in the stream, so it is
 inline cudaError_t copy(void* target, const void* source, std::size_t bytes, Stream& stream, bool at_once = false) {
   if (bytes == 0) return cudaSuccess;
   if (!target || !source) return cudaErrorInvalidValue;

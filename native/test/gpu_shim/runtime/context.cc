@@ -13,7 +13,7 @@ struct Contexts {
   std::mutex mutex;
   std::map<int, CUcontext> primary;
   unsigned captures = 0;  // in Global mode
-  bool spoiled = false;   // one of them
+  bool spoiled = false;   // a capture in Global mode was invalidated
 };
 Contexts& contexts() {
   static Contexts* const all = new Contexts;

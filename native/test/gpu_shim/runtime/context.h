@@ -1,6 +1,6 @@
-// Contexts of the emulated GPUs, and the capture modes of threads. A context is made as CUDA makes one: by whoever retains the
-// primary one of a GPU, by cudaSetDevice(), and by any call that needs one and finds none, on GPU 0. Tests look at which GPUs got
-// one.
+// Contexts of the emulated GPUs, and the capture modes of threads. Like in CUDA, retaining the
+// primary context of a GPU and cudaSetDevice() make a context. On GPU 0, so does any call that
+// needs a context and finds none. Tests check which GPUs got a context.
 #pragma once
 
 #include "../include/cuda.h"
@@ -13,33 +13,36 @@ struct CUctx_st {
 
 namespace gpu_shim {
 
-/// The primary context of a GPU, made if need be; nullptr if another process has the GPU for itself (fault `taken`).
+/// The primary context of a GPU, made if necessary; nullptr if another process owns the GPU
+/// exclusively (fault `taken`).
 CUcontext primary_context(int device);
-/// The current context of this thread, or that of GPU 0, which is made; nullptr as above.
+/// The current context of this thread, or GPU 0's, which is made if necessary; nullptr as above.
 CUcontext current_context();
-/// The device of the current context of this thread, 0 if it has none. Makes nothing.
+/// The device of this thread's current context, 0 if it has none. Makes no context.
 int current_device();
-/// The device that this thread has named by cudaSetDevice(), 0 if none. A context that was pushed need not be on it, and nobody
-/// has promised that cudaGetDevice() knows of such a one.
+/// The last device of this thread's cudaSetDevice() calls, 0 if none. A pushed context may be on
+/// another device, which cudaGetDevice() is not guaranteed to know.
 int named_device();
 void name_device(int device);
-/// Makes a context the current one of this thread, on top of those that are, or takes the top away. Returns what was on top.
+/// Pushes a context onto this thread's stack of current contexts, or pops the top. Returns the
+/// previous top.
 void push_context(CUcontext context);
 CUcontext pop_context();
-/// Makes a context the current one in the place of that on top.
+/// Replaces the top of the stack by a context.
 void replace_context(CUcontext context);
 CUcontext context_on_top();
-/// For tests: whether a GPU has a context. And: a context that is not the primary one.
+/// For tests: whether a GPU has a context, and a context that is not the primary one.
 bool has_context(int device);
 CUcontext foreign_context(int device);
 
-/// Begins or ends a capture in Global mode by this thread.
+/// Begins or ends a capture of this thread in Global mode.
 void begin_global_capture();
 void end_global_capture(bool& was_spoiled);
 cudaStreamCaptureMode exchange_capture_mode(cudaStreamCaptureMode mode);
-/// Whether a call that may not be made during a capture in Global mode is refused in this thread. Then that capture is spoiled.
+/// Whether a call that is forbidden during a capture in Global mode is refused in this thread. If
+/// so, that capture is invalidated.
 bool refused_by_capture();
-/// The same for a call that no mode of a thread excuses.
+/// The same for a call that every capture mode of a thread forbids.
 bool spoils_capture();
 
 }  // namespace gpu_shim

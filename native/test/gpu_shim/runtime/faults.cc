@@ -11,7 +11,7 @@ namespace gpu_shim {
 namespace {
 
 struct State {
-  std::mutex gate;  // of read_faults(); `mutex` is taken within
+  std::mutex gate;  // for read_faults(); `mutex` is locked inside
   std::mutex mutex;
   std::string text;
   Faults faults;
@@ -57,11 +57,11 @@ void read(const std::string& text, Faults& faults) {
       *value = std::strtoull(item.c_str() + head.size(), nullptr, 10);
       known = true;
     }
-    if (!known) std::abort();  // a test that plants nothing would prove nothing
+    if (!known) std::abort();  // a test with an unknown fault would prove nothing
   }
 }
 
-/// With the mutex held. Says whether there is anything new.
+/// The caller holds the mutex. Returns whether the faults have changed.
 bool refresh(State& one) {
   const char* value = std::getenv("EMULATED_GPU");
   const char* text = value ? value : "";
@@ -84,14 +84,15 @@ Faults faults() {
 
 void read_faults() {
   State& one = state();
-  // A call of another thread under the new faults comes behind the revival, which would undo what the call loses.
+  // A concurrent call under the new faults waits for the revival, which would otherwise undo the
+  // loss that the call causes.
   const std::lock_guard gate(one.gate);
   bool is_new;
   {
     const std::lock_guard lock(one.mutex);
     is_new = refresh(one);
   }
-  // Without that lock: what the lost device is in the middle of asks for its faults before it ends.
+  // Without that lock, because unfinished work of the lost device reads its faults before it ends.
   if (is_new) revive_device();
 }
 

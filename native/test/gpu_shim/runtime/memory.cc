@@ -14,8 +14,8 @@ namespace {
 
 struct Piece {
   Kind kind;
-  std::size_t bytes;   // as asked for
-  std::uint8_t* map;   // guard pages included
+  std::size_t bytes;   // as requested
+  std::uint8_t* map;   // including guard pages
   std::size_t pages;   // bytes between the guard pages
 };
 
@@ -39,7 +39,7 @@ void protect(const Piece& piece, bool open) {
 }  // namespace
 
 void* allocate(Kind kind, std::size_t bytes) {
-  // The end of the piece lies as near to the guard page as the alignment that CUDA promises allows.
+  // The range ends as close to the guard page as CUDA's guaranteed alignment allows.
   constexpr std::size_t kAlignment = 256;
   const Faults now = faults();
   Pieces& all = pieces();

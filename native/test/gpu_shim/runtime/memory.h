@@ -1,5 +1,6 @@
-// The memory of the emulated GPU. Device memory cannot be touched while no work is being done: a host that takes a device
-// address for one of its own is stopped by the machine. Every piece has a page on either side that nobody may touch.
+// The memory of the emulated GPU. Device memory is inaccessible while no work runs, so host code
+// that dereferences a device address is stopped by the machine. Every allocation has an
+// inaccessible page on either side.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +9,15 @@ namespace gpu_shim {
 
 enum class Kind { kUnknown, kPinned, kDevice };
 
-/// nullptr: more than there is.
+/// nullptr: out of memory.
 void* allocate(Kind kind, std::size_t bytes);
-/// False: there is no such piece.
+/// False: there is no such allocation.
 bool release(Kind kind, void* base);
-/// Of what kind all these bytes are.
+/// The kind of all these bytes.
 Kind kind_of(const void* address, std::size_t bytes = 1);
 std::size_t device_bytes_in_use();
 
-/// Device memory may be touched as long as one of these lives.
+/// Device memory is accessible while an object of this class lives.
 class Working {
  public:
   Working();

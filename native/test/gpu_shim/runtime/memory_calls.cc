@@ -1,4 +1,4 @@
-// The calls of the emulated CUDA runtime that give, take, fill and copy memory.
+// The calls of the emulated CUDA runtime that allocate, free, fill and copy memory.
 #include "calls.h"
 
 using namespace gpu_shim;
@@ -19,7 +19,8 @@ cudaError_t cudaFree(void* memory) {
   if (memory && !release(Kind::kDevice, memory)) return note(cudaErrorInvalidValue);
   return note(error);
 }
-/// A pool keeps nothing: what is freed in the order of a stream is gone when the stream has come to it.
+/// A pool keeps no memory. Memory freed in stream order is released when the stream reaches that
+/// point.
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
   if (const cudaError_t error = begin(Call::kAny, Needs::kNoCapture)) return note(error);
   if (properties->allocType != cudaMemAllocationTypePinned || properties->location.type != cudaMemLocationTypeDevice) {
@@ -37,7 +38,7 @@ cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPoo
   if (!pool || is_default(stream) || is_foreign(stream) || of(stream).capturing()) return note(cudaErrorInvalidValue);
   *memory = bytes == 0 ? nullptr : allocate(Kind::kDevice, bytes);
   if (!*memory && bytes != 0) {
-    of(stream).wait();  // what was freed before in this order is there again
+    of(stream).wait();  // memory freed earlier in this order is available again
     *memory = allocate(Kind::kDevice, bytes);
   }
   return note(*memory || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
@@ -46,7 +47,7 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   const cudaError_t error = begin(Call::kUncounted);
   if (error != cudaSuccess && error != cudaErrorLaunchFailure) return note(error);
   if (is_default(stream) || is_foreign(stream) || kind_of(memory) != Kind::kDevice) return note(cudaErrorInvalidValue);
-  if (error) {  // it goes with the device, once what the device was doing is at its end
+  if (error) {  // it is lost with the device, after the device's current work has ended
     wait_for_all();
     release(Kind::kDevice, memory);
   } else {
@@ -86,15 +87,16 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   }
   return cudaSuccess;
 }
-/// What comes from pageable memory is staged: CUDA may wait for all that is before it in the stream, so it does here.
+/// Copies from pageable memory are staged. CUDA may wait for all earlier work of the stream, so the
+/// emulation does.
 cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (const cudaError_t error = begin()) return note(error);
   if (is_foreign(stream)) return note(cudaErrorInvalidResourceHandle);
   if (!of(stream).capturing() && is_pageable(source, bytes)) of(stream).wait();
   return note(copy(target, source, bytes, of(stream)));
 }
-/// Of the legacy default stream: behind all streams but those that are non-blocking. What comes from pageable memory and is
-/// short has been read when the call returns, and need not have arrived.
+/// In the legacy default stream: after all streams except non-blocking ones. A short copy from
+/// pageable memory has been read when the call returns, but may not have arrived.
 cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cudaMemcpyKind) {
   count_call_that_may_wait();
   constexpr std::size_t kStaged = 64 << 10;

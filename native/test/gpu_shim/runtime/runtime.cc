@@ -1,5 +1,6 @@
-// The emulated CUDA runtime: its calls over memory.h, stream.h and block.h. What is asynchronous there is so here; what
-// copies from pageable memory has read it when it returns, as CUDA promises.
+// The emulated CUDA runtime: its calls over memory.h, stream.h and block.h. Calls that are
+// asynchronous in CUDA are asynchronous here. Copies from pageable memory have read it when they
+// return, as CUDA guarantees.
 #include <cstring>
 
 #include "../include/cudaTypedefs.h"
@@ -33,7 +34,8 @@ CUresult device_attribute(int* value, CUdevice_attribute, CUdevice) {
   return CUDA_SUCCESS;
 }
 
-/// The driver's errors are numbered as the runtime's, and are not kept for cudaGetLastError().
+/// Driver and runtime errors have the same numbers. Driver errors are not kept for
+/// cudaGetLastError().
 CUresult driver(cudaError_t error) { return static_cast<CUresult>(error); }
 
 CUresult retain(CUcontext* context, CUdevice device) {
@@ -47,7 +49,7 @@ CUresult get_current(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 CUresult push_current(CUcontext context) {
-  read_faults();  // the first call of many a piece of work
+  read_faults();  // the first call of many operations
   if (const cudaError_t error = begin(Call::kQuestion, Needs::kDriver)) return driver(error);
   push_context(context);
   return CUDA_SUCCESS;
@@ -143,7 +145,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *greatest = -5;
   return note(begin());
 }
-/// A device with a stream that is being captured cannot be waited for, by any thread in any mode.
+/// No thread, in any mode, can wait for a device with a capturing stream.
 cudaError_t cudaDeviceSynchronize() {
   if (const cudaError_t error = begin()) return note(error);
   if (spoils_capture()) return note(cudaErrorStreamCaptureUnsupported);

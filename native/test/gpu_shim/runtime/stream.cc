@@ -15,15 +15,16 @@
 namespace gpu_shim {
 namespace {
 
-/// One lock for all streams: they wait for each other's signals. Never destroyed, since streams may outlive everything.
+/// One lock for all streams, because they wait for each other's signals. Never destroyed, because
+/// streams may outlive all other objects.
 struct Shared {
   std::mutex mutex;
   std::condition_variable changed;
   bool lost = false;
   unsigned losses = 0;
-  std::uint64_t queued = 0;            // steps so far, by which they are numbered
+  std::uint64_t queued = 0;            // number of steps so far, which is their numbering
   std::set<std::uint64_t> unfinished;  // of these
-  unsigned busy = 0;                   // streams that are at work
+  unsigned busy = 0;                   // number of streams that are at work
 };
 Shared& shared() {
   static Shared* const one = new Shared;
@@ -35,7 +36,8 @@ Shared& shared() {
 #if !defined(GPU_SHIM_THREADS)
 namespace {
 
-/// Of the kernel that this thread runs: it opens device memory when it has waited for those before it, and has done so.
+/// The kernel of this thread opens device memory after it has waited for earlier kernels, and
+/// whether it has.
 thread_local bool opens = false;
 thread_local std::optional<Working> opened;
 
@@ -49,7 +51,7 @@ struct Stream::State {
 };
 
 Stream::Stream() : state_(std::make_shared<State>()) {
-  // Signals are for the threads of the program.
+  // Only the program's own threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -104,7 +106,8 @@ void Stream::work(const std::shared_ptr<State>& state) {
   std::unique_lock lock(all.mutex);
   for (;;) {
     all.changed.wait(lock, [&] {
-      while (!state->queue.empty() && state->queue.front().losses != all.losses) {  // it went with the device
+      // Lost with the device.
+      while (!state->queue.empty() && state->queue.front().losses != all.losses) {
         all.unfinished.erase(state->queue.front().number);
         state->queue.pop_front();
         all.changed.notify_all();
@@ -150,7 +153,7 @@ void Stream::work(const std::shared_ptr<State>& state) {
 }
 
 #if defined(GPU_SHIM_THREADS)
-void open_memory() {}  // each thread of a block is a thread of its own, which knows no step
+void open_memory() {}  // each thread of a block is a separate thread, which knows no step
 #else
 void open_memory() {
   if (opens && !opened) opened.emplace();
@@ -179,7 +182,8 @@ void lose_device() {
 void revive_device() {
   Shared& all = shared();
   std::unique_lock lock(all.mutex);
-  // What the lost device was in the middle of is at its end when there is another one: nobody waits for it any more.
+  // Unfinished work of the lost device has ended before a new device exists. It is no longer waited
+  // for.
   if (all.lost) all.changed.wait_for(lock, std::chrono::seconds(5), [&] { return all.busy == 0; });
   all.lost = false;
 }

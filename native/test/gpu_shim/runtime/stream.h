@@ -1,5 +1,5 @@
-// Streams of the emulated GPU: each a thread that does one piece of work after the other. What is queued is there to
-// stay: streams that are destroyed finish it.
+// Streams of the emulated GPU. Each is a thread that runs one piece of work after another. Queued
+// work is never dropped: destroyed streams finish it.
 #pragma once
 
 #include <chrono>
@@ -10,26 +10,26 @@
 
 namespace gpu_shim {
 
-/// Something that happens once.
+/// An event that happens once.
 struct Signal {
   bool done = false;  // guarded by the lock of all streams
   std::chrono::steady_clock::time_point at;
 };
 
-/// One piece of work. It may touch device memory.
+/// One piece of work. It may access device memory.
 using Work = std::function<void()>;
 
-/// What a capture collects: work and signals in their order.
+/// The items of a capture: work and signals in their order.
 struct Step {
   Work work;                          // or
   std::shared_ptr<Signal> waits_for;  // or
   std::shared_ptr<Signal> raises;
-  bool on_host = false;  // work that may not touch device memory
+  bool on_host = false;  // work that may not access device memory
   bool is_kernel = false;
   bool is_late = false;  // of the default stream
-  bool opens_memory = false;  // work that opens device memory itself, when it has waited for what is before it
+  bool opens_memory = false;  // opens device memory itself, after it has waited for earlier work
   std::uint64_t number = 0;
-  unsigned losses = 0;  // how often the device had been lost when it was queued
+  unsigned losses = 0;  // number of losses of the device when it was queued
 };
 
 class Stream {
@@ -38,13 +38,13 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Queues a step, or adds it to what is being captured.
+  /// Queues a step, or adds it to the current capture.
   void push(Step step);
-  /// Nothing behind what is queued now is ever done.
+  /// No work after the currently queued work is ever done.
   void hang();
   bool idle() const;
   void wait() const;
-  /// Ends once all is done; the object goes with its thread.
+  /// The thread ends after all queued work, and destroys the object.
   void end();
 
   bool capturing() const { return capture_ != nullptr; }
@@ -63,26 +63,28 @@ class Stream {
   std::unique_ptr<std::vector<Step>> capture_;
 };
 
-/// Called by a kernel that began before those in front of it were done, when it has waited for them. Until then it cannot touch
-/// device memory here: it would race with them on a GPU.
+/// Called by a kernel that began early, after it has waited for earlier kernels. Until then it
+/// cannot access device memory here, because it would race with them on a GPU.
 void open_memory();
 
-/// Has it happened? And: waits until it has, or the device is lost.
+/// Whether the signal has happened; and waits for it, or for the loss of the device.
 bool is_done(const Signal& signal);
 void wait_for(const Signal& signal);
-/// The device is gone: nothing that is queued is done any more, and nobody waits.
+/// The device is lost: queued work is dropped, and all waits end.
 void lose_device();
 void revive_device();
 bool device_lost();
-/// For tests: streams that were made with a priority, 0 the lowest and -5 the highest, and not destroyed.
+/// For tests: number of live streams that were created with a priority, from 0 (lowest) to -5
+/// (highest).
 int live_streams(int priority);
-/// For tests: launches so far of grids that may begin before the one in front of them has ended.
+/// For tests: number of launches so far of grids that may begin before the previous grid has ended.
 unsigned launches_that_begin_early();
-/// For tests: calls so far that may wait until the GPU is idle: those that allocate, give back at once, create, load or synchronise.
+/// For tests: number of calls so far that may wait until the GPU is idle: calls that allocate, free
+/// at once, create, load or synchronise.
 unsigned calls_that_may_wait();
 void count_call_that_may_wait();
-/// Waits until all that is queued now is done, whatever comes meanwhile, or if the device is lost, until nothing is being
-/// done any more.
+/// Waits until all currently queued work is done, regardless of later work. If the device is lost,
+/// waits until no work runs.
 void wait_for_all();
 
 }  // namespace gpu_shim

@@ -10,12 +10,13 @@ using namespace gpu_shim;
 
 namespace {
 
-std::atomic<int> live[6] = {};  // by how far a priority is above the lowest
+std::atomic<int> live[6] = {};  // by the distance of a priority from the lowest
 
 std::atomic<unsigned> early_launches{0};
 std::atomic<unsigned> may_wait{0};
 
-/// A kernel is loaded into a context at its first use there, which may wait for all work on the device.
+/// A kernel is loaded into a context at its first use there, which may wait for all work of the
+/// device.
 void load(const void* kernel) {
   static std::mutex* const mutex = new std::mutex;
   static auto* const loaded = new std::set<std::pair<CUcontext, const void*>>;
@@ -82,7 +83,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (const cudaError_t error = begin()) return note(error);
   if (is_foreign(stream)) return note(cudaErrorInvalidResourceHandle);
-  // What waits for an event of a capture becomes a part of it.
+  // A stream that waits for an event of a capture becomes a part of the capture.
   if (event->captured && !of(stream).capturing()) of(stream).begin_capture();
   if (event->signal) of(stream).push({nullptr, event->signal, nullptr});
   return cudaSuccess;
@@ -182,8 +183,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   of(stream).push({[=] { function(argument); }, nullptr, nullptr, true});
   return cudaSuccess;
 }
-/// @param early the grid may begin before the one in front of it has ended, so device memory stays closed to it until it has
-/// waited for that (grid_dependency_wait() in threads/intrinsics.h)
+/// @param early the grid may begin before the previous grid has ended. Device memory stays closed
+/// to it until it has waited for that grid (grid_dependency_wait() in threads/intrinsics.h).
 static cudaError_t launch(const void* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
                           cudaStream_t stream, bool early) {
   if (const cudaError_t error = begin()) return note(error);
@@ -211,7 +212,8 @@ static cudaError_t launch(const void* kernel, dim3 grid, dim3 block, void** argu
     }
     case Fate::kSkipped: return cudaSuccess;
     case Fate::kHangs: of(stream).hang(); return cudaSuccess;
-    case Fate::kLost: lose_device(); return cudaSuccess;  // as on a GPU: a later call hears of it
+    // Like on a GPU, only a later call reports it.
+    case Fate::kLost: lose_device(); return cudaSuccess;
   }
   return cudaErrorUnknown;
 }

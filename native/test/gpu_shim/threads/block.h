@@ -1,9 +1,11 @@
-// One thread block of the emulated GPU: what its threads wait for, and what they tell each other.
+// One thread block of the emulated GPU: the barriers of its threads, and the values that they
+// exchange.
 //
-// Two ways to run one. By fibers, which switch at barriers and nowhere else: fast, and the same every time. By threads
-// (GPU_SHIM_THREADS), one for each thread of the block, for the sanitizers: the thread sanitizer sees a barrier that is
-// missing. A warp's primitives are two barriers of 32 threads here, which is more order inside a warp than a GPU
-// promises; what that could hide, the team of threads (thread_team.h) shows.
+// A block runs in one of two ways. Fibers switch only at barriers, so they are fast and
+// deterministic. Threads (GPU_SHIM_THREADS), one for each thread of the block, are for the
+// sanitizers: the thread sanitizer sees a missing barrier. A warp primitive is two barriers of 32
+// threads here, which is more order inside a warp than a GPU guarantees. The team of threads
+// (thread_team.h) reveals errors that this could hide.
 #pragma once
 
 #include <atomic>
@@ -36,11 +38,11 @@ struct Dim {
 };
 
 #if defined(GPU_SHIM_THREADS)
-// All threads of a block share it. Only one block runs at a time: see run_grid().
+// All threads of a block share these variables. Only one block runs at a time: see run_grid().
 #define __shared__ static
 using Barrier = std::barrier<>;
 #else
-// All fibers of a block are of one thread, and another block runs in another.
+// All fibers of a block belong to one thread, and another block runs in another thread.
 #define __shared__ static thread_local
 using Barrier = FiberBarrier;
 #endif
@@ -52,7 +54,7 @@ struct Block {
   };
   explicit Block(unsigned threads) : barrier(threads), warps(std::make_unique<Warp[]>((threads + 31) / 32)) {}
   Barrier barrier;
-  std::atomic<int> raised{0};  // what any thread says in __syncthreads_or()
+  std::atomic<int> raised{0};  // the argument of any thread in __syncthreads_or()
   std::unique_ptr<Warp[]> warps;
 };
 
@@ -74,7 +76,7 @@ inline int __syncthreads_or(int said) {
 
 namespace gpu_shim {
 
-/// The lanes of this warp all say something, and all hear everything.
+/// Every lane of this warp contributes a value, and every lane gets all values.
 template <class Hear>
 auto warp_exchange(std::uint64_t value, const Hear& hear) {
   Block::Warp& warp = block->warps[threadIdx.x / 32];
@@ -87,7 +89,7 @@ auto warp_exchange(std::uint64_t value, const Hear& hear) {
 
 #if defined(GPU_SHIM_THREADS)
 
-/// Runs `kernel()` in every thread of `blocks` blocks, one block after the other.
+/// Runs `kernel()` in every thread of `blocks` blocks, one block after another.
 template <class Kernel>
 void run_grid(unsigned blocks, unsigned threads, const Kernel& kernel) {
   static std::mutex one_grid;
@@ -132,16 +134,18 @@ void launch(unsigned blocks, unsigned threads, const Kernel& kernel) {
   run_grid(blocks, threads, kernel);
 }
 
-/// Makes of a kernel's address and its arguments what every thread is to call; the arguments are copied.
+/// Makes the function that every thread calls, from a kernel's address and its arguments, which are
+/// copied.
 using Binder = std::function<void()> (*)(const void* kernel, void** arguments);
 
-/// All kernels whose addresses were asked for.
+/// All kernels whose addresses were requested.
 struct Binders {
   std::mutex mutex;
   std::unordered_map<const void*, Binder> by_kernel;
 };
 inline Binders& binders() {
-  static Binders* const all = new Binders;  // streams may outlive what is destroyed at exit
+  // Streams may outlive objects that are destroyed at exit.
+  static Binders* const all = new Binders;
   return *all;
 }
 
@@ -159,7 +163,7 @@ struct Bind {
   }
 };
 
-/// A kernel as cudaLaunchKernel() of the emulated runtime wants it.
+/// A kernel in the form that the emulated runtime's cudaLaunchKernel() accepts.
 template <class... Arguments>
 const void* launchable(void (*kernel)(Arguments...)) {
   const auto address = reinterpret_cast<const void*>(kernel);

@@ -17,12 +17,13 @@ constexpr std::size_t kStackBytes = std::size_t{256} << 10;
 
 #if defined(__x86_64__)
 
-/// Where a stack stands that has not got the turn: its stack pointer, behind the registers that a call must keep.
+/// Position of a suspended stack: its stack pointer, behind the registers that a call must
+/// preserve.
 struct Place {
   void* top = nullptr;
 };
 
-// switch_place(from, to): keeps the registers on the stack at hand, and goes on at another.
+// switch_place(from, to): saves the registers on the current stack, and continues on another stack.
 extern "C" void gpu_shim_switch(void** from, void* to);
 asm(R"(
 .text
@@ -49,8 +50,9 @@ gpu_shim_switch:
 void switch_place(Place& from, Place& to) { gpu_shim_switch(&from.top, to.top); }
 
 void prepare(Place& place, char* stack, void (*entry)()) {
-  // As if switch_place() had been called from `entry`'s first instruction: six registers, then where to return to. A
-  // function begins with its stack pointer 8 bytes off a multiple of 16.
+  // The stack looks as if `entry`'s first instruction had called switch_place(): six registers,
+  // then the return address. On entry to a function, the stack pointer is 8 bytes off a multiple of
+  // 16.
   auto* top = reinterpret_cast<std::uintptr_t*>(stack + kStackBytes) - 2;
   *top = reinterpret_cast<std::uintptr_t>(entry);
   place.top = top - 6;
@@ -72,7 +74,7 @@ void prepare(Place& place, char* stack, void (*entry)()) {
 
 #endif
 
-/// The stacks of one thread. They are kept for the next grid.
+/// The stacks of one thread, kept for the next grid.
 struct Round {
   char* memory = nullptr;
   unsigned room = 0;
@@ -97,7 +99,7 @@ struct Round {
     if (memory) munmap(memory, room * kStackBytes);
   }
 
-  /// The next one that has not returned.
+  /// The next stack that has not returned.
   unsigned next() const {
     unsigned i = at;
     do i = i + 1 == count ? 0 : i + 1;
@@ -146,7 +148,7 @@ void yield_fiber() {
   if (round.at == self) return;
   round.enter(round.at);
   switch_place(round.places[self], round.places[round.at]);
-  // Whoever gave the turn back has called enter() for this one.
+  // The stack that yielded has called enter() for this one.
 }
 
 }  // namespace gpu_shim

@@ -5,11 +5,12 @@
 
 namespace gpu_shim {
 
-/// Runs `body()` on `count` stacks at once, until all have returned. `enter(rank)` is called whenever a stack gets its
-/// turn. Turns end at FiberBarriers alone, and go round in the order of the ranks.
+/// Runs `body()` on `count` stacks at once, until all have returned. `enter(rank)` is called
+/// whenever a stack gets its turn. Turns end only at FiberBarriers, and go round in the order of
+/// the ranks.
 void run_fibers(unsigned count, void (*enter)(unsigned rank), const std::function<void()>& body);
 
-/// Gives the turn to the next one.
+/// Passes the turn to the next stack.
 void yield_fiber();
 
 class FiberBarrier {

@@ -34,11 +34,12 @@ T __shfl_sync(unsigned, T value, unsigned from) {
 }
 
 namespace gpu_shim {
-/// What is prefetched must be memory of the GPU: it is read. The hint orders nothing and races with nobody, so the thread sanitizer looks away.
+/// Reads the prefetched memory, which must be GPU memory. A prefetch orders nothing and cannot
+/// race, so the thread sanitizer ignores the read.
 __attribute__((no_sanitize("thread"), noinline)) inline void touch(const void* address) { static_cast<void>(*static_cast<const volatile unsigned char*>(address)); }
-/// A thread of a kernel waits for one of another thread block, which may have no processor.
+/// A thread of a kernel waits for a thread of another block, which may have no processor.
 inline void yield() { std::this_thread::yield(); }
-/// A kernel that began before those in front of it were done has waited for them: see stream.h.
+/// A kernel that began early has waited for earlier kernels: see stream.h.
 void open_memory();
 }  // namespace gpu_shim
 

@@ -30,7 +30,7 @@ export class GbnfRules {
   readonly sets: CharSet[] = [];
   /** The name of the rule that is being read. */
   reading = '';
-  /** The rules of finite repetitions. Each rule is a tail of the previous one. */
+  /** The rules of finite repetitions. Each of these rules ends with the previous one. */
   readonly copies = new Set<number>();
   readonly #rules: (GbnfRule | null)[] = [];
   readonly #names = new Map<string, number>();

@@ -17,7 +17,7 @@ using cuda::Letter;
 constexpr u32 kTinyWords = (1024 - kParameterHead) / 4;
 static_assert(sizeof(Letter<kTinyWords>) == 1024 && kTinyWords % 4 == 0);
 
-/// As apply(), but of the commands of a decode alone; others are malformed to it.
+/// Like apply(), but only for the commands of a decode. Other commands are malformed.
 template <Team T>
 __device__ void apply_growth(T& team, State& shared, const u32* log, u32 words, Results& results) {
   State state = copy_to_member(shared);
@@ -48,7 +48,7 @@ __device__ void apply_growth(T& team, State& shared, const u32* log, u32 words, 
 template <class T>
 constexpr u32 kMembers = std::is_same_v<T, WarpTeam> ? 32 : kThreads;
 
-/// As apply_value() in cuda/kernels/kernels.cu.
+/// Like apply_value() in cuda/kernels/kernels.cu.
 template <u32 Words, class T, bool kGrowth>
 __global__ void __launch_bounds__(kMembers<T>, 1) apply_other(const __grid_constant__ Letter<Words> letter) {
   alignas(16) __shared__ u32 log[Words];

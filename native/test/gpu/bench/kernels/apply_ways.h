@@ -1,4 +1,5 @@
-// Other kernels that apply a log, which a figure has to speak for before the product has one of them.
+// Candidate kernels that apply a log. Figures must justify a candidate before the product adopts
+// it.
 #pragma once
 
 #include <vector>
@@ -9,12 +10,13 @@ namespace blockstep::bench {
 
 struct ApplyWay {
   const char* name;
-  const void* kernel;  // null: the one that CudaDevice chooses
+  const void* kernel;  // null: the kernel that CudaDevice chooses
   u32 threads;
-  u32 words;  // of the longest log that it takes
+  u32 words;  // of the longest supported log
 };
 
-/// Each change alone, then all of them; the first is the product as it is. All take a log of Extend and Publish.
+/// Each change alone, then all of them. The first way is the product's. All support logs of Extend
+/// and Publish.
 const std::vector<ApplyWay>& apply_ways();
 
 }  // namespace blockstep::bench

@@ -12,17 +12,17 @@ namespace {
 using cuda::kThreads;
 using cuda::Priority;
 
-/// The clock of the GPU at the first and the last instruction of a kernel; 0: not yet.
+/// The GPU's clock at the first and the last instruction of a kernel; 0: not yet.
 struct Stamps {
   std::atomic<u64> first;
   std::atomic<u64> last;
 };
 
 struct NullHead {
-  Completion* completion;  // null: something else tells that the kernel is over
+  Completion* completion;  // null: the end of the kernel is reported in another way
   Stamps* stamps;          // null: no stamps
   u32 number;
-  u32 early;               // the next kernel may begin
+  u32 early;               // the next kernel may begin early
 };
 template <u32 Bytes>
 struct Null {
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) do_nothing(const __grid_constant__ N
   cuda::tell<cuda::Order::kRelaxed>(head.stamps->last, gpu_time());
 }
 
-/// Answers each question with the clock of the GPU, until the question is the last one.
+/// Answers each question with the GPU's clock, until the last question.
 __global__ void tell_time(Stamps* stamps, u64 last) {
   using Word = ::cuda::atomic_ref<u64, ::cuda::thread_scope_system>;
   Word ask(*reinterpret_cast<u64*>(&stamps->first));
@@ -62,9 +62,9 @@ struct Rung {
   const char* name;
   u32 bytes;
   Priority priority = Priority::kHighest;
-  bool early = false;         // the kernel lets the next one begin
-  bool serialization = false;  // it is launched so that it may begin before the one in front of it has ended
-  bool by_stream = false;     // the stream writes the word behind the kernel
+  bool early = false;         // the kernel allows the next one to begin early
+  bool serialization = false;  // it may begin before the previous kernel has ended
+  bool by_stream = false;     // the stream writes the word after the kernel
   u32 threads = kThreads;
 };
 
@@ -86,7 +86,7 @@ class Ladder {
  public:
   explicit Ladder(const Effort& effort) : effort_(effort) {}
 
-  /// Once as it is, and once with the clock of the GPU, which costs the kernel time.
+  /// Runs once without and once with the GPU's clock, which costs the kernel time.
   void climb(const Rung& rung) {
     const cuda::Stream stream(rung.priority);
     Samples whole, launch, start, run, seen;
@@ -96,7 +96,7 @@ class Ladder {
       whole.add(sample.seen - sample.begin);
       launch.add(sample.launched - sample.begin);
     });
-    find_offset();  // the two clocks drift apart
+    find_offset();  // because the two clocks drift apart
     repeat(effort_, [&](bool counts) {
       const Sample sample = measure(rung, stream.get(), true);
       if (!counts) return;
@@ -114,7 +114,7 @@ class Ladder {
   }
 
  private:
-  /// By the host's clock.
+  /// Times of the host's clock.
   struct Sample {
     Clock::time_point begin, launched, first, last, seen;
   };
@@ -132,7 +132,7 @@ class Ladder {
     while (completion_->word.load(std::memory_order_acquire) >> 32 != number_) {
     }
     sample.seen = Clock::now();
-    while (stamped && (stamps_->first == 0 || stamps_->last == 0)) {  // they come in any order
+    while (stamped && (stamps_->first == 0 || stamps_->last == 0)) {  // they arrive in any order
     }
     sample.first = at_host(stamps_->first);
     sample.last = at_host(stamps_->last);
@@ -161,7 +161,8 @@ class Ladder {
                   "cuStreamWriteValue64");
   }
 
-  /// The GPU's clock less the host's, from the question that was answered soonest: right up to half of that time.
+  /// The GPU's clock minus the host's, from the question with the fastest answer. The error is at
+  /// most half of that time.
   void find_offset() {
     constexpr u64 kQuestions = 1000;
     const cuda::Stream stream;

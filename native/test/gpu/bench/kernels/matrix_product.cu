@@ -13,7 +13,7 @@ namespace {
 
 using cuda::kThreads;
 
-/// Threads of a block stand in a square, and each makes 4 x 4 of the tile's results.
+/// The threads of a block form a square, and each computes 4 x 4 of the tile's results.
 constexpr u32 kAcross = kThreads == 256 ? 16 : 8;
 static_assert(kAcross * kAcross == kThreads);
 constexpr u32 kEach = 4;
@@ -21,7 +21,7 @@ constexpr u32 kTile = kAcross * kEach;
 constexpr u32 kDepth = kAcross;
 constexpr u32 kQueued = 3;
 
-/// Block b makes the tiles b, b + gridDim, b + 2 gridDim, ... of c = a * b.
+/// Block b computes the tiles b, b + gridDim, b + 2 gridDim, ... of c = a * b.
 __global__ void __launch_bounds__(kThreads) multiply_tiles(const float* a, const float* b, float* c, u32 side,
                                                            u32 times) {
   __shared__ float of_a[kDepth][kTile];
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads) multiply_tiles(const float* a, const
   }
 }
 
-/// What kernels that measure write down.
+/// The results of measuring kernels.
 struct Measured {
   u64 clocks;
   u64 nanoseconds;
@@ -74,7 +74,8 @@ __global__ void count_clocks(Measured* measured) {
 
 constexpr u32 kCompletions = 200;
 
-/// Completes pieces of work one after the other, each with a digest, as a kernel that applies a log does.
+/// Completes pieces of work one after another, each with a digest, like a kernel that applies a
+/// log.
 template <cuda::Order kOrder>
 __global__ void complete_many(Completion* completion, Measured* measured) {
   const u64 start = ::cuda::ptx::get_sreg_globaltimer();
@@ -92,7 +93,7 @@ void launch_product(const float* a, const float* b, float* c, u32 side, u32 time
 
 u64 matrix_bytes(u32 side) { return u64{side} * side * sizeof(float); }
 
-/// A stream as everybody has one: of normal priority.
+/// An ordinary stream of normal priority.
 class PlainStream {
  public:
   PlainStream() { cuda::require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
@@ -132,7 +133,8 @@ Busy::Busy(Beside what, int device, u32 side, u64 copy_bytes)
   if (what == Beside::kPersistent) {
     int processors = 0;
     cuda::require(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
-    // As many as fit at once, for one more would wait for a place, and then leave the others' places empty.
+    // As many blocks as fit at once. Another block would wait for a place, and then leave the
+    // others' places empty.
     int resident = 0;
     cuda::require(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, cuda::address(&multiply_tiles),
                                                                 static_cast<int>(kThreads), 0),
@@ -143,7 +145,8 @@ Busy::Busy(Beside what, int device, u32 side, u64 copy_bytes)
   // The worker's stream is not ordered with the default stream.
   cuda::require(cudaDeviceSynchronize(), "the matrices");
   worker_ = std::thread([this] { work(); });
-  while (done_ == 0 && !stop_) std::this_thread::sleep_for(std::chrono::microseconds(50));  // until it runs for certain
+  // Until it has certainly begun.
+  while (done_ == 0 && !stop_) std::this_thread::sleep_for(std::chrono::microseconds(50));
   if (stop_) {
     worker_.join();
     throw Error{kCuda, wrong_};
@@ -215,7 +218,7 @@ void OneProduct::run() {
 
 namespace {
 
-/// Runs a kernel of one thread that measures something. `arguments` end with the address of what it writes.
+/// Runs a measuring kernel of one thread. `arguments` end with the address of its results.
 template <class... Arguments>
 Measured measure(const void* kernel, Arguments... arguments) {
   const cuda::MappedMemory memory(sizeof(Measured));
@@ -253,7 +256,8 @@ std::vector<float> multiply(const std::vector<float>& a, const std::vector<float
   };
   copy(on_device, a.data(), cudaMemcpyHostToDevice);
   copy(on_device + a.size(), b.data(), cudaMemcpyHostToDevice);
-  // A short copy from pageable memory returns before it has arrived, and the stream is not ordered with that of the copies.
+  // A short copy from pageable memory returns before it has arrived, and the stream is not ordered
+  // with the stream of the copies.
   cuda::require(cudaDeviceSynchronize(), "the matrices");
   PlainStream stream;
   launch_product(on_device, on_device + a.size(), on_device + 2 * a.size(), side, 1, 2, stream.get());

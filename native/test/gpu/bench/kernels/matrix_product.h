@@ -1,4 +1,4 @@
-// Something for the GPU to do meanwhile: what runs beside a step while it is measured.
+// Work for the GPU that runs beside a measured step.
 #pragma once
 
 #include <atomic>
@@ -12,31 +12,31 @@ namespace blockstep::bench {
 
 enum class Beside {
   kIdle,
-  kProduct,     // one matrix product after the other, with many more blocks than fit at once
-  kPersistent,  // the same with no more blocks than fit, each of which runs for milliseconds
-  kCopies,      // large copies from the host, one after the other, as loads of KV are
+  kProduct,     // one matrix product after another, with many more blocks than fit at once
+  kPersistent,  // the same with only the blocks that fit, each of which runs for milliseconds
+  kCopies,      // large copies from the host, one after another, like loads of KV
   kCopiesBack,  // the same to the host
 };
 
 const char* name_of(Beside beside);
 
-/// Keeps the GPU busy from its construction to its destruction, on a stream of normal priority: a few launches are always
-/// queued, by a thread of its own. A plain tiled product of FP32 matrices, no library: it is here to fill every
-/// multiprocessor, not to be fast.
+/// Keeps the GPU busy while the object lives, on a stream of normal priority: its own thread always
+/// keeps a few launches queued. It is a plain tiled product of FP32 matrices without a library,
+/// meant to fill every multiprocessor, not to be fast.
 class Busy {
  public:
   /// @param side of the square matrices, a multiple of the tile's
-  /// @param copy_bytes of each copy
+  /// @param copy_bytes bytes of each copy
   Busy(Beside what, int device, u32 side, u64 copy_bytes);
   Busy(const Busy&) = delete;
   Busy& operator=(const Busy&) = delete;
   ~Busy();
 
-  /// Queues nothing any more; what is queued still ends.
+  /// Queues no more work. Queued work still ends.
   void stop() { stop_ = true; }
-  /// False if it broke off: then nothing ran beside what was measured.
+  /// False if it ended early: then no work ran beside the measurement.
   bool still_at_work() const { return !stop_; }
-  /// Thread blocks of each launch.
+  /// Number of thread blocks of each launch.
   u32 blocks() const { return blocks_; }
 
  private:
@@ -56,15 +56,15 @@ class Busy {
   std::thread worker_;
 };
 
-/// One matrix product at a time, in a stream of normal priority: what a step comes right behind.
+/// One matrix product at a time, in a stream of normal priority, before a step.
 class OneProduct {
  public:
-  /// @param times it is made so often in one launch
+  /// @param times number of products in one launch
   OneProduct(u32 side, u32 times);
   OneProduct(const OneProduct&) = delete;
   OneProduct& operator=(const OneProduct&) = delete;
   ~OneProduct();
-  /// Launches it and waits until it has ended, by asking without pause.
+  /// Launches it and waits for its end by polling.
   void run();
 
  private:
@@ -74,18 +74,19 @@ class OneProduct {
   cuda::Stream stream_{cuda::Priority::kLowest};
 };
 
-/// The clock of a multiprocessor in MHz, measured in a kernel of a quarter of a millisecond. Waits.
+/// The clock of a multiprocessor in MHz, measured by a kernel of a quarter of a millisecond. Waits
+/// for the GPU.
 double measure_clock();
 
-/// Nanoseconds from the first of many completions of a kernel to the last, for each: with a release, which waits for what was
-/// written before, and as words that stand for themselves. Waits.
+/// Nanoseconds per completion, from the first of a kernel's many completions to the last. With a
+/// release, which waits for earlier writes, and with relaxed words. Waits for the GPU.
 struct CompletionTimes {
   double released;
   double relaxed;
 };
 CompletionTimes measure_completions();
 
-/// a * b, of `side` rows and columns each, for the test of the product itself. Waits.
+/// a * b, of `side` rows and columns each, for the test of the product itself. Waits for the GPU.
 std::vector<float> multiply(const std::vector<float>& a, const std::vector<float>& b, u32 side);
 
 }  // namespace blockstep::bench

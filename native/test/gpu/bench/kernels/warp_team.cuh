@@ -5,7 +5,7 @@
 
 namespace blockstep::bench {
 
-/// A thread block of one warp. As CtaTeam, but every synchronising call is one __syncwarp().
+/// A thread block of one warp. Like CtaTeam, but every synchronising call is one __syncwarp().
 class WarpTeam : public cuda::CtaTeam {
  public:
   __device__ explicit WarpTeam(Shared& shared) : CtaTeam(shared) {}

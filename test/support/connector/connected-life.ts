@@ -2,6 +2,7 @@ import type { BlockstepError } from '../../../src/base/errors.js';
 import type { ConnectorOutput, TransferReport } from '../../../src/connector.js';
 import type { Plan, SchedulerOptions } from '../../../src/index.js';
 import type { LogSink } from '../../../src/replay.js';
+import { carryRules, type WithRules } from '../../../src/scheduler/options/single-rules.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { steppable } from '../authority/decided-scheduler.js';
 import { NO_RESULT, prompt, Random } from '../driver.js';
@@ -73,7 +74,7 @@ export class ConnectedLife {
     seed: number,
     log: LogSink | null,
     readonly onPlan: (plan: Plan, scheduler: Scheduler) => void,
-    given: Partial<SchedulerOptions> = {},
+    given: Partial<WithRules<SchedulerOptions>> = {},
     isCalm = false,
   ) {
     this.random = new Random(seed);
@@ -89,7 +90,7 @@ export class ConnectedLife {
     const options = drawOptions(random, (1 + (seed % 3)) as 1 | 2 | 3);
     this.scheduler = steppable({
       ...options,
-      ...given,
+      ...carryRules(given),
       connector: this.connector,
       now: () => this.#now,
       ...(log !== null && { log }),

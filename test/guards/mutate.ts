@@ -95,7 +95,7 @@ function runTests(copy: string, files: readonly string[], failure: string | null
   rmSync(report, { force: true });
   const vitest = join(copy, 'node_modules', 'vitest', 'vitest.mjs');
   const flags = ['run', '--config', 'test/vitest.config.ts', '--reporter=json', `--outputFile=${report}`];
-  const which = failure === null ? [] : ['-t', `^${failure} `];
+  const which = failure === null ? [] : ['-t', `(^| )${failure} `];
   const { error } = spawnSync(process.execPath, [vitest, ...flags, ...which, ...files], {
     cwd: copy,
     // So many random lives as show every mutation: `npm test` has fewer.
@@ -127,7 +127,7 @@ function judge(copy: string, mutation: Mutation, timeoutMs: number): string {
   const { passed, failed, hung } = runTests(copy, [test], failure, timeoutMs);
   for (const [file, text] of before) writeFileSync(join(copy, file), text);
   if (hung) return 'seen: the tests hang';
-  if (passed + failed === 0) return `DOES NOT APPLY: ${test} has no test whose name begins with ${failure}`;
+  if (passed + failed === 0) return `DOES NOT APPLY: ${test} has no test whose name has ${failure}`;
   return failed > 0 ? `seen: ${failed} of ${passed + failed} tests fail` : `SURVIVED ${passed} tests`;
 }
 

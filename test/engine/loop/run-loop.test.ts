@@ -101,7 +101,7 @@ describe('a running engine', () => {
     for (const { engine } of benches) engine.dispose();
   });
 
-  it('backs off to a millisecond while there is work and nothing can be scheduled', async () => {
+  it('F30 backs off to a millisecond while there is work and nothing can be scheduled', async () => {
     const bench = new EngineBench();
     void bench.engine.run();
     const stream = bench.submit({ maxTokens: 1 });

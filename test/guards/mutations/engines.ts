@@ -49,7 +49,7 @@ export const mutations: readonly Mutation[] = [
     file: 'src/engine/loop/run-loop.ts',
     find: "if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;",
     replace: "if (state === 'waiting' && this.#mayUnblock()) delay = BACKOFF_MS;",
-    test,
+    test: 'test/engine/loop/run-loop.test.ts',
     means: 'an engine that can schedule nothing sleeps',
   },
   {

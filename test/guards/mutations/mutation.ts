@@ -1,6 +1,6 @@
 /** One guard taken out of the real source: the tests of its failure must turn red. */
 export interface Mutation {
-  /** The failure that the guard is for, `F10`. Its tests stand in a `describe` whose name begins with that word. */
+  /** The failure that the guard is for, `F10`. The names of its tests have that word. */
   failure: string;
   /** From the root of the repository. */
   file: string;

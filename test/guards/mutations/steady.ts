@@ -430,7 +430,7 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/schedule/schedule.ts',
     find: 'plan.lacksMetadata = given',
     replace: 'plan.lacksMetadata ||= given',
-    test: 'test/guards/worker-contract.test.ts',
+    test: 'test/scheduler/steady/twins.test.ts',
     means: 'a plan is said to lack metadata because an earlier one did',
   },
   {

@@ -252,7 +252,7 @@ it('a plan names as taken what it zeroes for somebody whose connector failed at 
 });
 
 describe.each(['fail', 'recompute'] as const)(
-  'policy %s: a load that fills no block',
+  'F21 policy %s: a load that fills no block',
   (loadFailurePolicy) => {
     it.each([false, true])(
       'lacks nothing, and costs nobody anything if it fails; its request left: %s',

@@ -56,3 +56,4 @@ export type { ChunkOutcome, EndOutcome, Session } from './scheduler/request/sess
 export type { Container, RequestStatus } from './scheduler/request/status.js';
 export type { StopConditions } from './scheduler/request/stop-conditions.js';
 export type { Deadlines, WaitReason } from './scheduler/request/wait.js';
+export type { SchedulerReader } from './scheduler/scheduler-reader.js';

@@ -1,4 +1,5 @@
 import { Engine, type Executor, type ExecutorResult, type RequestStream } from '../../src/index.js';
+import { schedulerOf } from '../../test/support/scheduler-of.js';
 import { BLOCK_SIZE, HASH_SEED, Prompts, touchPool } from '../workloads/workloads.js';
 
 const PROMPT = 512;
@@ -46,7 +47,7 @@ export function makeEngine(numRequests: number, numTokens: number, usesTables = 
     executor,
   });
   const prompts = new Prompts(blocksEach * BLOCK_SIZE);
-  touchPool(engine.scheduler, prompts, numRequests, blocksEach, false);
+  touchPool(schedulerOf(engine), prompts, numRequests, blocksEach, false);
   let count = 0;
   const submit = (maxTokens: number) =>
     engine.submit({ prompt: prompts.next(PROMPT + (count++ % BLOCK_SIZE)), maxTokens, eosTokenId: 2 });

@@ -1,5 +1,5 @@
 import { INSPECT, showFacts } from '../base/inspect.js';
-import type { Scheduler } from '../scheduler/scheduler.js';
+import type { SchedulerReader } from '../scheduler/scheduler-reader.js';
 import { type EngineStats, engineFacts, readEngineStats } from './inspect/engine-stats.js';
 import { explain } from './inspect/explain.js';
 import type { EngineHealth, HealthWatch } from './inspect/health.js';
@@ -20,7 +20,7 @@ export class EngineReader {
   }
 
   /** The engine's scheduler, for reading only. The engine is its sole owner: a caller that changes it breaks the engine. */
-  get scheduler(): Scheduler {
+  get scheduler(): SchedulerReader {
     return this.#e.scheduler;
   }
 

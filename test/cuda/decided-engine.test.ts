@@ -5,6 +5,7 @@ import { endOf } from '../engine/ends.js';
 import { EngineLife } from '../engine/random-life.js';
 import { codeOf } from '../support/driver.js';
 import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../support/engine-bench.js';
+import { schedulerOf } from '../support/scheduler-of.js';
 import { gateOf } from './gate.js';
 
 // More of them: BLOCKSTEP_SEEDS=60 npx vitest run --config test/vitest.config.ts test/cuda/decided-engine.test.ts
@@ -25,7 +26,7 @@ function decided(options: Partial<EngineOptions> = {}, async = false): EngineBen
 /** An engine with a step that waits for the GPU. */
 async function deciding() {
   const bench = decided();
-  const gate = gateOf(bench.engine.scheduler);
+  const gate = gateOf(schedulerOf(bench.engine));
   const first = bench.submit({ id: 'a' });
   gate.isOpen = false;
   const stepped = bench.engine.stepAsync();
@@ -158,7 +159,7 @@ describe('while the GPU decides a step', () => {
   it('a running engine is stopped behind it, and shut down', async () => {
     const bench = decided();
     const { engine } = bench;
-    const gate = gateOf(engine.scheduler);
+    const gate = gateOf(schedulerOf(engine));
     const ran = engine.run();
     const stream = bench.submit({ maxTokens: 3 });
     gate.isOpen = false;
@@ -182,7 +183,7 @@ describe('while the GPU decides a step', () => {
   it('an abort has nobody wait, in a running engine neither', async () => {
     const bench = decided();
     const { engine } = bench;
-    const gate = gateOf(engine.scheduler);
+    const gate = gateOf(schedulerOf(engine));
     void engine.run();
     const streams = [bench.submit(), bench.submit()];
     gate.isOpen = false;

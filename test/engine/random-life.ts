@@ -15,6 +15,7 @@ import {
 import { drawPool } from '../support/driver.js';
 import { prompt, Random, settled } from '../support/engine-bench.js';
 import { type Executed, FakeModel, mix } from '../support/fake-model.js';
+import { schedulerOf } from '../support/scheduler-of.js';
 import { Listener } from './outputs/heard.js';
 
 const GARBAGE = 2_000_000_000;
@@ -138,7 +139,7 @@ export class EngineLife {
     this.listeners = [new Listener(this.engine.outputs()), new Listener(this.engine.outputs())];
     void this.listeners[0].readAll();
     this.model = new FakeModel(
-      this.engine.scheduler,
+      schedulerOf(this.engine),
       (_, position, root) => 1000 + (mix(root, position) % VOCABULARY),
     );
   }

@@ -216,6 +216,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
   workload: ['generate.ts', 'trace.ts', 'workload.ts'],
   scheduler: [
     'scheduler.ts',
+    'scheduler-reader.ts',
     'calls/request-names.ts',
     'calls/take-request.ts',
     'calls/token-ids.ts',

@@ -6,6 +6,7 @@ import type { EngineOptions } from '../../src/engine/state/options.js';
 import { ReferenceExecutor } from '../../src/executors/reference/reference-executor.js';
 import type { KvEventSink } from '../../src/scheduler/events/kv-event.js';
 import { cachedHashes } from '../support/prefix-hashes.js';
+import { schedulerOf } from '../support/scheduler-of.js';
 
 export const BLOCK_SIZE = 4;
 const SIZES = {
@@ -63,6 +64,6 @@ export async function driveRandomly(engine: Engine, numSteps: number, seed: numb
 }
 
 /** The different hashes that the engine's prefix cache has, or one KV cache group of it, sorted. */
-export function engineHashes({ scheduler }: Engine, group?: number): string[] {
-  return [...new Set(cachedHashes(scheduler, group))].sort();
+export function engineHashes(engine: Engine, group?: number): string[] {
+  return [...new Set(cachedHashes(schedulerOf(engine), group))].sort();
 }

@@ -3,6 +3,7 @@ import { type BlockstepError, EntryKind } from '../../../src/index.js';
 import { throwingProxy } from '../../misuse/bad-values.js';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
 import { leftovers, rejection } from '../../support/engine-bench.js';
+import { schedulerOf } from '../../support/scheduler-of.js';
 import { continuation } from './attentive-executor.js';
 import { ForgetfulBench, said, text } from './forgetful-bench.js';
 
@@ -195,7 +196,7 @@ describe('a block that the executor lost', () => {
     bench.lose(shared);
     await bench.finish();
     await said(other);
-    bench.engine.scheduler.updateTransfers({ finishedReceiving: [{ handle: b.handle }] });
+    schedulerOf(bench.engine).updateTransfers({ finishedReceiving: [{ handle: b.handle }] });
     await bench.finish();
     expect(await said(b)).toEqual(continuation(text(13), 6));
     expect(bench.seen.flat()).toContain(`b ${EntryKind.new} 0`);

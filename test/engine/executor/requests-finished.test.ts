@@ -3,6 +3,7 @@ import { Engine, type EngineOptions, type ExecutorPlan, type RequestStream } fro
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
 import { FakeExecutor, leftovers, prompt, rejection, settled } from '../../support/engine-bench.js';
 import { FakeGrammar } from '../../support/fake-grammar.js';
+import { schedulerOf } from '../../support/scheduler-of.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 
@@ -117,7 +118,7 @@ describe('requestsFinished', () => {
     bench.submit('d').abort();
     for (const stream of streams) stream.abort();
     await bench.finish();
-    bench.engine.scheduler.updateTransfers({ finishedReceiving: [{ handle: streams[1].handle }] });
+    schedulerOf(bench.engine).updateTransfers({ finishedReceiving: [{ handle: streams[1].handle }] });
     await bench.finish();
     const told = bench.told.flatMap((event) => event.slice('finished '.length).split(','));
     expect(new Set(told).size).toBe(told.length);

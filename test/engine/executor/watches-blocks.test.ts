@@ -10,6 +10,7 @@ import { letGoBy } from '../../../src/scheduler/plan/let-go.js';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
 import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { EngineBench, FakeExecutor, prompt } from '../../support/engine-bench.js';
+import { schedulerOf } from '../../support/scheduler-of.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 
@@ -170,7 +171,7 @@ describe('what a plan says of blocks', () => {
     bench.steps();
     expect(said.length).toBe(1);
     const loaded = [...bench.engine.scheduler.core.blocks(a.handle % 2 ** 21)];
-    bench.engine.scheduler.updateTransfers({ finishedReceiving: [{ handle: a.handle }] });
+    schedulerOf(bench.engine).updateTransfers({ finishedReceiving: [{ handle: a.handle }] });
     bench.steps();
     expect(said.length).toBe(2);
     expect(said[1].forgotten.sort()).toEqual(cached.sort());

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/index.js';
 import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../../support/engine-bench.js';
+import { schedulerOf } from '../../support/scheduler-of.js';
 
 const mine = new Error('mine');
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
@@ -311,8 +312,8 @@ describe('shutdown', () => {
     const bench = new EngineBench({ pipelineDepth: 3 });
     for (let i = 0; i < 30; i++) bench.submit({ prompt: prompt(9, i), maxTokens: 7 });
     let found: string[] | null = null;
-    const original = bench.engine.scheduler.dispose.bind(bench.engine.scheduler);
-    bench.engine.scheduler.dispose = () => {
+    const original = schedulerOf(bench.engine).dispose.bind(schedulerOf(bench.engine));
+    schedulerOf(bench.engine).dispose = () => {
       found = leftovers(bench.engine);
       original();
     };

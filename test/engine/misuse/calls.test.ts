@@ -15,6 +15,7 @@ import {
 import { codeOf, errorOf, expectReadable, mirror, snapshot } from '../../misuse/bench.js';
 import { describeValue } from '../../misuse/misuse.js';
 import { answerOf, EngineBench, leftovers, prompt } from '../../support/engine-bench.js';
+import { schedulerOf } from '../../support/scheduler-of.js';
 
 /** a and b run, c waits, d has finished and its blocks are held; at depth 2 a step is in flight. */
 function busyBench(options: Partial<EngineOptions> = {}): EngineBench & { streams: RequestStream[] } {
@@ -188,7 +189,7 @@ function all(bench: ReturnType<typeof busyBench>): unknown {
   const { scheduler: _, ...stats } = engine.stats();
   const ends = bench.streams.map(({ ended, numOutputTokens }) => [ended, numOutputTokens]);
   return [
-    snapshot(engine.scheduler),
+    snapshot(schedulerOf(engine)),
     stats,
     engine.health(),
     ends,
@@ -356,7 +357,7 @@ describe('a wrong receiver', () => {
 
   it.each([...methods, ...symbols])('is refused by %s of the engine', (name) => {
     const bench = busyBench();
-    const before = mirror(bench.engine.scheduler);
+    const before = mirror(schedulerOf(bench.engine));
     const descriptor = Object.getOwnPropertyDescriptor(Engine.prototype, name)!;
     const method = (descriptor.value ?? descriptor.get) as (...args: unknown[]) => unknown;
     const receivers = [
@@ -371,7 +372,7 @@ describe('a wrong receiver', () => {
     for (const receiver of receivers) {
       expect(errorOf(() => Reflect.apply(method, receiver, ['a', {}]))).toBeInstanceOf(TypeError);
     }
-    expect(mirror(bench.engine.scheduler)).toEqual(before);
+    expect(mirror(schedulerOf(bench.engine))).toEqual(before);
     bench.engine.dispose();
   });
 

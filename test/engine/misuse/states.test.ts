@@ -2,6 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../../src/index.js';
 import { EngineBench, prompt, rejection, settled } from '../../support/engine-bench.js';
+import { schedulerOf } from '../../support/scheduler-of.js';
 
 const STATES = ['new', 'working', 'in flight', 'running', 'draining', 'broken', 'hung', 'disposed'] as const;
 type State = (typeof STATES)[number];
@@ -232,7 +233,7 @@ describe('an error of the scheduler that comes when the update was done', () => 
   it('breaks the engine, and the update is not done twice', async () => {
     const bench = new EngineBench();
     const stream = bench.submit({ id: 'a', maxTokens: 9 });
-    const { scheduler } = bench.engine;
+    const scheduler = schedulerOf(bench.engine);
     const original = scheduler.update.bind(scheduler);
     let updates = 0;
     scheduler.update = (plan, result) => {

@@ -10,6 +10,7 @@ import {
   settled,
   tokensOf,
 } from '../../support/engine-bench.js';
+import { schedulerOf } from '../../support/scheduler-of.js';
 
 const mine = new Error('mine');
 
@@ -327,7 +328,7 @@ describe('an abort', () => {
     const bench = new EngineBench({ strict: true });
     bench.submit({ id: 'a', maxTokens: 1 });
     bench.engine.abort('a');
-    bench.engine.scheduler.abort('a');
+    schedulerOf(bench.engine).abort('a');
     bench.engine.step();
     await settled();
     expect(bench.engine.stats().scheduler.anomalies).toEqual({});
@@ -337,7 +338,7 @@ describe('an abort', () => {
     const bench = new EngineBench();
     const stream = bench.submit({ id: 'a', maxTokens: 5 });
     bench.engine.step();
-    bench.engine.scheduler.abort('a');
+    schedulerOf(bench.engine).abort('a');
     bench.steps();
     expect(await stream.result()).toMatchObject({ finishReason: 'abort', tokens: Int32Array.of(600) });
   });
@@ -346,7 +347,7 @@ describe('an abort', () => {
     const bench = new EngineBench();
     const stream = bench.submit({ id: 'a', maxTokens: 5 });
     bench.engine.step();
-    const { scheduler } = bench.engine;
+    const scheduler = schedulerOf(bench.engine);
     const { slot } = scheduler.get('a')!;
     scheduler.abort('a');
     scheduler.verify();
@@ -360,7 +361,7 @@ describe('an abort', () => {
     const bench = new EngineBench();
     const stream = bench.submit({ id: 'a', maxTokens: 5 });
     bench.engine.step();
-    const { scheduler } = bench.engine;
+    const scheduler = schedulerOf(bench.engine);
     scheduler.abort('a');
     scheduler.verify();
     scheduler.add({ id: 'x', prompt: prompt(9, 1), maxTokens: 3 });
@@ -372,7 +373,7 @@ describe('an abort', () => {
 
   it('reaches a request that was added behind the back of the engine', () => {
     const bench = new EngineBench();
-    bench.engine.scheduler.add({ id: 'x', prompt: prompt(3), maxTokens: 9 });
+    schedulerOf(bench.engine).add({ id: 'x', prompt: prompt(3), maxTokens: 9 });
     bench.engine.step();
     bench.engine.abort('x');
     bench.steps();
@@ -387,7 +388,7 @@ describe('an abort', () => {
       connector.during = (method, request) => {
         if (method !== 'new' || request === null) return;
         if (who === 'the engine') bench.engine.abort(request.handle);
-        else expect(bench.engine.scheduler.abort(request.id)).toEqual([]);
+        else expect(schedulerOf(bench.engine).abort(request.id)).toEqual([]);
       };
       const stream = bench.submit({ id: 'a' });
       expect(stream.ended).toBe(true);

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Engine, ReferenceExecutor } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { Random, settled } from '../../support/engine-bench.js';
+import { schedulerOf } from '../../support/scheduler-of.js';
 import { HostTier, LaneConnector, LaneWorker } from './lane-connector.js';
 
 const BLOCK = 4;
@@ -37,7 +38,7 @@ function serve(pipelineDepth: 1 | 2 | 3, mode: 'sync' | 'async' | 'mixed', seed:
     workers: [worker],
     strict: true,
   });
-  connector.scheduler = engine.scheduler;
+  connector.scheduler = schedulerOf(engine);
   return { engine, executor, worker, waiting };
 }
 

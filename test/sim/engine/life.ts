@@ -2,6 +2,7 @@ import { Engine } from '../../../src/engine/engine.js';
 import type { StepReport } from '../../../src/engine/loop/step-loop.js';
 import { ruledConfig } from '../../../src/scheduler/options/options.js';
 import { carryRules } from '../../../src/scheduler/options/single-rules.js';
+import { schedulerOf } from '../../support/scheduler-of.js';
 import { type Sight, Violation } from '../audit/facts.js';
 import { SimBorrower } from '../shared/borrow/borrower.js';
 import { type BorrowerShape, CAUSED_BY_BORROWERS } from '../shared/borrow/draw-borrower.js';
@@ -77,7 +78,7 @@ export class EngineLife {
       ...(setup.faults.logFails > 0 ? { log } : {}),
     });
     stage.engine = this.engine;
-    this.#observer = new Observer(this.engine.scheduler);
+    this.#observer = new Observer(schedulerOf(this.engine));
     this.#audit = new EngineAudit(stage);
     this.#waits = new Waits(stage, this.#connector);
     this.#crowd = new Crowd(stage, this.#waits.timeouts);

@@ -28,6 +28,7 @@ const SLOW: Readonly<Record<string, string>> = {
   'test/pipeline/redis/guards.test.ts': 'a server of its own for each guard',
   'test/scheduler/connector/connector.test.ts': 'compiles connectors with the compiler of TypeScript',
   'test/scheduler/steady/twins.test.ts': 'lives of two schedulers in step, of thirteen kinds',
+  'test/serve/half-closed.test.ts': 'waits for probes of half-closed connections, half a second apart',
   'test/sim/scheduler/simulation.test.ts': 'simulated lives of 2,000 steps',
 };
 

@@ -1,16 +1,12 @@
-import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { MemoryStore } from '../../examples/memory-store.js';
 import { Outcome } from '../../src/connectors/store/index.js';
+import { shownClass } from './shown.js';
 
 it('the store in memory is the one that docs/connectors.md shows', () => {
-  const code = (path: string): string => {
-    const text = readFileSync(new URL(path, import.meta.url), 'utf8');
-    const from = text.indexOf('export class MemoryStore');
-    return text.slice(from, text.indexOf('\n}\n', from));
-  };
-  expect(code('../../examples/memory-store.ts').length).toBeGreaterThan(500);
-  expect(code('../../docs/connectors.md')).toBe(code('../../examples/memory-store.ts'));
+  const own = shownClass('examples/memory-store.ts', 'MemoryStore');
+  expect(own.length).toBeGreaterThan(500);
+  expect(shownClass('docs/connectors.md', 'MemoryStore')).toBe(own);
 });
 
 it('the store in memory keeps its bound, and what was used last', async () => {

@@ -1,6 +1,13 @@
 import { expect, it } from 'vitest';
 import { TenantLimit } from '../../examples/tenant-limit.js';
 import { EngineBench } from '../support/engine-bench.js';
+import { shownClass } from './shown.js';
+
+it('is the adapter that docs/borrowing.md shows', () => {
+  const own = shownClass('examples/tenant-limit.ts', 'TenantLimit');
+  expect(own.length).toBeGreaterThan(500);
+  expect(shownClass('docs/borrowing.md', 'TenantLimit')).toBe(own);
+});
 
 it('holds up the third request of a tenant, whatever ends meanwhile, and leaves nothing behind', async () => {
   const borrower = new TenantLimit(2);

@@ -62,7 +62,7 @@ function readAnswer(plan: Plan, answer: unknown): TakenAnswer {
   const lost = takeLost(lostBlocks);
   const result = readRows(plan.numRequests, { tokens, counts, errors } as StepResult);
   const isGood = judgeRows(result, plan.numRequests, plan.maxOutputTokens) === 'good';
-  const said = extras === undefined ? null : takeExtras(list, result, plan.numRequests);
+  const said = extras === undefined ? null : takeExtras(list, result);
   const faults = said instanceof Faulty ? [said.error] : NO_FAULTS;
   const good = said instanceof Faulty ? null : said;
   const taken = { result, error: undefined, extras: good, wrong: NO_WRONG, faults, drafts, lostBlocks: lost };
@@ -106,14 +106,12 @@ function copyOf(extras: unknown): unknown {
 }
 
 /** The extras of an answer, one for each token in the order of `tokens`. */
-function takeExtras(extras: unknown, { counts }: TakenResult, n: number): readonly unknown[] | Faulty {
+function takeExtras(extras: unknown, { numTokens }: TakenResult): readonly unknown[] | Faulty {
   if (extras instanceof Faulty) return extras;
   if (!Array.isArray(extras))
     return new Faulty(badArgument('extras', show(extras), 'an array, one entry for each token'));
-  let total = 0;
-  for (let i = 0; i < n; i++) total += counts[i];
-  if (extras.length >= total) return extras;
-  const expected = `at least ${total}, one for each token`;
+  if (extras.length >= numTokens) return extras;
+  const expected = `at least ${numTokens}, one for each token`;
   return new Faulty(badArgument('extras', `${extras.length} entries`, expected));
 }
 

@@ -24,10 +24,7 @@ import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
   if (result instanceof TakenResult) return result;
   if (typeof result !== 'object' || result === null) throw badArgument('result', show(result), 'an object');
-  const taken = readRows(plan.numRequests, result);
-  if (judgeRows(taken, plan.numRequests, plan.maxOutputTokens) === 'wrong')
-    throw faultOf(taken, plan.numRequests, plan.maxOutputTokens);
-  return taken;
+  return takeRows(plan.numRequests, result, plan.maxOutputTokens);
 }
 
 /**
@@ -70,9 +67,13 @@ function draftsOf(
     throw badArgument('drafts', got, when);
   }
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
-  const taken = readRows(plan.numRequests, drafts);
-  if (judgeRows(taken, plan.numRequests, plan.maxNextDrafts) === 'wrong')
-    throw faultOf(taken, plan.numRequests, plan.maxNextDrafts);
+  return takeRows(plan.numRequests, drafts, plan.maxNextDrafts);
+}
+
+/** Takes the rows of `n` entries, each with at most `most` tokens. @throws ERR_BLOCKSTEP_BAD_ARG for the first that is wrong */
+function takeRows(n: number, rows: StepResult, most: Uint8Array): TakenResult {
+  const taken = readRows(n, rows);
+  if (judgeRows(taken, n, most) === 'wrong') throw faultOf(taken, n, most);
   return taken;
 }
 

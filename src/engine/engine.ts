@@ -1,7 +1,7 @@
 import { takeAbortKeys } from '../scheduler/calls/validate.js';
 import type { ResetOptions, ResetResult } from '../scheduler/options/reset.js';
 import type { OutstandingKind } from '../scheduler/request/outstanding.js';
-import { DecidedSteps, partsOf } from './authority/decided-engine.js';
+import { partsOf } from './authority/decided-engine.js';
 import { EngineReader } from './engine-reader.js';
 import { generate } from './generate.js';
 import type {
@@ -165,9 +165,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    * @throws by rejection what `step` throws; ERR_BLOCKSTEP_DISPOSED if the engine was disposed meanwhile
    */
   stepAsync(): Promise<StepReport> {
-    const steps = this.#steps;
-    if (steps instanceof DecidedSteps) return steps.stepAsync();
-    return new Promise((resolve) => resolve(steps.step()));
+    return this.#steps.stepAsync();
   }
 
   /**

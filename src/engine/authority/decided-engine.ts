@@ -31,7 +31,7 @@ class DecidedState extends EngineState {
 }
 
 /** The rounds of such an engine: the event loop goes on while the plan is decided. */
-export class DecidedSteps extends StepLoop {
+class DecidedSteps extends StepLoop {
   readonly #e: DecidedState;
 
   constructor(e: DecidedState, health: HealthWatch) {
@@ -46,7 +46,7 @@ export class DecidedSteps extends StepLoop {
   }
 
   /** See `Engine.stepAsync`. @param takes see `StepLoop.step` */
-  async stepAsync(takes = true): Promise<StepReport> {
+  override async stepAsync(takes = true): Promise<StepReport> {
     const e = this.#e;
     e.checkIdle();
     const pending = this.#part(() => (this.begin() ? e.scheduler.decided : null)?.begin() ?? null);

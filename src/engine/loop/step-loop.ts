@@ -77,6 +77,11 @@ export class StepLoop {
     }
   }
 
+  /** See `Engine.stepAsync`. */
+  stepAsync(): Promise<StepReport> {
+    return new Promise((resolve) => resolve(this.step()));
+  }
+
   /** Begins a round: everything before the plan is made. @returns whether a plan is to be made */
   protected begin(): boolean {
     const e = this.#e;

@@ -24,7 +24,7 @@ import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
   if (result instanceof TakenResult) return result;
   if (typeof result !== 'object' || result === null) throw badArgument('result', show(result), 'an object');
-  return takeRows(plan.numRequests, result, plan.maxOutputTokens);
+  return goodRows(readRows(plan.numRequests, result), plan.numRequests, plan.maxOutputTokens);
 }
 
 /**
@@ -67,12 +67,11 @@ function draftsOf(
     throw badArgument('drafts', got, when);
   }
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
-  return takeRows(plan.numRequests, drafts, plan.maxNextDrafts);
+  return goodRows(readTokens(plan.numRequests, drafts), plan.numRequests, plan.maxNextDrafts);
 }
 
-/** Takes the rows of `n` entries, each with at most `most` tokens. @throws ERR_BLOCKSTEP_BAD_ARG for the first that is wrong */
-function takeRows(n: number, rows: StepResult, most: Uint8Array): TakenResult {
-  const taken = readRows(n, rows);
+/** The same rows. @throws ERR_BLOCKSTEP_BAD_ARG for the first of `n` that is wrong; see `judgeRows` */
+function goodRows(taken: TakenResult, n: number, most: Uint8Array): TakenResult {
   if (judgeRows(taken, n, most) === 'wrong') throw faultOf(taken, n, most);
   return taken;
 }
@@ -97,13 +96,19 @@ function lacksField(result: object, field: string): Error {
  * @throws ERR_BLOCKSTEP_BAD_ARG for a result of another form
  */
 export function readRows(n: number, result: StepResult): TakenResult {
-  const { tokens, counts, errors } = result;
-  checkFlatFields(result, tokens, counts);
-  const taken = new TakenResult(takeInt32Array('tokens', tokens), takeInt32Array('counts', counts));
-  checkRows('counts', taken.counts, n);
+  const { errors } = result;
+  const taken = readTokens(n, result);
   if (errors === undefined) return taken;
   taken.errors = takeUint8Array('errors', errors);
   checkRows('errors', taken.errors, n);
+  return taken;
+}
+
+function readTokens(n: number, rows: Drafts): TakenResult {
+  const { tokens, counts } = rows;
+  checkFlatFields(rows, tokens, counts);
+  const taken = new TakenResult(takeInt32Array('tokens', tokens), takeInt32Array('counts', counts));
+  checkRows('counts', taken.counts, n);
   return taken;
 }
 

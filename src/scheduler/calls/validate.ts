@@ -16,9 +16,10 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 
 /**
- * Checks the result of a step: its arrays cover every entry of the plan, with as many tokens as `counts` says and no
- * more than each entry can bring. Arrays may be longer than needed. A result that was checked is not checked again: the
- * engine checks an answer by itself, since rows that are wrong fail alone there.
+ * Checks the result of a step. Its arrays must cover every entry of the plan, with as many tokens
+ * as `counts` adds up to, and no more than each entry can produce. Arrays may be longer than
+ * needed. A result that was checked is not checked again: the engine checks an answer itself,
+ * because wrong rows fail alone there.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
@@ -52,7 +53,7 @@ export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts
 /**
  * Checks drafts for the entries of a plan.
  * @param isWanted whether such drafts are accepted at this pipeline depth
- * @param when that depth, in the words of the message
+ * @param when a description of that depth, for the message
  */
 function draftsOf(
   s: SchedulerState,
@@ -77,9 +78,9 @@ function goodRows(taken: TakenResult, n: number, most: Uint8Array): TakenResult 
 }
 
 /**
- * Checks that a result has `tokens` and `counts`. If one is missing, the message names the field that was probably
- * meant. Other names in a complete result are not checked: that would cost time in every step, and an executor may give
- * more than is read.
+ * Checks that a result has `tokens` and `counts`. If one is missing, the message names the field
+ * that was probably meant. Other names in a complete result are not checked: that would cost time
+ * in every step, and an executor may return more than is read.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function checkFlatFields(result: object, tokens: unknown, counts: unknown): void {
@@ -142,7 +143,7 @@ export function judgeRows(taken: TakenResult, n: number, most: Uint8Array): 'goo
   return short < 0 ? 'short' : 'good';
 }
 
-/** What is wrong first with wrong rows. */
+/** The first fault of wrong rows. */
 function faultOf({ tokens, counts, numTokens }: TakenResult, n: number, most: Uint8Array): Error {
   for (let i = 0; i < n; i++)
     if (counts[i] < 0 || counts[i] > most[i]) return notIn('counts', counts, i, most[i]);
@@ -157,7 +158,7 @@ function notIn(field: string, values: Int32Array, at: number, most: number): Err
 }
 
 /**
- * Takes the keys of an abort: one external id or handle, or an iterable of them.
+ * Reads the keys of an abort: one external id or handle, or an iterable of them.
  * @throws ERR_BLOCKSTEP_BAD_ARG; what the iterator throws
  */
 export function takeAbortKeys(keys: unknown): (string | number)[] {
@@ -170,7 +171,7 @@ export function takeAbortKeys(keys: unknown): (string | number)[] {
 }
 
 /**
- * Takes the key of one request: an external id or a handle.
+ * Reads the key of one request: an external id or a handle.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeKey(key: unknown): string | number {
@@ -180,7 +181,7 @@ export function takeKey(key: unknown): string | number {
 }
 
 /**
- * Takes one use of a request's blocks.
+ * Checks one use of a request's blocks.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
@@ -195,7 +196,7 @@ export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): Bl
 }
 
 /**
- * Takes the options of a prefix cache reset; both flags default to false.
+ * Checks the options of a prefix cache reset; both flags default to false.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function takeResetOptions(options: unknown): Required<ResetOptions> {
@@ -210,7 +211,7 @@ export function takeResetOptions(options: unknown): Required<ResetOptions> {
 }
 
 /**
- * Takes the reports of a connector's workers that come outside a step.
+ * Checks the reports of a connector's workers that come outside a step.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function parseTransfers(anomalies: Anomalies, output: ConnectorOutput): TakenOutput {
@@ -220,13 +221,16 @@ export function parseTransfers(anomalies: Anomalies, output: ConnectorOutput): T
   return reports;
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG unless `mode` is one of the two */
+/** @throws ERR_BLOCKSTEP_BAD_ARG unless `mode` is `new` or `all` */
 export function takePauseMode(mode: unknown): 'new' | 'all' {
   if (mode === 'new' || mode === 'all') return mode;
   throw badArgument('mode', show(mode), "'new' or 'all'");
 }
 
-/** An error thrown by the iterator goes to the caller unchanged: the iterator is the caller's own. */
+/**
+ * An error thrown by the iterator is passed to the caller unchanged, because the iterator is the
+ * caller's own.
+ */
 function takeIterable(value: unknown): unknown[] {
   const iterable = typeof value === 'object' && value !== null ? (value as Iterable<unknown>) : null;
   if (typeof iterable?.[Symbol.iterator] === 'function') return [...iterable];

@@ -10,15 +10,15 @@ import type {
   WorkerOutput,
 } from './connector.js';
 
-/** The lists of reports that name transfers, of workers and of all workers together. */
+/** The lists of reports about transfers, of one worker and of all workers together. */
 export const TRANSFER_LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renewed'] as const;
 
-/** Every list of reports that a worker can give: of transfers, and of blocks. */
+/** Every list of reports that a worker can give: about transfers, and about blocks. */
 export const REPORT_LISTS = [...TRANSFER_LISTS, 'invalidBlocks'] as const;
 
 /**
- * A checked `TransferReport`: the request, the child and rank that report, and, if it was said, the step that began
- * the load.
+ * A checked `TransferReport`: the request, the reporting child and rank, and the step that began
+ * the load, if given.
  */
 export interface TakenReport {
   readonly handle: number;
@@ -37,7 +37,7 @@ export interface TakenOutput {
   readonly renewed: readonly TakenReport[];
   readonly invalidBlocks: readonly TakenInvalid[];
   readonly lostBlocks: readonly number[];
-  /** Metadata of the workers as it was given; its content is not looked at here. */
+  /** Metadata of the workers as it was given. Its content is not examined here. */
   readonly workerMetadata: readonly WorkerMetadata[];
 }
 
@@ -49,8 +49,9 @@ export interface TakenInvalid {
 }
 
 /**
- * Checks and copies what workers report. A list that is no array is refused. An entry that names nothing is skipped
- * and counted as an anomaly, so that one bad report costs none of the others.
+ * Checks and copies the workers' reports. A list that is not an array is refused. An entry that
+ * names nothing is skipped and counted as an anomaly, so that one bad report costs none of the
+ * others.
  * @returns null if there is no output
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
@@ -88,10 +89,10 @@ export function takeOutput(
 }
 
 /**
- * Takes what a worker answers to `getFinished`: each list is read once, and an empty one is left out. Entries are not looked
- * at.
+ * Reads a worker's answer to `getFinished`: each list is read once, and an empty list is left out.
+ * Entries are not examined.
  * @returns null if there is no output
- * @throws ERR_BLOCKSTEP_BAD_ARG. Whoever asks the worker refuses promises
+ * @throws ERR_BLOCKSTEP_BAD_ARG. The caller refuses promises itself
  */
 export function takeWorkerOutput(answer: unknown): WorkerOutput | null {
   if (answer === null || answer === undefined) return null;
@@ -145,7 +146,7 @@ function takeReport(entry: unknown): TakenReport | null {
   return declined === true ? { ...report, declined } : report;
 }
 
-/** Whether a value is a report as `TakenOutput` has it. */
+/** Whether a value is a report of `TakenOutput`. */
 export function isTakenReport(value: unknown): value is TakenReport {
   if (!isObject(value)) return false;
   const { handle, child, rank, step, declined } = value;
@@ -165,8 +166,8 @@ function takeBlock(entry: unknown): TakenInvalid | null {
 }
 
 /**
- * Whether a value is an invalid block as `TakenOutput` has it. A number that is no block of the pool is counted
- * later.
+ * Whether a value is an invalid block of `TakenOutput`. A number that is not a block of the pool is
+ * counted later.
  */
 export function isTakenInvalid(value: unknown): value is TakenInvalid {
   if (!isObject(value)) return false;

@@ -3,23 +3,25 @@ import { isBlocked } from '../request/status.js';
 import type { Queues } from '../state/queues.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** The requests of a scheduler by where they stand, for tests and people. Strings are external ids. */
+/**
+ * The requests of a scheduler by their containers, for tests and people. Strings are external ids.
+ */
 export interface Inspection {
   /** Requests that have a place in steps, in the order of their admission. */
   running: string[];
   /** In admission order. */
   waiting: string[];
-  /** In admission order, those that stand apart included. */
+  /** In admission order, including requests that are set apart. */
   skipped: string[];
   /** All unfinished requests, in the order in which they were added. */
   requests: Request[];
-  /** Finished requests whose blocks are still used by something that is waited for. */
+  /** Finished requests whose blocks are still used by something whose end is awaited. */
   draining: Request[];
-  /** Finished requests whose blocks nobody waits for any more. */
+  /** Finished requests whose blocks are in use without an awaited end. */
   quarantined: Request[];
 }
 
-/** Reads where the requests of a scheduler stand. Changes nothing. */
+/** Reads the containers of all requests of a scheduler. Changes nothing. */
 export function inspect(s: SchedulerState): Inspection {
   const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
   return {
@@ -33,13 +35,17 @@ export function inspect(s: SchedulerState): Inspection {
 }
 
 /**
- * Requests of one queue that `placeInLine` looks at: enough to say who is next, and quick however long the queue is.
+ * Requests of one queue that `placeInLine` examines: enough to say who is next, and quick however
+ * long the queue is.
  */
 const MOST_LOOKS = 1000;
 
 /** The place of a request that waits to be admitted. */
 export interface PlaceInLine {
-  /** Requests in front of it; a lower bound if `isExact` is false, because there are 1,000 or more in one queue. */
+  /**
+   * Requests in front of it; a lower bound if `isExact` is false, because there are 1,000 or more
+   * in one queue.
+   */
   ahead: number;
   isExact: boolean;
   /**
@@ -47,11 +53,11 @@ export interface PlaceInLine {
    * are not in line.
    */
   length: number;
-  /** The first request in line that does not wait for something outside the scheduler. */
+  /** The first request in line that does not wait for an external event. */
   head: Request;
 }
 
-/** The place of a request that is in line. Looks at 1,000 requests per queue at most. */
+/** The place of a request that is in line. Examines 1,000 requests per queue at most. */
 export function placeInLine({ queues }: SchedulerState, request: Request): PlaceInLine {
   const length = queues.waiting.length + queues.skipped.length;
   return { ...queues.countAhead(request, MOST_LOOKS), length, head: headOfLine(queues) ?? request };
@@ -65,14 +71,14 @@ function headOfLine(queues: Queues): Request | null {
   return first === null || isHeld(first) ? queues.waiting.peek() : first;
 }
 
-/** Whether the next step will pass the request over, as far as is known before the step. */
+/** Whether the next step will pass over the request, as far as is known before the step. */
 function isHeld({ status, asksLater, waitsForAdapter }: Request): boolean {
   return isBlocked(status) || asksLater || waitsForAdapter;
 }
 
 /**
- * The finished request with this id whose blocks something still uses. Of several the one that finished last; a
- * quarantined one only if there is no other.
+ * The finished request with this id whose blocks are still in use. If there are several, the one
+ * that finished last; a quarantined request only if there is no other.
  */
 export function findFinished({ draining, quarantined }: SchedulerState, id: string): Request | undefined {
   let found: Request | undefined;
@@ -81,7 +87,7 @@ export function findFinished({ draining, quarantined }: SchedulerState, id: stri
   return found;
 }
 
-/** Requests that a step could bring further, see `Scheduler.numUnfinished`. */
+/** Requests that a step could advance, see `Scheduler.numUnfinished`. */
 export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
   if (pauseMode === 'all') return 0;
   if (pauseMode === 'new') return queues.running.length;
@@ -91,12 +97,12 @@ export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
 }
 
 /**
- * Whether some request could be scheduled as far as it alone is concerned: it runs, or it waits for room and for
- * nothing outside. If there is such a request and step after step schedules nothing, something is wrong.
+ * Whether some request could be scheduled: it runs, or it waits only for room and for no external
+ * event. If there is such a request and step after step schedules nothing, something is wrong.
  */
 export function hasRunnable({ pauseMode, queues, borrower }: SchedulerState): boolean {
   if (pauseMode === 'all') return false;
-  // What waits for a chunk of a borrowing adapter waits for something outside.
+  // A request that waits for a chunk of a borrowing adapter waits for an external event.
   const isReady = ({ status }: Request) => borrower === null || status !== 'WAITING_FOR_CHUNK';
   if (queues.running.some(isReady)) return true;
   if (pauseMode === 'new') return false;

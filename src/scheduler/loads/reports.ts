@@ -6,12 +6,13 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
 
 /**
- * Takes reports of transfers (vLLM `_update_from_kv_xfer_finished`): first signs of life, then finished loads, then
- * finished sends, each in listed order.
+ * Processes reports of transfers (vLLM `_update_from_kv_xfer_finished`): first signs of life, then
+ * finished loads, then finished sends, each in listed order.
  *
- * vLLM asserts that the request is known, and frees its blocks at the first report. Here a report ends exactly the use
- * that it names. A report that names no registered use changes nothing and is counted (get and skip, vLLM #43226): its
- * request has ended, its rank has reported before, or its rank was never asked.
+ * vLLM asserts that the request is known, and frees its blocks at the first report. Here a report
+ * ends exactly the use that it names. A report that names no registered use changes nothing and is
+ * counted (get and skip, vLLM #43226). Its request has ended, its rank has reported before, or its
+ * rank was never asked.
  */
 export function applyReports(s: SchedulerState, output: TakenOutput): void {
   s.connector?.tellOutput(output);
@@ -21,8 +22,8 @@ export function applyReports(s: SchedulerState, output: TakenOutput): void {
 }
 
 /**
- * Takes the report that one rank has loaded everything it had to. When all ranks have reported, a later step promotes
- * the request.
+ * Processes the report that one rank has completed its loads. When all ranks have reported, a later
+ * step promotes the request.
  */
 function takeReceived(s: SchedulerState, report: TakenReport): void {
   const request = getByHandle(s, report.handle);
@@ -34,8 +35,8 @@ function takeReceived(s: SchedulerState, report: TakenReport): void {
 }
 
 /**
- * Takes the report that one rank no longer reads blocks of the request. If the request still runs, the report is
- * remembered for its end and frees nothing.
+ * Processes the report that one rank no longer reads blocks of the request. If the request still
+ * runs, the report is remembered for its end and frees nothing.
  */
 function takeSent(s: SchedulerState, report: TakenReport): void {
   const request = getByHandle(s, report.handle);
@@ -59,7 +60,10 @@ function takeSent(s: SchedulerState, report: TakenReport): void {
   reportForeign(s, request, 'store', report, false);
 }
 
-/** Takes the sign of life of a transfer that is under way: the deadline of its request starts again. */
+/**
+ * Processes the sign of life of a transfer that is in progress: the deadline of its request is
+ * restarted.
+ */
 function takeRenewed(s: SchedulerState, report: TakenReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;

@@ -217,7 +217,9 @@ function failSyncLoads(
     // An older load that failed may leave less.
     const from = endsWhole(s) ? firstToken : firstOwn;
     const kept = from < 0 ? before : tokensKept(s, request, from);
-    request.numComputedTokens = Math.min(request.numComputedTokens, kept);
+    const begun = firstInFlight(s, request);
+    const sure = begun < kept ? tokensKept(s, request, begun) : kept;
+    request.numComputedTokens = Math.min(request.numComputedTokens, sure);
     if (from >= 0 && (ends || deviations.evictFailedLoads)) evictRow(s, request, from, bad);
     if (firstOwn < 0) continue;
     request.numCachedTokens = Math.min(request.numCachedTokens, request.numComputedTokens);
@@ -264,6 +266,19 @@ function failPrefixes(s: SchedulerState, plan: Plan, failed: Set<Request>): void
     if (from >= 0) truncateLoad(s, request, from);
     failed.add(request);
   }
+}
+
+/**
+ * The first token that steps in flight compute of a request since it was admitted. After an earlier failure such a step may begin in front of
+ * what this one loaded: its outputs are dropped now, so nobody may count on what it computes.
+ */
+function firstInFlight({ inFlight }: SchedulerState, request: Request): number {
+  let first = Number.POSITIVE_INFINITY;
+  for (const plan of inFlight) {
+    const at = plan.step < request.admittedStep ? -1 : plan.indexOf(request);
+    if (at >= 0) first = Math.min(first, plan.numComputedTokens[at]);
+  }
+  return first;
 }
 
 /** Computed tokens that a running request had before this step and the steps in flight behind it. */

@@ -39,13 +39,7 @@ export function update(
   if (plan.syncLoads.length > 0) countLoads(s, plan, true);
   s.openPlan = null;
   updatePass(s, plan, result);
-  endLost(s, lost);
-  endLost(s, without);
-  if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
-  if (output !== null) applyReports(s, output);
-  // An engine that goes idle makes no plan that could tell of them.
-  s.kvEvents?.tell([]);
-  return s.outputs;
+  return endUpdate(s, lost, without, output);
 }
 
 /** Takes the failure of a whole step: every entry failed. */
@@ -56,9 +50,26 @@ export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | nu
   const without = output === null ? NOBODY : loseBlocks(s, plan, output.lostBlocks);
   if (plan.syncLoads.length > 0) countLoads(s, plan, false);
   s.openPlan = null;
-  endLost(s, lost);
+  return endUpdate(s, lost, without, output);
+}
+
+/**
+ * The end of an update, whether its step failed or not.
+ * @param unloaded requests whose load failed
+ * @param without requests that lost blocks
+ */
+function endUpdate(
+  s: SchedulerState,
+  unloaded: readonly Request[],
+  without: readonly Request[],
+  output: TakenOutput | null,
+): StepOutputs {
+  endLost(s, unloaded);
   endLost(s, without);
+  if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
   if (output !== null) applyReports(s, output);
+  // An engine that goes idle makes no plan that could tell of them.
+  s.kvEvents?.tell([]);
   return s.outputs;
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Plan } from '../../../src/index.js';
 import { RemoteDriver } from '../../guards/remote.js';
 import { expectText, scheduleWork } from '../../guards/support.js';
 import { leftovers, prompt } from '../../support/driver.js';
@@ -124,6 +125,52 @@ describe('F21 a synchronous load fails, and who shared its blocks in a later ste
     expectText(driver, next, 3);
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
+});
+
+// Pinned by: `firstInFlight` in `failSyncLoads` (load-failure.ts).
+describe('F21 a synchronous load fails, then the next one of the same request, which was preempted in between', () => {
+  it.each([false, true])(
+    'nobody counts on the step that computes again what the first one lacked; it fails: %s',
+    (fails) => {
+      const driver = new RemoteDriver(
+        { a: { ext: 14 } },
+        { loadFailurePolicy: 'recompute', numBlocks: 6, pipelineDepth: 3 },
+      );
+      /** The tokens of `a` that a plan counts as computed. */
+      const computed = (plan: Plan): number => {
+        const { requests, numRequests, numComputedTokens } = plan;
+        return numComputedTokens[requests.slice(0, numRequests).findIndex((request) => request?.id === 'a')];
+      };
+      const load = (broken: number[]): number[] => {
+        driver.broken = broken;
+        expect(computed(scheduleWork(driver))).toBe(14);
+        driver.broken = [];
+        return driver.blocks(a);
+      };
+      const other = driver.add({ id: 'o', prompt: prompt(1, 1), maxTokens: 1 });
+      const a = driver.add({ id: 'a', prompt: prompt(15), maxTokens: 4 });
+      const [first] = load([0]);
+      scheduleWork(driver);
+      // The pool has no block for the next token, so the request preempts itself. It finds three blocks again, and loads the last.
+      const empty = driver.schedule();
+      expect([empty.totalTokens, [...empty.preempted]]).toEqual([0, ['a']]);
+      driver.scheduler.update(empty, { tokens: new Int32Array(0), counts: new Int32Array(0) });
+      const last = load([0, 1, 2, 3])[3];
+      driver.report = { invalidBlocks: [{ block: first, handle: a }] };
+      driver.update();
+      const again = driver.schedule((at, plan) => fails && plan.requests[at]?.id === 'a');
+      expect(computed(again)).toBe(0);
+      driver.update();
+      driver.report = { invalidBlocks: [{ block: last, handle: a }] };
+      driver.update();
+      // The step that computes the first block again is in flight, so a connector must not store what stands there.
+      expect(driver.connector.view.extent(driver.request(a)).numSettledTokens).toBe(0);
+      driver.run();
+      expectText(driver, other, 1);
+      expectText(driver, a, 4);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    },
+  );
 });
 
 // Pinned by: `loseLoad` (life/loading.ts), which keeps the local tokens.

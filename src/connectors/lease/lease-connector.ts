@@ -183,7 +183,7 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
   }
 
   buildMetadata(): LeaseOrders {
-    const loads = this.#pulls.takeLoads();
+    const loads = this.#pulls.drainLoads();
     return this.#log.metadata(this.#heading, loads);
   }
 

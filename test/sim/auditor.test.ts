@@ -17,7 +17,14 @@ const RULES: Rules = {
   groups: [{ type: 'full', size: 4, window: 0, chunk: 0, mode: null, sinks: 0, spare: 0 }],
   version: {
     ...{ unhashedFirst: false, lookahead: 0, admissionLookahead: false, spare: 0, loadReservation: false },
-    ...{ draftSlots: 0, padDecode: false, padsNobody: false, fencesFrees: false, seatsIdle: false },
+    ...{
+      draftSlots: 0,
+      padDecode: false,
+      padsNobody: false,
+      fencesFrees: false,
+      seatsIdle: false,
+      wholeStates: true,
+    },
     ...{ preemptedOutputs: 'deliver', sinceLast: false, failsWithUpdate: false },
   },
 };

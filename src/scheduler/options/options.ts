@@ -47,7 +47,10 @@ export interface SchedulerOptions extends PlacementOptions {
    * Default true.
    */
   reserveFullIsl?: boolean;
-  /** Steps in flight: 1 decides as vLLM's Scheduler, 2 and 3 as its AsyncScheduler. Default 1. */
+  /**
+   * Most steps in flight. 1 decides as vLLM's Scheduler; 2 is async scheduling (vLLM `async_scheduling`), and 3 is
+   * async scheduling with one step more. Default 1.
+   */
   pipelineDepth?: 1 | 2 | 3;
   /** Draft tokens per request and step, 0 to 64. Default 0. */
   numSpeculativeTokens?: number;

@@ -13,7 +13,7 @@ function failure(how: (typeof WAYS)[number], handle: number, block: number, name
   return { invalidBlocks: [named ? { block, handle } : { block }] };
 }
 
-// Pinned by: the plans in flight in `takeFailed` and `takeInvalid` (load-failure.ts).
+// Pinned by: the plans in flight in `applyFailed` and `applyInvalid` (load-failure.ts).
 describe('F19 a synchronous load of a step in flight fails, and that is said before the update of its step', () => {
   for (const how of WAYS)
     for (const policy of POLICIES)
@@ -40,7 +40,7 @@ describe('F19 a synchronous load of a step in flight fails, and that is said bef
           expect(leftovers(driver.scheduler)).toEqual([]);
         });
 
-  // Pinned by: every load of a block is looked at in `takeInvalid`, not only the first.
+  // Pinned by: every load of a block is looked at in `applyInvalid`, not only the first.
   for (const evictFailedLoads of [true, false])
     it(`a block of a load that was aborted, and of the next one; nobody is named${evictFailedLoads ? '' : ', without `evictFailedLoads`'}`, () => {
       const driver = new RemoteDriver(
@@ -183,9 +183,9 @@ describe('F20 an asynchronous load fails as a whole', () => {
     const row = driver.blocks(r);
     driver.say({ failedReceiving: [{ handle: r }] });
     driver.say({ finishedReceiving: [{ handle: r }] });
-    driver.connector.take();
+    driver.connector.drain();
     expect(scheduleWork(driver).numComputedTokens[0]).toBe(8);
-    expect(driver.connector.take().filter((call) => call.startsWith('match'))).toEqual([]);
+    expect(driver.connector.drain().filter((call) => call.startsWith('match'))).toEqual([]);
     expect(driver.blocks(r).slice(0, row.length)).toEqual(row);
     driver.run();
     expectText(driver, r, 3);

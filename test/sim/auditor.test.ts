@@ -17,15 +17,8 @@ const RULES: Rules = {
   groups: [{ type: 'full', size: 4, window: 0, chunk: 0, mode: null, sinks: 0, spare: 0 }],
   version: {
     ...{ unhashedFirst: false, lookahead: 0, admissionLookahead: false, spare: 0, loadReservation: false },
-    ...{
-      draftSlots: 0,
-      padDecode: false,
-      padsNobody: false,
-      fencesFrees: false,
-      seatsIdle: false,
-      wholeStates: true,
-    },
-    ...{ preemptedOutputs: 'deliver', sinceLast: false, failsWithUpdate: false },
+    ...{ draftSlots: 0, padDecode: false, padsNobody: false, fencesFrees: false, seatsIdle: false },
+    ...{ preemptedOutputs: 'deliver', sinceLast: false, failsWithUpdate: false, wholeStates: true },
   },
 };
 

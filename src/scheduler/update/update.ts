@@ -62,7 +62,7 @@ function endUpdate(
   s: SchedulerState,
   unloaded: readonly Request[],
   without: readonly Request[],
-  output: TakenOutput | null,
+  output: ParsedOutput | null,
 ): StepOutputs {
   endLost(s, unloaded);
   endLost(s, without);

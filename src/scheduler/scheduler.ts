@@ -190,6 +190,23 @@ export class Scheduler extends SchedulerReader {
     return decided === null ? new Promise((resolve) => resolve(this.schedule())) : decided.scheduleAsync();
   }
 
+  /** @internal Steps behind the plan made last that are sure to be it with one more token of context; 0: none is. */
+  sureSteps(last: Plan): number {
+    const { repeat } = this.#calls;
+    return repeat === null ? 0 : repeat.sureSteps(last);
+  }
+
+  /**
+   * @internal Makes steps in one native call, as so many calls of `schedule` and `update`, without the last `update`. Each
+   * request samples in all of them what it has sampled last. The rows of the updates are lost.
+   * @param steps 1 to `sureSteps`
+   * @returns the last plan; null: nothing was done, `schedule` has to make the next step
+   */
+  scheduleMany(steps: number): Plan | null {
+    const { repeat } = this.#calls;
+    return repeat === null ? null : repeat.planMany(steps);
+  }
+
   /** @internal The calls of a scheduler whose plans a GPU decides; null: the host does. */
   get decided(): DecidedCalls | null {
     return this.#calls instanceof DecidedCalls ? this.#calls : null;

@@ -147,7 +147,7 @@ export class RecentTokens {
   }
 
   /** Appends the tokens in a stream's column to a list. */
-  take(owner: ColumnOwner, list: TokenList): void {
+  drain(owner: ColumnOwner, list: TokenList): void {
     const { column, since } = owner;
     const step = this.#step;
     if (since === step) return;

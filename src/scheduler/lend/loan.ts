@@ -38,8 +38,8 @@ export class Loan implements BorrowQueues {
     return this.#s.requests;
   }
 
-  /** Lets the adapter take its requests, before the step is planned. */
-  take(): void {
+  /** Has the adapter borrow its requests, before the step is planned. */
+  borrow(): void {
     boundaryGuards.purgeAtProcess(this.#s);
     this.#skipped = this.#skippedNow();
     this.#phase = 'taking';
@@ -55,7 +55,7 @@ export class Loan implements BorrowQueues {
    */
   giveBack(plan: Plan): void {
     const { queues, anomalies } = this.#s;
-    for (const request of this.#keptBack) queues.takeBack(request, false);
+    for (const request of this.#keptBack) queues.putBack(request, false);
     boundaryGuards.purgeAtRestore(this.#s);
     // Planning has passed over some requests, and some wait for a load by now.
     this.#skipped = [...this.#skippedNow(), ...queues.lent.keys()];
@@ -63,7 +63,7 @@ export class Loan implements BorrowQueues {
     this.#borrower.askRestore(this);
     this.#phase = 'over';
     for (const request of [...queues.lent.keys()]) {
-      queues.takeBack(request, false);
+      queues.putBack(request, false);
       anomalies.report('lost-request', `request ${request.id} was taken out and not put back`, request);
     }
     this.#settleStatuses(true);
@@ -94,7 +94,7 @@ export class Loan implements BorrowQueues {
   }
 
   /** @internal Puts a request back. */
-  takeBack(request: Request, into: 'waiting' | 'running', atFront: boolean): boolean {
+  putBack(request: Request, into: 'waiting' | 'running', atFront: boolean): boolean {
     const { queues, anomalies } = this.#s;
     const isOpen = this.#phase === 'taking' || this.#phase === 'returning';
     const from = isOpen && this.isKnown(request) ? queues.lent.get(request) : undefined;
@@ -104,7 +104,7 @@ export class Loan implements BorrowQueues {
       else this.#refuse(request, `is not out: put back into ${into}`);
       return false;
     }
-    queues.takeBack(request, atFront);
+    queues.putBack(request, atFront);
     if ((from === 'running') === (into === 'running')) return true;
     this.#refuse(request, `came from ${from}: put back into ${into}`);
     return false;
@@ -194,11 +194,11 @@ class LoanQueue implements BorrowQueue {
   }
 
   pushBack(request: Request): boolean {
-    return this.#loan.takeBack(request, this.#name, false);
+    return this.#loan.putBack(request, this.#name, false);
   }
 
   pushFront(request: Request): boolean {
-    return this.#loan.takeBack(request, this.#name, true);
+    return this.#loan.putBack(request, this.#name, true);
   }
 }
 

@@ -15,7 +15,7 @@ export interface StepResult {
  * A `StepResult` with the sum of its counts, its arrays read once: they refer to memory whose size
  * cannot change. An instance is always checked.
  */
-export class TakenResult implements StepResult {
+export class ParsedResult implements StepResult {
   readonly tokens: Int32Array;
   readonly counts: Int32Array;
   errors: Uint8Array | undefined = undefined;

@@ -56,7 +56,7 @@ export interface RequestInput extends StopConditions {
 }
 
 /** A checked `RequestInput`. The methods of its grammar were looked up once. */
-export interface TakenRequest extends RequestInput {
+export interface ParsedRequest extends RequestInput {
   prompt: Int32Array;
   stopTokenIds?: readonly number[];
   grammarCalls?: GrammarCalls;
@@ -232,7 +232,7 @@ export class Request {
 
   /** @internal */
   constructor(
-    input: TakenRequest,
+    input: ParsedRequest,
     handle: number,
     slot: number,
     limits: RequestLimits,

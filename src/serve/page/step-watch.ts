@@ -69,7 +69,7 @@ export class StepWatch {
   }
 
   /** The longest delay of the event loop since the last call, in milliseconds. */
-  takeLoopDelay(): number {
+  drainLoopDelay(): number {
     // The tick that is due now has not run, but its delay is already known.
     const longest = Math.max(this.#longestDelayMs, performance.now() - this.#tickedAt - TICK_MS);
     this.#longestDelayMs = 0;

@@ -81,7 +81,7 @@ export const COMPLETION_BODIES: Bodies = {
     model,
     choices: choices.map((choice) => ({
       index: choice.index,
-      text: choice.takeText(),
+      text: choice.drainText(),
       ...endFields(choice, completionLogprobs(choice)),
     })),
     usage,
@@ -132,8 +132,8 @@ export const CHAT_BODIES: Bodies = {
 
 /** The message of an assistant. A message with tool calls may have no text. */
 function messageOf(choice: Choice): object {
-  const content = choice.takeText();
-  const { reasoning = '', calls = [] } = choice.takeParts() ?? {};
+  const content = choice.drainText();
+  const { reasoning = '', calls = [] } = choice.drainParts() ?? {};
   return {
     role: 'assistant',
     content: content === '' && calls.length > 0 ? null : content,
@@ -164,7 +164,7 @@ function endFields({ end, hasCalled }: Choice, logprobs: object | null): object 
  * requested them.
  */
 function chatLogprobs(choice: Choice): object | null {
-  const tokens = choice.takeLikely();
+  const tokens = choice.drainLikely();
   if (tokens === null) return null;
   const named = ({ text, bytes, logprob }: TextLogprob) => ({ token: text, logprob, bytes });
   return {
@@ -175,7 +175,7 @@ function chatLogprobs(choice: Choice): object | null {
 
 /** The same in the format of completions: lists with an item for each token. */
 function completionLogprobs(choice: Choice): object | null {
-  const tokens = choice.takeLikely();
+  const tokens = choice.drainLikely();
   if (tokens === null) return null;
   const byText = ({ top }: LikelyToken) =>
     Object.fromEntries(top.map(({ text, logprob }) => [text, logprob]));

@@ -41,7 +41,7 @@ export class Choices {
 
   async #read(outputs: AsyncIterable<EngineOutputs>): Promise<void> {
     try {
-      for await (const item of outputs) this.#take(item);
+      for await (const item of outputs) this.#receive(item);
     } catch (error) {
       // A breaking engine first ends every request. Requests that are left here were not read
       // because the server was held up for too long.
@@ -51,7 +51,7 @@ export class Choices {
     this.#isReading = false;
   }
 
-  #take(outputs: EngineOutputs): void {
+  #receive(outputs: EngineOutputs): void {
     const { length, requests, ends } = outputs;
     // One reading of the clock serves all tokens of a step.
     const now = performance.now();
@@ -62,7 +62,7 @@ export class Choices {
       if (choice === undefined) continue;
       if (ends[row]?.continues === false) this.#byId.delete(id);
       try {
-        choice.take(outputs, row, now);
+        choice.receive(outputs, row, now);
       } catch (error) {
         // The error lies in the vocabulary, and must not affect other clients.
         throwApart(error);

@@ -85,7 +85,7 @@ export class LikelyTokens {
   }
 
   /** The tokens since the last call. */
-  take(): readonly LikelyToken[] {
+  drain(): readonly LikelyToken[] {
     const tokens = this.#tokens;
     this.#tokens = [];
     return tokens;

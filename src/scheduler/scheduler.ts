@@ -79,7 +79,8 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * @internal Reads and checks a request, for an engine that checks it too before it adds it by `addParsed`. To be called in `during`.
+   * @internal Reads and checks a request, for an engine that makes its own checks before it adds
+   * the request by `addParsed`. Must be called in `during`.
    * @param newId makes an id for a request that has none
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
    */
@@ -126,7 +127,7 @@ export class Scheduler extends SchedulerReader {
     });
   }
 
-  /** @internal As `parse`, of a chunk for an open session; `addParsedChunk` adds it. */
+  /** @internal Like `parse`, for a chunk of an open session; `addParsedChunk` adds it. */
   parseChunk(request: Request, chunk: ChunkInput): CompleteChunk {
     return completeChunk(this.#s, request, parseChunk(chunk));
   }
@@ -206,17 +207,21 @@ export class Scheduler extends SchedulerReader {
     return decided === null ? new Promise((resolve) => resolve(this.schedule())) : decided.scheduleAsync();
   }
 
-  /** @internal Steps behind the plan made last that are sure to be it with one more token of context; 0: none is. */
+  /**
+   * @internal The number of steps after the last plan that are sure to equal it, with one more
+   * token of context; 0 if none is.
+   */
   sureSteps(last: Plan): number {
     const { repeat } = this.#calls;
     return repeat === null ? 0 : repeat.sureSteps(last);
   }
 
   /**
-   * @internal Makes steps in one native call, as so many calls of `schedule` and `update`, without the last `update`. Each
-   * request samples in all of them what it has sampled last. The rows of the updates are lost.
+   * @internal Makes several steps in one native call, with the effect of that many calls of
+   * `schedule` and `update`, without the last `update`. In all of them each request samples the
+   * same token as in the last step. The rows of the updates are lost.
    * @param steps 1 to `sureSteps`
-   * @returns the last plan; null: nothing was done, `schedule` has to make the next step
+   * @returns the last plan; null: nothing was done, and `schedule` has to make the next step
    */
   scheduleMany(steps: number): Plan | null {
     const { repeat } = this.#calls;

@@ -58,8 +58,9 @@ export class StepLoop {
   }
 
   /**
-   * Makes a round: see `Engine.step`. Callbacks inside it may not step the engine.
-   * @param applies whether the round may apply the answer of the oldest step; otherwise it only gives the executor work
+   * Runs a round: see `Engine.step`. Callbacks inside it may not step the engine.
+   * @param applies whether the round may apply the answer of the oldest step; otherwise it only
+   * submits work to the executor
    * @throws what the clock throws, with nothing changed
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the round broke the engine
    */
@@ -94,10 +95,14 @@ export class StepLoop {
     return this.#canSchedule();
   }
 
-  /** Ends a round: everything after the plan was made. @param plan null = no plan. @param applies whether an answer may be applied */
+  /**
+   * Ends a round: everything after the plan. @param plan null = no plan. @param applies whether an
+   * answer may be applied
+   */
   protected end(plan: Plan | null, applies: boolean): StepReport {
     const e = this.#e;
-    // Workers are asked for reports once per round. A round that applies an answer asks them then, since that step's loads need a verdict.
+    // Workers are asked for reports once per round. A round that applies an answer asks them then,
+    // because that step's loads need a verdict.
     const willApply = applies && this.#hasAnswer();
     if (plan !== null) this.#planned(plan, willApply);
     const answered = applies && this.#hasAnswer();
@@ -166,8 +171,9 @@ export class StepLoop {
   }
 
   /**
-   * Applies a plan with nothing to execute. Its ends and preemptions are kept for the next plan that the executor sees. The clients of
-   * requests that ended while the plan was made are told now.
+   * Applies a plan with nothing to execute. Its ends and preemptions are kept for the next plan
+   * that the executor receives. The clients of requests that ended while the plan was made are
+   * notified now.
    * @param collects whether the workers are asked for reports with this plan
    */
   #applyEmpty(plan: Plan, collects: boolean): void {

@@ -20,7 +20,7 @@ export class Waiters<T> {
     return new Promise<T>(come as (resolve: Resolve<T>) => void);
   }
 
-  /** Removes and returns the oldest call; null: nobody waits. */
+  /** Removes and returns the oldest call; null if nobody waits. */
   shift(): Resolve<T> | null {
     const first = this.#first;
     this.#first = this.#more?.shift() ?? null;

@@ -3,8 +3,8 @@ import type { ParsedAnswer } from '../executor/answer.js';
 import type { PlanTables } from '../executor/executor-tables.js';
 
 /**
- * One step in flight: planned, and its answer not applied yet. `loop/dispatch.ts` has the step executed, `loop/apply-answer.ts` takes its
- * answer.
+ * One step in flight: planned, and its answer not applied yet. `loop/dispatch.ts` submits the step,
+ * `loop/apply-answer.ts` applies its answer.
  */
 export class Step {
   readonly plan: Plan;

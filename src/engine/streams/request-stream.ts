@@ -126,9 +126,11 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
   }
 
   /**
-   * Makes a function the stream's reader, in place of `for await`, for those who serve many streams: no promise is made per output. It is
-   * called when there is something to `read`, also the end; at most once per step, when the executor has got its next step. It may read
-   * now, later or never, and may call anything of the engine but `step`. What it throws is thrown as an uncaught exception.
+   * Makes a function the stream's reader, instead of `for await`, for code that serves many
+   * streams: no promise is made per output. It is called when there is something to `read`, also
+   * the end. This happens at most once per step, when the executor has received its next step. It
+   * may read now, later or never, and may call all methods of the engine but `step`. An error that
+   * it throws becomes an uncaught exception.
    * @throws ERR_BLOCKSTEP_BUSY if the stream has a reader, or had one; ERR_BLOCKSTEP_BAD_ARG
    */
   onOutput(listener: () => void): void {

@@ -126,7 +126,10 @@ export class StreamBuffer implements ColumnOwner {
     if (this.ended || this.numBuffered > 0) this.#totals.news.add(this);
   }
 
-  /** What `next` would resolve with now; null: it would wait, or everything was read. @throws what `next` would reject with */
+  /**
+   * What `next` would resolve with now; null if it would wait, or if everything was read. @throws
+   * what `next` would reject with
+   */
   readNow(): RequestOutput | null {
     if (this.read < this.numTokens) return this.#readOutput();
     return this.ended ? this.#readEnd() : null;
@@ -247,7 +250,10 @@ export class StreamBuffer implements ColumnOwner {
     });
   }
 
-  /** The end without tokens, since they were all read before; null if it was read too. @throws the failure, once */
+  /**
+   * The end without tokens, because all were read before; null if the end was read too. @throws the
+   * failure, once
+   */
   #readEnd(): RequestOutput | null {
     if (this.#finalOutputRead) return null;
     this.#finalOutputRead = true;

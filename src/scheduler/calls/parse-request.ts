@@ -175,8 +175,9 @@ export function completeChunk(s: SchedulerState, request: Request, chunk: Parsed
 }
 
 /**
- * Checks `minTokens` of a chunk against `maxTokens`. `parseChunk` has checked two that come with one chunk; so one comes
- * with the chunk, the other from its session, and the chunk's own is the wrong one.
+ * Checks `minTokens` of a chunk against `maxTokens`. `parseChunk` has checked both if both come
+ * with one chunk. So here one comes with the chunk and the other from its session, and the chunk's
+ * own value is the wrong one.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 function checkMinTokens({ minTokens = 0, maxTokens }: StopConditions, bringsMinTokens: boolean): void {

@@ -11,9 +11,11 @@ const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
 const ROOM = 2 ** 16;
 
 /**
- * Parses token ids of any array-like of integers. An Int32Array gives a view of itself; its ids are checked later, by
- * the code that copies them. Anything else gives a checked copy, each element read once.
- * @throws ERR_BLOCKSTEP_BAD_ARG, naming the first element that is no token id; whatever a getter throws
+ * Parses token ids from any array-like of integers. For an Int32Array the result is a view of it;
+ * its ids are checked later, by the code that copies them. Anything else gives a checked copy, each
+ * element read once.
+ * @throws ERR_BLOCKSTEP_BAD_ARG, naming the first element that is not a token id; whatever a getter
+ * throws
  */
 export function parseTokenIds(name: string, value: unknown): Int32Array {
   return types.isInt32Array(value) ? parseInt32Array(name, value) : copyTokenIds(name, value);

@@ -89,10 +89,10 @@ export function parseOutput(
 }
 
 /**
- * Parses what a worker answers to `getFinished`: each list is read once, and an empty one is left out. Entries are not looked
- * at.
+ * Parses a worker's answer to `getFinished`: each list is read once, and an empty list is left out.
+ * Entries are not examined.
  * @returns null if there is no output
- * @throws ERR_BLOCKSTEP_BAD_ARG. Whoever asks the worker refuses promises
+ * @throws ERR_BLOCKSTEP_BAD_ARG. The caller refuses promises itself
  */
 export function parseWorkerOutput(answer: unknown): WorkerOutput | null {
   if (answer === null || answer === undefined) return null;
@@ -146,7 +146,7 @@ function parseReport(entry: unknown): ParsedReport | null {
   return declined === true ? { ...report, declined } : report;
 }
 
-/** Whether a value is a report as `ParsedOutput` has it. */
+/** Whether a value is a report of `ParsedOutput`. */
 export function isParsedReport(value: unknown): value is ParsedReport {
   if (!isObject(value)) return false;
   const { handle, child, rank, step, declined } = value;
@@ -166,8 +166,8 @@ function parseBlock(entry: unknown): ParsedInvalid | null {
 }
 
 /**
- * Whether a value is an invalid block as `ParsedOutput` has it. A number that is no block of the pool is counted
- * later.
+ * Whether a value is an invalid block of `ParsedOutput`. A number that is not a block of the pool
+ * is counted later.
  */
 export function isParsedInvalid(value: unknown): value is ParsedInvalid {
   if (!isObject(value)) return false;

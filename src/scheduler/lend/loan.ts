@@ -38,7 +38,7 @@ export class Loan implements BorrowQueues {
     return this.#s.requests;
   }
 
-  /** Has the adapter borrow its requests, before the step is planned. */
+  /** Lets the adapter borrow its requests, before the step is planned. */
   borrow(): void {
     boundaryGuards.purgeAtProcess(this.#s);
     this.#skipped = this.#skippedNow();

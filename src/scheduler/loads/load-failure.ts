@@ -30,12 +30,14 @@ import {
 } from './lost-places.js';
 
 /**
- * Applies reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds on the missing KV.
- * Under the policy `recompute` a request computes from its first missing block on; under `fail` it is to end with
- * `error`. Outputs that this step brings for it are dropped. A request keeps the blocks of an asynchronous load until
- * every rank has reported.
- * @param plan the plan being updated, which may have synchronous loads among these; null outside an update
- * @param failedEntries requests whose entries failed in this same update, with the blocks that they published
+ * Applies reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds
+ * on the missing KV. Under the policy `recompute` a request computes from its first missing block
+ * on; under `fail` it must end with `error`. Outputs of this step for it are dropped. A request
+ * keeps the blocks of an asynchronous load until every rank has reported.
+ * @param plan the plan being updated, which may have synchronous loads among these; null outside an
+ * update
+ * @param failedEntries requests whose entries failed in this same update, with the blocks that they
+ * published
  * @returns the requests that the caller must end
  */
 export function failLoads(
@@ -65,10 +67,11 @@ export function failLoads(
 }
 
 /**
- * Applies the report that a load failed as a whole. Only declared ranks of the child that loads can report it. For a
- * synchronous load the plan is asked first and not the request: the request may have ended meanwhile while its blocks
- * can still be found. An asynchronous load that was declined costs its request nothing, whatever the policy.
- * @param found takes the blocks that others can find although they are being loaded
+ * Applies the report that a load failed as a whole. Only declared ranks of the child that loads can
+ * report it. For a synchronous load the plan is consulted first and not the request. The request
+ * may have ended meanwhile while its blocks can still be found. An asynchronous load that was
+ * declined costs its request nothing, whatever the policy.
+ * @param found collects the blocks that others can find although they are being loaded
  */
 function applyFailed(
   s: SchedulerState,
@@ -103,10 +106,11 @@ function applyFailed(
 }
 
 /**
- * Applies the report that a load did not fill one block: finds the loads of the child that were to fill it. A synchronous
- * load is noted in the plan that reads the block, and the update of that plan draws the consequences. The report is
- * only counted, as an anomaly, if no load fills the block, if another child loads it, or if it has a new owner by now.
- * @param found takes the block if others can find it although it is being loaded
+ * Applies the report that a load did not fill one block: finds the loads of the child that were to
+ * fill it. A synchronous load is noted in the plan that reads the block, and the update of that
+ * plan draws the consequences. The report is only counted, as an anomaly, in three cases: no load
+ * fills the block, another child loads it, or it has a new owner by now.
+ * @param found collects the block if others can find it although it is being loaded
  */
 function applyInvalid(
   s: SchedulerState,
@@ -278,8 +282,9 @@ function failPrefixes(s: SchedulerState, plan: Plan, failed: Set<Request>): void
 }
 
 /**
- * The first token that steps in flight compute of a request since it was admitted. After an earlier failure such a step may begin in front of
- * what this one loaded: its outputs are dropped now, so nobody may count on what it computes.
+ * The first token that steps in flight compute for a request since it was admitted. After an
+ * earlier failure such a step may begin before the tokens that this step loaded. Its outputs are
+ * dropped now, so no request may rely on the KV that it computes.
  */
 function firstInFlight({ inFlight }: SchedulerState, request: Request): number {
   let first = Number.POSITIVE_INFINITY;

@@ -6,12 +6,13 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
 
 /**
- * Applies reports of transfers (vLLM `_update_from_kv_xfer_finished`): first signs of life, then finished loads, then
- * finished sends, each in listed order.
+ * Applies reports of transfers (vLLM `_update_from_kv_xfer_finished`): first signs of life, then
+ * finished loads, then finished sends, each in listed order.
  *
- * vLLM asserts that the request is known, and frees its blocks at the first report. Here a report ends exactly the use
- * that it names. A report that names no registered use changes nothing and is counted (get and skip, vLLM #43226): its
- * request has ended, its rank has reported before, or its rank was never asked.
+ * vLLM asserts that the request is known, and frees its blocks at the first report. Here a report
+ * ends exactly the use that it names. A report that names no registered use changes nothing and is
+ * counted (get and skip, vLLM #43226). Its request has ended, its rank has reported before, or its
+ * rank was never asked.
  */
 export function applyReports(s: SchedulerState, output: ParsedOutput): void {
   s.connector?.tellOutput(output);
@@ -21,8 +22,8 @@ export function applyReports(s: SchedulerState, output: ParsedOutput): void {
 }
 
 /**
- * Applies the report that one rank has loaded everything it had to. When all ranks have reported, a later step promotes
- * the request.
+ * Applies the report that one rank has completed its loads. When all ranks have reported, a later
+ * step promotes the request.
  */
 function applyReceived(s: SchedulerState, report: ParsedReport): void {
   const request = getByHandle(s, report.handle);
@@ -59,7 +60,10 @@ function applySent(s: SchedulerState, report: ParsedReport): void {
   reportForeign(s, request, 'store', report, false);
 }
 
-/** Applies the sign of life of a transfer that is under way: the deadline of its request starts again. */
+/**
+ * Applies the sign of life of a transfer that is in progress: the deadline of its request is
+ * restarted.
+ */
 function applyRenewed(s: SchedulerState, report: ParsedReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;

@@ -48,8 +48,8 @@ export interface SchedulerOptions extends PlacementOptions {
    */
   reserveFullIsl?: boolean;
   /**
-   * Most steps in flight. 1 decides as vLLM's Scheduler; 2 is async scheduling (vLLM `async_scheduling`), and 3 is
-   * async scheduling with one step more. Default 1.
+   * The maximum number of steps in flight. 1 decides like vLLM's Scheduler; 2 is async scheduling
+   * (vLLM `async_scheduling`), and 3 is async scheduling with one step more. Default 1.
    */
   pipelineDepth?: 1 | 2 | 3;
   /** Draft tokens per request and step, 0 to 64. Default 0. */

@@ -86,7 +86,7 @@ export class RecordedAnswers {
   }
 
   /**
-   * Returns the next recorded answer, after the deeds recorded before it are carried out.
+   * Returns the next recorded answer, after the preceding actions are carried out.
    * @param handle the request in question; 0 = none
    * @returns undefined if the next answer belongs to another question
    */

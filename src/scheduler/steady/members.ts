@@ -38,8 +38,8 @@ export class Members {
   }
 
   /**
-   * Removes requests, in their order here; others than members are passed over. A rule looks at what steps in flight
-   * bring them.
+   * Removes requests, in their order here; requests that are not members are ignored. A rule
+   * examines the outputs of steps in flight for them.
    */
   remove(leavers: readonly Request[]): void {
     const { requests } = this;

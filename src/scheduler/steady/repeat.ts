@@ -92,9 +92,10 @@ export class Repeat {
   }
 
   /**
-   * Steps behind a plan that are sure to be repeated.
+   * The number of steps after a plan that are sure to be repeated.
    * @param last the plan made last
-   * @returns 0 if this plan was not repeated, or if somebody may have to be asked or told between two steps
+   * @returns 0 if this plan was not repeated, or if a question or a report may be due between two
+   * steps
    */
   sureSteps(last: Plan): number {
     const { core, config, inFlight, connector, deadlines, blocksMoved } = this.#s;
@@ -110,8 +111,8 @@ export class Repeat {
   }
 
   /**
-   * Makes steps in one native call, as `plan` and `take` make them, without the last `take`. In all of them each request
-   * samples what it has sampled last.
+   * Makes steps in one native call, as `plan` and `apply` make them, without the last `apply`. In all
+   * of them each request samples the same token as in the last step.
    * @param steps at most `sureSteps`
    * @returns the last plan; null if the rules have to make the next step, with nothing changed
    */
@@ -125,7 +126,7 @@ export class Repeat {
     counters.generationTokens += earlier * size;
     this.#s.step += earlier;
     this.#s.numScheduledPlans += earlier;
-    // Each plan in flight is now as many steps later. Its blocks were of use to its executor alone.
+    // Moves each plan in flight that many steps later. Its blocks mattered only to its executor.
     for (const each of inFlight) {
       each.step += earlier;
       if (each === plan) continue;
@@ -135,7 +136,7 @@ export class Repeat {
   }
 
   /**
-   * @param earlier steps that native code makes before the one of the plan
+   * @param earlier the number of steps that native code makes before the step of the plan
    * @returns the next plan; null if the rules have to make it, with nothing changed
    */
   plan(earlier = 0): Plan | null {
@@ -232,7 +233,10 @@ export class Repeat {
     return !isBroken && this.#nextDue > clock.sampled + 1;
   }
 
-  /** Applies one token of each entry. @returns false if a rule has to look at one, with nothing changed */
+  /**
+   * Applies one token of each entry. @returns false if a rule must examine one, with nothing
+   * changed
+   */
   #applyTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
     const { clock } = this.#steady;
     const { ends, numSteady: count } = plan;

@@ -130,7 +130,7 @@ export class Steady implements SteadyDecode {
     this.isPlanned = false;
   }
 
-  /** Counts steps whose plans were made, and whose tokens were taken, in the native call of the step planned last. */
+  /** Counts the steps that were planned and updated in the native call of the step planned last. */
   noteRepeats(steps: number): void {
     this.clock.planned += steps;
     this.clock.sampled += steps;
@@ -150,10 +150,11 @@ export class Steady implements SteadyDecode {
   }
 
   /**
-   * Applies the tokens of its entries, and fills their rows. Each entry brings one; otherwise the steady decode is broken
-   * up, and nothing was applied.
+   * Applies the tokens of its entries, and fills their rows. Each entry must have one; otherwise
+   * the steady decode is broken up, and nothing was applied.
    * @param now the time, in milliseconds of the scheduler's clock
-   * @returns entries whose tokens were applied: all of them or 0. `stopped` says whether requests have stopped with them
+   * @returns entries whose tokens were applied: all of them or 0. `stopped` says whether requests
+   * have stopped with them
    */
   apply(plan: Plan, result: ParsedResult, outputs: StepOutputs, now: number): number {
     this.stopped = FinishCode.none;

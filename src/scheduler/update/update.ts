@@ -55,9 +55,8 @@ export function failStep(s: SchedulerState, plan: Plan, output: ParsedOutput | n
 }
 
 /**
- * The end of an update, whether its step failed or not.
- * @param unloaded requests whose load failed
- * @param without requests that lost blocks
+ * Ends an update, whether its step failed or not. @param unloaded requests whose load failed @param
+ * without requests that lost blocks
  */
 function endUpdate(
   s: SchedulerState,

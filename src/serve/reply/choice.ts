@@ -122,7 +122,9 @@ export class Choice {
     return this.#numTokens;
   }
 
-  /** Thoughts and calls that came since the last call; null: there are none. To be called after `drainText`. */
+  /**
+   * Reasoning and calls since the last call; null if there are none. Call this after `drainText`.
+   */
   drainParts(): AnswerParts | null {
     return this.#answer?.drainParts() ?? null;
   }

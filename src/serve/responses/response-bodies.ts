@@ -36,7 +36,7 @@ export class ResponseBodies {
     return this.#event('response.created', { response }) + this.#event('response.in_progress', { response });
   }
 
-  /** Drains what has come of the choice. @returns its events */
+  /** Drains the new parts of the choice. @returns their events */
   drain(choice: Choice): string {
     const piece = choice.drainText();
     const { reasoning = '', calls = [] } = choice.drainParts() ?? {};
@@ -47,7 +47,7 @@ export class ResponseBodies {
     return events;
   }
 
-  /** The whole response, of a choice that has ended and was drained. */
+  /** The whole response, for a choice that has ended and was drained. */
   whole(choice: Choice, usage: Usage): object {
     this.#finish(choice);
     const isWhole = choice.end?.finishReason === 'stop';

@@ -43,7 +43,10 @@ export interface GenerateOptions extends SubmitOptions, Partial<Pick<SubmitInput
 const GENERATE_OPTIONS = knownNames<GenerateOptions>(
   'the options of generate',
   { ...SHARED, signal: true, onError: true, onProgress: true },
-  { ...Object.fromEntries(REQUEST_FIELDS.words), prompt: 'prompts come first, in front of the options' },
+  {
+    ...Object.fromEntries(REQUEST_FIELDS.words),
+    prompt: 'prompts are the first argument, before the options',
+  },
 );
 
 /** Options with which every result belongs to a request that succeeded: the first failure rejects the batch. */

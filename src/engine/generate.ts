@@ -216,7 +216,7 @@ function requestOf(input: GenerateInput, shared: Partial<SubmitInput>): SubmitIn
     throw badArgument('a prompt', show(input), 'token ids, or an object with a prompt');
   const request = ('prompt' in input ? { ...shared, ...input } : { ...shared, prompt: input }) as SubmitInput;
   if (request.resumable === true)
-    throw badArgument('resumable', 'true', 'absent in a batch, where nobody adds chunks');
+    throw badArgument('resumable', 'true', 'absent in a batch, because a batch adds no chunks');
   return request;
 }
 

@@ -263,5 +263,5 @@ export class Pipeline implements AsyncDisposable {
 
 function parseIds(ids: unknown): Iterable<string> {
   if (typeof ids === 'object' && ids !== null && Symbol.iterator in ids) return ids as Iterable<string>;
-  throw badArg('ids', ids, 'an id, or ids in what can be iterated');
+  throw badArg('ids', ids, 'an id, or an iterable of ids');
 }

@@ -206,8 +206,11 @@ describe('blockstep serve', () => {
   it.each<[string[], RegExp]>([
     [['--port', '70000'], /--port.*Expected an integer from 0 to 65535/],
     [['--executor', 'simulated', '--profile', 'gpt-9'], /--profile must be llama-3.1-8b-h100, .*got "gpt-9"/],
-    [['--mean-output-tokens', '5'], /--mean-output-tokens goes with --executor simulated only/],
-    [['--executor', 'simulated', '--latency-ms', '5'], /--latency-ms goes with --executor reference only/],
+    [['--mean-output-tokens', '5'], /--mean-output-tokens can only be used with --executor simulated/],
+    [
+      ['--executor', 'simulated', '--latency-ms', '5'],
+      /--latency-ms can only be used with --executor reference/,
+    ],
     [
       ['--executor', './nothing.mjs'],
       /ERR_BLOCKSTEP_BAD_FILE: the executor \.\/nothing\.mjs cannot be loaded/,

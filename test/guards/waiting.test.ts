@@ -318,7 +318,7 @@ describe('F62 a request takes for ever', () => {
     bench.steps();
     expect(await rejection(stream.result())).toMatchObject({
       code: 'ERR_BLOCKSTEP_REQUEST',
-      message: 'request "g" took 100 ms and had not ended: its timeoutMs is 100 ms',
+      message: 'request "g" failed: took 100 ms and had not ended: its timeoutMs is 100 ms',
     });
     const fine = bench.submit({ id: 'fine', timeoutMs: 100 });
     bench.steps();

@@ -67,7 +67,7 @@ const STAGE: [string, object, RegExp][] = [
 const SUBMIT: [string, unknown, unknown, RegExp][] = [
   ['request', 5, {}, /request must be an object, got 5/],
   ['prompt', { prompt: 'x' }, {}, /prompt/],
-  ['no prompt', { prompt: [] }, {}, /prompt must be at least one token, but for a session, got none/],
+  ['no prompt', { prompt: [] }, {}, /prompt must be at least one token, except in a session, got none/],
   ['id', { id: '', prompt: [1] }, {}, /id must be a string of 1 to 32768 characters, got ""/],
   ['resumable', { prompt: [1], resumable: 1 }, {}, /resumable must be a boolean, got 1/],
   ['timeoutMs', { prompt: [1], timeoutMs: 0 }, {}, /timeoutMs must be milliseconds/],

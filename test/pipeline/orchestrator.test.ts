@@ -376,7 +376,7 @@ describe('reconciliation', () => {
     expect(bench.pipeline.nextDeadline).toBeLessThanOrEqual(2000);
     await bench.tick(1000);
     expect(await told).toBe(
-      'request "x": a: is computing; b: was submitted 1000 ms ago, and was not heard of since; the stage does not answer',
+      'request "x": a: is computing; b: was submitted 1000 ms ago, and has not been heard of since; the stage does not answer',
     );
     expect(await bench.pipeline.explain('nobody')).toMatch(/"nobody" is not known/);
   });

@@ -75,7 +75,7 @@ describe('serve --executor simulated --profile', () => {
   it('refuses figures beside a file, and names that are nothing', async () => {
     const serve = ['serve', '--port', '0', '--executor', 'simulated', '--profile'];
     const figures = await run([...serve, file(ROOFLINE), '--weight-bytes', '1']);
-    expect(figures.stderr).toMatch(/--weight-bytes goes with a built-in --profile only/);
+    expect(figures.stderr).toMatch(/--weight-bytes can only be used with a built-in --profile/);
     expect((await run([...serve, 'nothing'])).stderr).toMatch(/--profile must be/);
   });
 });

@@ -91,9 +91,7 @@ describe('a body that cannot be served', () => {
   it('says what was meant by a name', async () => {
     const { post } = await serve();
     const { error } = await answerOf(post('/v1/completions', { prompt: PROMPT, max_token: 5 }));
-    expect(error.message).toBe(
-      '"max_token" is no parameter that this server knows: did you mean max_tokens?',
-    );
+    expect(error.message).toBe('"max_token" is not a parameter of this server: did you mean max_tokens?');
     const chat = await answerOf(post('/v1/chat/completions', { prompt: PROMPT }));
     expect(chat.error.message).toContain('it belongs to /v1/completions');
   });

@@ -100,7 +100,7 @@ describe('the log', () => {
     expect(await line(1)).toMatchObject({
       level: 30,
       status: 401,
-      error: { code: 'missing_api_key', message: 'a key is needed, as "Authorization: Bearer KEY"' },
+      error: { code: 'missing_api_key', message: 'a key is required, as "Authorization: Bearer KEY"' },
     });
     expect(await line(2)).toMatchObject({
       level: 50,

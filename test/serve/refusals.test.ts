@@ -51,7 +51,7 @@ describe('what no route is asked for', () => {
             error: { type: 'invalid_request_error' },
           });
       expect(await raw(url, `GET /v1/models HTTP/1.1\r\n${end}`)).toMatchObject({
-        error: { code: 'missing_host', message: 'the request has no Host header, as HTTP/1.1 wants' },
+        error: { code: 'missing_host', message: 'the request has no Host header, which HTTP/1.1 requires' },
       });
       // HTTP/1.0 has no such header.
       expect(await raw(url, 'GET /v1/models HTTP/1.0\r\n\r\n')).toMatchObject(
@@ -99,9 +99,16 @@ describe('what no route is asked for', () => {
       { body: Buffer.from('{"prompt": "\xff"}', 'latin1') },
       400,
       'invalid_json',
-      /no valid UTF-8/,
+      /not valid UTF-8/,
     ],
-    ['half of it', '/v1/completions', { body: '{"prompt": ' }, 400, 'invalid_json', /^the body is no JSON: /],
+    [
+      'half of it',
+      '/v1/completions',
+      { body: '{"prompt": ' },
+      400,
+      'invalid_json',
+      /^the body is not JSON: /,
+    ],
     ['nothing', '/v1/completions', { body: '' }, 400, 'invalid_json', /^the body is empty/],
     [
       '__proto__',
@@ -210,6 +217,6 @@ describe('a body', () => {
     expect(await read(list('[[]]', 20_000))).toHaveLength(20_000);
     // What stands in strings counts for nothing.
     expect(await read(JSON.stringify('[,:{"\\'.repeat(100_000)))).toHaveLength(600_000);
-    await expect(read(`"${'a'.repeat(100_000)}`)).rejects.toThrow(/^the body is no JSON/);
+    await expect(read(`"${'a'.repeat(100_000)}`)).rejects.toThrow(/^the body is not JSON/);
   });
 });

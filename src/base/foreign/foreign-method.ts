@@ -20,7 +20,7 @@ function bindForeign(name: string, method: (...args: unknown[]) => unknown, owne
       leaveCallee(before);
     }
     Promise.resolve(answer).catch(() => {});
-    throw new TypeError(`answered ${show(answer)}, which comes later, where an answer is wanted at once`);
+    throw new TypeError(`answered ${show(answer)} asynchronously, but must answer synchronously`);
   };
 }
 

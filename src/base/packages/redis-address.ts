@@ -44,7 +44,7 @@ export function connectionOptions(url: string, tls: Readonly<Record<string, unkn
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function checkRedisUrl(name: string, url: unknown): asserts url is string {
-  const expected = 'redis://, rediss:// or redis+unix:// and the place of a server';
+  const expected = 'redis://, rediss:// or redis+unix:// and the address of a server';
   if (typeof url !== 'string' || !URL.canParse(url)) throw badArg(name, typeof url, expected);
   const { protocol } = new URL(url);
   if (!['redis:', 'rediss:', 'redis+unix:'].includes(protocol)) throw badArg(name, protocol, expected);

@@ -27,7 +27,7 @@ process.on('message', async ({ module, name, input, maxOutput }: Order) => {
     const output = await task(input);
     const length = typeof output === 'string' ? output.length : 0;
     if (length <= maxOutput) return say({ output });
-    const message = `it made a text of ${length} characters, and at most ${maxOutput} are taken`;
+    const message = `the result has ${length} characters, and at most ${maxOutput} are allowed`;
     return say({ name: 'Error', message, isTooLong: true });
   } catch (error) {
     const { name: kind = 'Error', message = String(error), code } = (error ?? {}) as NodeJS.ErrnoException;

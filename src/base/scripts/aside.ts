@@ -102,7 +102,7 @@ export class Aside {
 
   /** Ends the process. Unfinished tasks are rejected. A later task gets a new process. */
   close(): void {
-    const error = new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the process that was to do this was ended');
+    const error = new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the process for this task was ended');
     for (const { answer } of this.#waiting.splice(0)) answer.reject(error);
     this.#end(error);
   }

@@ -128,7 +128,7 @@ function compare(bytes: Uint8Array, results: readonly number[], known: ReplayRes
 
 function checkHeader(bytes: Uint8Array): void {
   const why = refusal(() => replayInputs(bytes.subarray(0, headerEnd(bytes))).dispose());
-  if (why !== null) throw badLog(12, `its header makes no scheduler: ${why}`);
+  if (why !== null) throw badLog(12, `its header describes no valid scheduler: ${why}`);
 }
 
 function refusal(act: () => unknown): string | null {

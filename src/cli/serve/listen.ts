@@ -18,10 +18,7 @@ export async function listen(app: FastifyInstance, host: string, port: number): 
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'EADDRINUSE' && port > 0 && tried < Math.min(port + TRIES, 65_535)) continue;
-      throw new BlockstepError(
-        'ERR_BLOCKSTEP_BAD_ARG',
-        `nothing can listen at ${host} port ${tried}: ${message}`,
-      );
+      throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `cannot listen on ${host} port ${tried}: ${message}`);
     }
   }
   const address = app.server.address() as AddressInfo;

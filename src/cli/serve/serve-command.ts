@@ -52,7 +52,7 @@ export function defineServeCommand(command: Command, { io }: Invocation, onReady
 function checkExecutorFlags(command: Command): void {
   const { executor, model, profile } = command.opts<ServeFlags>();
   if (model !== undefined && command.getOptionValueSource('executor') === 'cli')
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--executor goes without --model only');
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', '--executor can only be used without --model');
   const foreign = [
     ...(Object.hasOwn(PROFILES, profile)
       ? []
@@ -68,7 +68,7 @@ function checkExecutorFlags(command: Command): void {
   for (const [name, owner] of foreign) {
     if (command.getOptionValueSource(name) !== 'cli') continue;
     const flag = command.options.find((option) => option.attributeName() === name)!.long;
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} goes with ${owner} only`);
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${flag} can only be used with ${owner}`);
   }
 }
 

@@ -126,7 +126,7 @@ async function serve(
   if (kvEvents !== null) io.stdout.write(describeEvents(kvEvents));
   if (flags.apiKey === undefined && !isLoopback(app))
     io.stderr.write(
-      'Whoever reaches this address may generate, read and abort what others ask for, and pause all of it: --api-key asks for a key.\n',
+      'Everyone who reaches this address can generate, read and abort the requests of others, and pause the engine: --api-key requires a key.\n',
     );
   if (flags.page) io.stdout.write(`\nPage: ${url}/`);
   io.stdout.write(

@@ -16,7 +16,7 @@ export function parseMatch({ count }: Child, answer: unknown, most: number): Par
   const match = { numTokens, async: isAsync, child, wakes };
   const isGood = isGoodAnswer('match', match, (each) => isIndex(each, count));
   if (isGood && (numTokens === null || numTokens <= most)) return match;
-  throw new Error('answered getNumNewMatchedTokens with what makes no sense');
+  throw new Error('answered getNumNewMatchedTokens with an invalid value');
 }
 
 /**
@@ -29,7 +29,7 @@ export function parseFinished({ count, methods }: Child, answer: unknown): Finis
   const mayDelay = methods.protection.includes('own');
   if ((mayDelay || !delayFree) && isGoodAnswer('finished', parsed, (each) => isIndex(each, count)))
     return parsed;
-  throw new Error('answered requestFinished with what makes no sense');
+  throw new Error('answered requestFinished with an invalid value');
 }
 
 function isIndex(child: unknown, count: number): boolean {

@@ -149,7 +149,7 @@ export class MultiWorker implements WorkerConnector<MultiMetadata, MultiSaid> {
       const answer = call();
       if (!isThenable(answer)) return answer;
       Promise.resolve(answer).catch(() => {});
-      throw new TypeError('answered with a promise, where an answer is wanted at once');
+      throw new TypeError('answered with a promise, but must answer synchronously');
     } catch (error) {
       const first = this.#first(part);
       const { name } = part;

@@ -176,14 +176,14 @@ function mend(
 
 /** What is wrong with a row's tokens; null = nothing. */
 function wrongRow(tokens: Int32Array, most: number): string | null {
-  if (tokens.length > most) return `it brought ${tokens.length} tokens, at most ${most} were expected`;
-  if (tokens.length === 0 && most > 0) return 'it brought no token and no error, though one was due';
+  if (tokens.length > most) return `it returned ${tokens.length} tokens, at most ${most} were expected`;
+  if (tokens.length === 0 && most > 0) return 'it returned neither a token nor an error, but one was due';
   const bad = tokens.find((token) => token < 0 || token > TOKEN_MAX);
   if (bad === undefined) return null;
   // A model that receives an unknown token often returns that token.
   const hint =
     bad === -1 ? '; -1 in inputIds stands for a token that a step in flight makes: use InputBatch' : '';
-  return `it brought the token ${bad}, expected 0 to ${TOKEN_MAX}${hint}`;
+  return `it returned the token ${bad}, expected 0 to ${TOKEN_MAX}${hint}`;
 }
 
 /** Why the counts do not tell which tokens belong to which row; null if they do. */

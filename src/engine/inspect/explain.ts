@@ -20,7 +20,7 @@ export function explain(e: EngineState, key: string | number, isDriven: boolean)
   }
   const request = find(e, key);
   if (request === undefined) {
-    return `${name(key)} is not known: it was never submitted, or it has ended and left nothing behind`;
+    return `${name(key)} is unknown: it was never submitted, or has ended and holds no blocks`;
   }
   const words = `${name(request.id)}, ${progress(request)}: ${state(e, request, isDriven)}${holdings(e, request)}${timeLeft(e, request)}`;
   if (e.disposed) return `${words}; the engine was disposed`;
@@ -73,7 +73,7 @@ function state(e: EngineState, request: Request, isDriven: boolean): string {
     return `${ended}, ${given}its blocks are still used by ${uses(e, request)}`;
   }
   if (e.scheduler.aborts.has(request)) {
-    return `${e.stops.has(request) ? 'stopped' : 'aborted'}, its blocks go back before the next step`;
+    return `${e.stops.has(request) ? 'stopped' : 'aborted'}, its blocks are freed before the next step`;
   }
   if (request.waitReason === 'chunk') return 'waiting for a chunk: its borrowing adapter holds it up';
   if (request.container === 'running') return running(e, request, isDriven);
@@ -82,7 +82,7 @@ function state(e: EngineState, request: Request, isDriven: boolean): string {
     case 'remote-kv':
       return isUsed(request)
         ? `waiting ${since} for KV blocks that are being loaded: ${uses(e, request)}`
-        : `waiting ${since} for KV blocks that were loaded; ${nextStep(e, isDriven, 'it goes on when a step reaches it')}`;
+        : `waiting ${since} for KV blocks that were loaded; ${nextStep(e, isDriven, 'it continues when a step reaches it')}`;
     case 'connector':
       return `waiting ${since} for its connector to say what it can load`;
     case 'grammar':
@@ -124,7 +124,7 @@ function waiting(e: EngineState, request: Request, isDriven: boolean): string {
     return `${where}; ${whyNotAdmitted(e, request, place, isDriven)}`;
   } catch (error) {
     // `whyNotAdmitted` asks native code, which may be broken.
-    return `${where}; why cannot be said: ${describeError(error)}`;
+    return `${where}; the reason is unavailable: ${describeError(error)}`;
   }
 }
 

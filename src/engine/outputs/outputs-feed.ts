@@ -115,7 +115,7 @@ export class OutputsFeed implements Heard {
 
 function busy(): BlockstepError {
   const message =
-    'a call of next() of these outputs waits already: one reader reads them, and others call engine.outputs() themselves';
+    'a call of next() is already waiting: these outputs have one reader, and each further reader needs its own engine.outputs()';
   return new BlockstepError('ERR_BLOCKSTEP_BUSY', message);
 }
 

@@ -51,7 +51,7 @@ export function stopStream(e: EngineState, stream: StreamBuffer, reason: unknown
   if (session !== null && !(session.ended && session.queue.length === 0)) {
     throw new BlockstepError(
       'ERR_BLOCKSTEP_BAD_ARG',
-      `session ${show(id)} cannot be stopped while its input is open: the next chunk follows what was computed, also behind the stop; end its input first, or abort it`,
+      `session ${show(id)} cannot be stopped while its input is open: the next chunk would follow all computed tokens, also those after the stop; end its input first, or abort it`,
     );
   }
   e.streams.remove(stream);

@@ -47,7 +47,7 @@ export class Embeddings {
     if (embed === null)
       throw new BlockstepError(
         'ERR_BLOCKSTEP_BAD_ARG',
-        'the executor makes no vectors of texts: it has no embed',
+        'the executor cannot embed texts: it has no method embed',
       );
     const { dimensions, normalize, signal } = parseOptions(options);
     const parsed = parseTexts(texts);
@@ -112,11 +112,14 @@ function readVectors(answer: unknown, count: number): readonly Float32Array[] {
  */
 function shaped(vector: Float32Array, dimensions: number | null, normalize: boolean): Float32Array {
   if (dimensions !== null && dimensions > vector.length)
-    throw badArg('dimensions', dimensions, `at most ${vector.length}, which the model has`);
+    throw badArg('dimensions', dimensions, `at most ${vector.length}, the size of the model's vectors`);
   const cut = vector.slice(0, dimensions ?? vector.length);
   const sum = cut.reduce((squares, each) => squares + each * each, 0);
   if (!Number.isFinite(sum))
-    throw new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', 'the vector of a text has values that are no numbers');
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_EXECUTOR',
+      'the vector of a text has values that are not numbers',
+    );
   if (normalize && sum > 0) for (let i = 0; i < cut.length; i++) cut[i] /= Math.sqrt(sum);
   return cut;
 }

@@ -33,7 +33,7 @@ export function checkRoom(e: EngineState, numTokens: number): void {
   if (numTokens > maxQueuedTokens)
     throw new BlockstepError(
       'ERR_BLOCKSTEP_UNFIT',
-      `a prompt of ${numTokens} tokens is never let in: maxQueuedTokens is ${maxQueuedTokens}`,
+      `a prompt of ${numTokens} tokens can never be accepted: maxQueuedTokens is ${maxQueuedTokens}`,
     );
   e.counters.overloads++;
   const why =

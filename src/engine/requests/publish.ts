@@ -14,7 +14,10 @@ export type FailureOf = (request: Request) => BlockstepError;
  * failed.
  */
 export const schedulerFailure: FailureOf = ({ id, failure }) =>
-  new BlockstepError('ERR_BLOCKSTEP_REQUEST', `request ${show(id)} ${failure ?? 'ended with an error'}`);
+  new BlockstepError(
+    'ERR_BLOCKSTEP_REQUEST',
+    `request ${show(id)} failed: ${failure ?? 'the cause is unknown'}`,
+  );
 
 /**
  * Distributes the rows of an update to their streams, wakes each waiting reader at most once, and

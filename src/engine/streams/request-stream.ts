@@ -219,15 +219,15 @@ export class OutputIterator implements AsyncIterator<RequestOutput, undefined> {
 
 function hasReader(id: string): string {
   return (
-    `the stream of request ${show(id)} has a reader already, which gets every output once: ` +
-    'await result() for the whole, as often as you like, or hand on what the reader gets'
+    `the stream of request ${show(id)} already has a reader, and each output is delivered once: ` +
+    'await result() for the whole, as often as you like, or pass on what this reader gets'
   );
 }
 
 function wasLeft(id: string): string {
   return (
-    `the reader of request ${show(id)} left before it had the last output, which aborts a request that goes on: nothing comes ` +
-    'any more, and result() has what had come; to go on reading elsewhere keep one iterator, stream[Symbol.asyncIterator](), ' +
+    `the reader of request ${show(id)} left before the last output, which aborts an unfinished request: no more outputs ` +
+    'come, and result() has the tokens so far; to continue reading elsewhere keep one iterator, stream[Symbol.asyncIterator](), ' +
     'and call its next()'
   );
 }

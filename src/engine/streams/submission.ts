@@ -19,7 +19,7 @@ const SUBMIT_OPTIONS = knownNames<SubmitOptions>(
   'the options of submit',
   { signal: true },
   Object.fromEntries(
-    [...REQUEST_FIELDS.names].map((name) => [name, 'it is a field of the request, in front of them']),
+    [...REQUEST_FIELDS.names].map((name) => [name, 'it is a field of the request, before the options']),
   ),
 );
 

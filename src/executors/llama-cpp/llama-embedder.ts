@@ -94,11 +94,10 @@ export class LlamaEmbedder implements Executor {
     const { model, maxModelLen, maxNumSeqs, threads, pooling, cacheType, flashAttention } = parsed;
     const { native } = LlamaModel.nativeOf(model);
     const { file, memory } = model.info;
-    if (memory !== 'attention')
-      throw badModel(file, `is ${memory}, and vectors are made by models of attention`);
+    if (memory !== 'attention') throw badModel(file, `is ${memory}, and only attention models make vectors`);
     const given = pooling ?? model.card.pooling;
     if (given === null || given === 'none')
-      throw badModel(file, 'does not say how the vectors of tokens become one of a text: give pooling');
+      throw badModel(file, 'does not say how the vectors of its tokens are pooled: give pooling');
     const isOnGpu = hasGpu(model);
     if (!isOnGpu) checkMemory(parsed);
     let embedder: NativeEmbedder;
@@ -148,7 +147,10 @@ export class LlamaEmbedder implements Executor {
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG: the executor generates no text */
   checkRequest(): void {
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', 'the model makes vectors of texts, and generates none');
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_BAD_ARG',
+      'the model makes vectors of texts, and generates no text',
+    );
   }
 
   /** Never called, since every request is refused. @throws ERR_BLOCKSTEP_INVARIANT */

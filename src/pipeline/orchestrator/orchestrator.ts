@@ -259,7 +259,7 @@ export class Orchestrator {
   #lost(from: string | null, why: string): void {
     const stage = from === null ? null : this.#parts.names.findIndex((name) => stageParty(name) === from);
     if (stage === -1)
-      this.#anomalies.report('foreign-message', `${from} is no stage of this pipeline: ${why}`);
+      this.#anomalies.report('foreign-message', `${from} is not a stage of this pipeline: ${why}`);
     else
       for (const request of this.#roster.all())
         if (stage === null || !request.hasEndedIn(stage))

@@ -171,7 +171,7 @@ export class PipelineRequest {
     const { end, heardAt, made } = this.#stages[stage];
     if (end !== null) return `has ended (${end.finishReason}) with ${end.numOutputTokens} tokens`;
     if (heardAt < 0)
-      return `was submitted ${Math.round(this.#now() - this.submittedAt)} ms ago, and was not heard of since`;
+      return `was submitted ${Math.round(this.#now() - this.submittedAt)} ms ago, and has not been heard of since`;
     return `${made.length} tokens came, the last ${Math.round(this.#now() - heardAt)} ms ago`;
   }
 

@@ -61,7 +61,7 @@ const INPUT = knownNames<PipelineInput>(
     transferParams: true,
     params: true,
   },
-  { grammar: 'grammars are not supported in pipelines', signal: 'it is an option, behind the request' },
+  { grammar: 'grammars are not supported in pipelines', signal: 'it is an option, after the request' },
 );
 /** The limit leaves room for the key in the names of the engines' requests. */
 const MAX_ID = 32_768;
@@ -93,7 +93,7 @@ export function parsePipelineInput(input: unknown, names: readonly string[]): Pa
   // caller's array.
   const tokens = parseTokenIds('prompt', prompt).slice();
   if (tokens.length === 0 && !resumable)
-    throw badArgument('prompt', 'none', 'at least one token, but for a session');
+    throw badArgument('prompt', 'none', 'at least one token, except in a session');
   if (rest.maxTokens !== undefined) checkInteger('maxTokens', rest.maxTokens, 1, 2 ** 31 - 1);
   return { id, prompt: tokens, resumable, timeoutMs, fields: parseAllFields(rest, stages, names) };
 }

@@ -129,7 +129,7 @@ export class Inbox {
       this.#line.close();
     } else if (found === 'new' && !this.#isNew) {
       this.counts.losses++;
-      mailbox.lost(null, 'the server has lost what was sent: it was started anew, or emptied');
+      mailbox.lost(null, 'the server has lost the messages: it was restarted, or emptied');
     }
     if (this.#isNew) this.#whenReady();
     this.#isNew = false;

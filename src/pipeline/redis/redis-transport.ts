@@ -54,7 +54,7 @@ export class RedisTransport implements Transport {
   }
 
   join(name: string, mailbox: Mailbox): Connection {
-    if (this.#parties.has(name)) throw badArgument('name', show(name), 'a name that no party has');
+    if (this.#parties.has(name)) throw badArgument('name', show(name), 'a name that is not in use');
     const party = new Party({
       ...{ name, mailbox, client: this.#client, packer: this.#packer, settings: this.#settings },
       ...{ instance: randomBytes(9).toString('base64url'), key: this.#settings.prefix + name },

@@ -24,7 +24,7 @@ export class MemoryTransport implements Transport {
   }
 
   join(name: string, mailbox: Mailbox): Connection {
-    if (this.#mailboxes.has(name)) throw badArgument('name', show(name), 'a name that no party has');
+    if (this.#mailboxes.has(name)) throw badArgument('name', show(name), 'a name that is not in use');
     this.#mailboxes.set(name, mailbox);
     return {
       send: (to, message) => {

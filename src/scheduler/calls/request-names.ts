@@ -14,12 +14,12 @@ const CHUNK_NAMES: NamesOf<ChunkInput> = {
   params: true,
 };
 
-const OF_PARAMS = 'it belongs into params, which reaches the executor as it is';
+const OF_PARAMS = 'it belongs in params, which reach the executor unchanged';
 const OF_PROMPT = 'did you mean prompt, which is an array of token ids?';
-const OF_TEXT = 'blockstep knows token ids only: tokenize the text, and give them as prompt';
+const OF_TEXT = 'blockstep knows only token ids: tokenize the text, and pass the ids as prompt';
 const OF_MAX_TOKENS = 'did you mean maxTokens?';
 const OF_STOP =
-  'blockstep knows token ids only: stopTokenIds, or call stop() on what submit returned when the text has it';
+  'blockstep knows only token ids: use stopTokenIds, or call stop() on the stream that submit returned when the text contains it';
 const OF_GRAMMAR = 'did you mean grammar?';
 
 /** Hints for unknown fields: names from other engines, and fields that do not exist here. */
@@ -89,12 +89,12 @@ export const REQUEST_FIELDS = knownNames<RequestInput>(
     lora: 'did you mean adapter?',
     loraRequest: 'did you mean adapter?',
     kvTransferParams: 'did you mean transferParams?',
-    signal: 'it is an option of submit, behind the request: submit(request, { signal })',
+    signal: 'it is an option of submit, after the request: submit(request, { signal })',
     deadline: 'did you mean timeoutMs?',
   },
 );
 
-const OF_SESSION = 'that of the request which opened the session holds';
+const OF_SESSION = 'the value of the request that opened the session applies';
 
 /** Every field of a chunk, and hints for unknown names. */
 export const CHUNK_FIELDS = knownNames<ChunkInput>('a chunk', CHUNK_NAMES, {

@@ -213,7 +213,7 @@ export class AskedConnector {
     try {
       const given = call(this.methods);
       if (isGoodAnswer(question, given, (child) => this.#isChild(child))) answer = given;
-      else this.#fail(request, `answered ${question} with what makes no sense`);
+      else this.#fail(request, `answered ${question} with an invalid value`);
     } catch (error) {
       this.#fail(request, `threw at ${question}: ${describeError(error)}`);
     }

@@ -126,7 +126,7 @@ function parseEntries<T>(
   for (const entry of list) {
     const good = tryParse(parse, entry);
     if (good !== null) parsed.push(good);
-    else anomalies.report(reason, `${name} has ${show(entry)}, which names nothing`);
+    else anomalies.report(reason, `${name} has ${show(entry)}, which is not a valid entry`);
   }
   return parsed;
 }

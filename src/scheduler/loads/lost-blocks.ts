@@ -37,7 +37,7 @@ export function loseBlocks(
   const bad = new Set<number>();
   for (const id of lost) {
     if (id >= 1 && id < s.config.numBlocks) bad.add(id);
-    else s.anomalies.report('invalid-block', `block ${id} is none of the pool, so it cannot be lost`);
+    else s.anomalies.report('invalid-block', `block ${id} is not in the pool, so it cannot be lost`);
   }
   if (bad.size === 0) return NONE;
   if (plan !== null) nameTaken(s, plan, bad);
@@ -95,5 +95,5 @@ function giveUp(s: SchedulerState, oldest: Plan | null, request: Request, firstB
   // Tokens after the lost block were computed from it, and no longer count.
   request.numComputedTokens = Math.min(request.numComputedTokens, tokensKept(s, request, firstBad));
   dropOutputs(s, request, oldest ?? undefined);
-  request.failure ??= 'cannot go on: the executor lost a block of its KV';
+  request.failure ??= 'the executor lost a block of its KV';
 }

@@ -80,12 +80,12 @@ export function* readLog(log: Uint8Array): Generator<LogRecord> {
     const length = view.getUint32(at + 4, true);
     const end = at + 8 + length;
     if ((kind === RecordKind.header) !== (at === 12))
-      throw badLog(at, `record kind ${kind}: the header stands first`);
+      throw badLog(at, `record kind ${kind}: the header must come first`);
     if (end > bytes.length) return;
     const payload = new Payload(bytes.slice(at + 8, end), at + 8);
     const record = decode(kind, payload);
     if (payload.rest > 0)
-      throw badLog(end - payload.rest, `${payload.rest} bytes behind the record's content`);
+      throw badLog(end - payload.rest, `${payload.rest} bytes after the record's content`);
     yield record;
     // The caller may have transferred the log's memory while it had the record. That must not look
     // like the log's end.

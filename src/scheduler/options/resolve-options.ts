@@ -115,7 +115,7 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
     throw badArg(
       'log',
       config.log,
-      'none with a borrower: a log does not hold what a borrowing adapter does',
+      'absent with a borrower, because a log does not record the actions of a borrowing adapter',
     );
   if (limits.placement.authority === 'device') checkDecidable(config);
   return Object.freeze(config);

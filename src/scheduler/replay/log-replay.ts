@@ -104,7 +104,7 @@ class Replay {
   carryOut({ record, facts }: RecordedCall): void {
     this.#answers.begin(facts);
     if (this.#reports !== null && record.kind !== 'update' && record.kind !== 'stepFailed') {
-      throw badLog(`has reports for an update, and behind them the record ${record.kind}`);
+      throw badLog(`has reports for an update, followed by the record ${record.kind}`);
     }
     switch (record.kind) {
       case 'schedule':

@@ -119,7 +119,7 @@ export class RecordedAnswers {
     if (this.#wrong === undefined) return;
     throw new BlockstepError(
       'ERR_BLOCKSTEP_BAD_LOG',
-      `the log's answers do not fit its calls: ${this.#wrong}`,
+      `the log's answers do not match its calls: ${this.#wrong}`,
     );
   }
 

@@ -153,7 +153,7 @@ function acceptTokens(s: SchedulerState, firstRow: number): number {
     const answer = s.grammars.askAccept(request, tokens, tokenOffsets[row], tokenCounts[row]);
     if (answer === 1) continue;
     if (answer === 0) {
-      request.failure = 'its grammar did not accept what was generated';
+      request.failure = 'its grammar did not accept the generated tokens';
       s.counters.grammarRejections++;
     }
     finishReasons[row] = FinishCode.error;

@@ -161,7 +161,7 @@ function readContent(message: Fields, path: string): string {
 
 function readPart(value: unknown, path: string): string {
   if (isObject(value) && typeof value['type'] === 'string' && value['type'] !== 'text')
-    throw unsupported(`${path}.type`, `${show(value['type'])} is no text, and messages have text only`);
+    throw unsupported(`${path}.type`, `${show(value['type'])} is not text, and messages contain only text`);
   const part = new Fields(value, PART, path);
   if (part.get('type') !== 'text') throw badField(`${path}.type`, show(part.get('type')), '"text"');
   return checkText(`${path}.text`, part.get('text'), MAX_CONTENT);

@@ -86,11 +86,11 @@ export async function readChat(
 function readForced(use: ToolUse, wanted: TextFormat | null, { grammar }: ServedModel): TextFormat | null {
   const called = calledFormat(use);
   if (called !== null && grammar === null)
-    throw unsupported('tool_choice', 'nothing holds the answers of this model to calls of tools');
+    throw unsupported('tool_choice', 'this model cannot be forced to call tools');
   if (called === null && use.tools !== null && wanted !== null)
     throw unsupported(
       wanted.type === 'gbnf' ? 'grammar' : 'response_format',
-      'the answer is held to it as a whole, so that no tool could be called; leave the tools out, or say tool_choice "none"',
+      'it constrains the whole answer, so no tool could be called; leave out the tools, or set tool_choice "none"',
     );
   return called ?? wanted;
 }

@@ -91,6 +91,6 @@ function readEffort(
   if (effort === 'none' && templateSource?.includes('enable_thinking')) return { enable_thinking: false };
   throw unsupported(
     'reasoning_effort',
-    `the template of this model does not ask for it${templateSource?.includes('enable_thinking') ? ', but for "none"' : ''}`,
+    `the template of this model does not ask for it${templateSource?.includes('enable_thinking') ? ', except "none"' : ''}`,
   );
 }

@@ -76,7 +76,7 @@ function refuse(name: string, error: unknown): never {
   if (isLimit && error.limit === 'time')
     throw new ApiError(
       503,
-      `${name} was not tokenized in time, since the machine is busy: ${error.message}`,
+      `${name} was not tokenized in time, because the machine is busy: ${error.message}`,
       {
         code: 'overloaded',
         retryAfterSeconds: BUSY_S,

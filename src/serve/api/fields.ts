@@ -88,7 +88,7 @@ export class Fields {
   #unknown(name: string, known: KnownNames): ApiError {
     const param = this.nameOf(name.slice(0, 100));
     const meant = suggest(known, name);
-    const message = `${show(param)} is no parameter that this server knows${meant === '' ? '' : `: ${meant}`}`;
+    const message = `${show(param)} is not a parameter of this server${meant === '' ? '' : `: ${meant}`}`;
     return new ApiError(400, message, { param, code: 'unknown_parameter' });
   }
 }

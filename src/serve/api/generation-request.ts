@@ -103,7 +103,7 @@ export function refuseUnsupported(fields: Fields, harmless: Harmless): void {
   for (const [name, isHarmless] of Object.entries(harmless)) {
     const value = fields.get(name);
     if (value !== undefined && !isHarmless(value))
-      throw unsupported(fields.nameOf(name), `this server does not do what ${show(value)} asks for`);
+      throw unsupported(fields.nameOf(name), `this server does not support ${show(value)}`);
   }
 }
 

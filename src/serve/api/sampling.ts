@@ -119,7 +119,7 @@ export function readsPrompts(
   if (heeded === 'ignore' || !heeded.includes('prompt_logprobs'))
     throw unsupported(
       'echo',
-      'this model does not say how likely the tokens of a prompt are; leave out echo, or logprobs',
+      'this model reports no log-probabilities of a prompt; leave out echo, or logprobs',
     );
   return true;
 }
@@ -139,7 +139,7 @@ export function readChatLogprobs(fields: Fields, heeded: HeededSampling): number
 function heededLogprobs(count: number | undefined, heeded: HeededSampling): number | undefined {
   // A model that ignores parameters has no probabilities to report.
   if (count !== undefined && (heeded === 'ignore' || !heeded.includes('logprobs')))
-    throw unsupported('logprobs', 'this model does not say how likely its tokens are');
+    throw unsupported('logprobs', 'this model reports no log-probabilities');
   return count;
 }
 
@@ -154,7 +154,7 @@ function readLogitBias(
   const entries = Object.entries(value);
   if (entries.length === 0) return null;
   if (heeded !== 'ignore' && !heeded.includes('logit_bias'))
-    throw unsupported('logit_bias', 'this model takes no notice of it; leave it out');
+    throw unsupported('logit_bias', 'this model ignores it; leave it out');
   if (entries.length > MOST_BIASES)
     throw badField('logit_bias', `${entries.length} tokens`, `of at most ${MOST_BIASES} tokens`);
   for (const [token, bias] of entries) {
@@ -178,5 +178,5 @@ function isHeeded(name: NumberName, heeded: HeededSampling): boolean {
 
 function notHeeded(value: number, { neutral }: Range): string {
   const only = neutral.length === 0 ? 'leave it out' : `leave it out, or give ${neutral.join(' or ')}`;
-  return `this model takes no notice of it, so ${show(value)} would change nothing; ${only}`;
+  return `this model ignores it, so ${show(value)} would have no effect; ${only}`;
 }

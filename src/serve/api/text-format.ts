@@ -35,7 +35,7 @@ export function readTextFormat(fields: Fields, isHeeded: boolean): TextFormat | 
     throw badField('grammar', show(grammar), 'absent where there is a response_format');
   const name = grammar === undefined ? 'response_format' : 'grammar';
   if (!isHeeded && (format !== null || grammar !== undefined))
-    throw unsupported(name, 'nothing holds the texts of this model to a format');
+    throw unsupported(name, 'this model cannot be constrained to a format');
   if (grammar === undefined) return format;
   return { type: 'gbnf', grammar: checkText('grammar', grammar, LONGEST_GRAMMAR) };
 }
@@ -106,7 +106,7 @@ export async function makeGrammars(
   } catch (error) {
     const isRefused = error instanceof BlockstepError && error.code === 'ERR_BLOCKSTEP_BAD_ARG';
     if (!isRefused && !(error instanceof AsideLimitError)) throw error;
-    const message = isRefused ? error.message : `${param} cannot be heeded: ${error.message}`;
+    const message = isRefused ? error.message : `${param} cannot be enforced: ${error.message}`;
     throw new ApiError(400, message, { param, code: isGbnf ? 'invalid_grammar' : 'invalid_schema' });
   }
 }

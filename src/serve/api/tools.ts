@@ -37,7 +37,7 @@ export function readTools(fields: Fields, hasTemplate: boolean): ToolUse {
   const list = fields.list('tools', MOST_TOOLS, 'tools') ?? [];
   const isParallel = fields.boolean('parallel_tool_calls') ?? true;
   if (list.length > 0 && !hasTemplate)
-    throw unsupported('tools', 'this model has no template that would say how they are written');
+    throw unsupported('tools', 'this model has no chat template that describes tools');
   const tools = list.map((tool, i) => {
     const name = isObject(tool) && isObject(tool['function']) ? tool['function']['name'] : undefined;
     if (!isObject(tool) || tool['type'] !== 'function' || typeof name !== 'string' || !TOOL_NAME.test(name))

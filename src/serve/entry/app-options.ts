@@ -30,7 +30,7 @@ export const appOptions: AppOptions = {
   clientErrorHandler(error: Error & { code?: string }, socket): void {
     if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return;
     const status = BROKEN[error.code ?? ''] ?? 400;
-    const { body } = new ApiError(status, `the request is no HTTP that this server reads: ${error.message}`);
+    const { body } = new ApiError(status, `the request is not valid HTTP: ${error.message}`);
     const text = JSON.stringify(body);
     const head = [
       `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,

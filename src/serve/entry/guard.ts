@@ -36,7 +36,9 @@ export class Guard {
   check(request: FastifyRequest): void {
     // Clients of HTTP/1.0 may omit the host; clients of HTTP/1.1 must send it.
     if (request.raw.httpVersion === '1.1' && hostOf(request) === undefined)
-      throw new ApiError(400, 'the request has no Host header, as HTTP/1.1 wants', { code: 'missing_host' });
+      throw new ApiError(400, 'the request has no Host header, which HTTP/1.1 requires', {
+        code: 'missing_host',
+      });
     if (request.method !== 'GET' && request.method !== 'HEAD') this.#checkOrigin(request);
     if (request.routeOptions.config.isOpen === true) return;
     if (this.#hashes.length === 0) this.#checkHost(request);
@@ -46,12 +48,13 @@ export class Guard {
   #checkKey({ headers }: FastifyRequest): void {
     const [, key] = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '') ?? [];
     if (key === undefined)
-      throw new ApiError(401, 'a key is needed, as "Authorization: Bearer KEY"', { code: 'missing_api_key' });
+      throw new ApiError(401, 'a key is required, as "Authorization: Bearer KEY"', {
+        code: 'missing_api_key',
+      });
     const given = hashOf(key);
     // All keys are compared, so that the time reveals nothing about them.
     const matches = this.#hashes.filter((hash) => timingSafeEqual(hash, given));
-    if (matches.length === 0)
-      throw new ApiError(401, 'the key is not known here', { code: 'invalid_api_key' });
+    if (matches.length === 0) throw new ApiError(401, 'the key is not valid', { code: 'invalid_api_key' });
   }
 
   #checkHost(request: FastifyRequest): void {
@@ -60,7 +63,7 @@ export class Guard {
     if (host === undefined) return;
     const name = nameOf(host);
     if (isOwn(name) || this.#names.has(name)) return;
-    const message = `without a key this server does not answer to the name ${JSON.stringify(name.slice(0, 100))}; --allowed-hosts (allowedHosts) says by which names it is asked`;
+    const message = `without keys this server does not answer under the name ${JSON.stringify(name.slice(0, 100))}; --allowed-hosts (allowedHosts) sets the names that it answers under`;
     throw new ApiError(403, message, { code: 'foreign_host' });
   }
 

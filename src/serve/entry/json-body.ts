@@ -39,13 +39,13 @@ const BRACE_END = 0x7d;
  */
 export async function readJson(bytes: Buffer): Promise<unknown> {
   if (bytes.length === 0) throw bad('the body is empty, expected JSON');
-  if (!isUtf8(bytes)) throw bad('the body is no valid UTF-8, as JSON must be');
+  if (!isUtf8(bytes)) throw bad('the body is not valid UTF-8, as JSON must be');
   if (bytes.length > SMALL) checkSize(bytes);
   const text = isAscii(bytes) ? bytes.toString('latin1') : await textOf(bytes);
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw bad(`the body is no JSON: ${(error as Error).message.slice(0, 200)}`);
+    throw bad(`the body is not JSON: ${(error as Error).message.slice(0, 200)}`);
   }
 }
 

@@ -73,5 +73,5 @@ export type Target = string | readonly Target[];
 
 function fieldsOf(value: Value, name: string): Map<Value, Value> {
   if (value instanceof Namespace) return value.fields;
-  throw new TemplateError(`cannot assign an attribute of ${name}: it is no namespace`);
+  throw new TemplateError(`cannot assign an attribute of ${name}: it is not a namespace`);
 }

@@ -255,7 +255,7 @@ export class Statements {
     const body = this.#macroBody('endcall');
     return (scope, output) => {
       const macro = scope.get(name);
-      if (!(macro instanceof Callable)) throw new TemplateError('what is called is no macro', line);
+      if (!(macro instanceof Callable)) throw new TemplateError('the called value is not a macro', line);
       const { args, named } = read(scope);
       const caller = macroOf('caller', parameters, body, scope);
       output.write(str(macro.call(args, new Map([...named, ['caller', caller]]))));

@@ -45,7 +45,7 @@ function exposeState(exposed: Exposed, engine: Engine, read: Read): void {
   );
   exposed.gauge(
     'vllm:num_requests_waiting_by_reason',
-    'Requests that wait, by what for: room, or something outside of the scheduler.',
+    'Requests that wait, by reason: room, or an event outside of the scheduler.',
     read(({ scheduler }): Sample[] => [
       [{ reason: 'capacity' }, scheduler.numWaiting],
       [{ reason: 'deferred' }, scheduler.numSkipped],
@@ -80,12 +80,16 @@ function exposeCounts(exposed: Exposed, read: Read): void {
   };
   count(
     'prefix_cache_queries',
-    'Tokens that were looked for in the prefix cache.',
+    'Tokens that were looked up in the prefix cache.',
     (s) => s.prefixCacheQueries,
   );
-  count('prefix_cache_hits', 'Tokens that were found there.', (s) => s.prefixCacheHits);
-  count('external_prefix_cache_queries', 'Tokens that a connector was asked for.', (s) => s.externalQueries);
-  count('external_prefix_cache_hits', 'Tokens that a connector has brought.', (s) => s.externalHits);
+  count('prefix_cache_hits', 'Tokens that were found in the prefix cache.', (s) => s.prefixCacheHits);
+  count(
+    'external_prefix_cache_queries',
+    'Tokens that were looked up with the connector.',
+    (s) => s.externalQueries,
+  );
+  count('external_prefix_cache_hits', 'Tokens that the connector has loaded.', (s) => s.externalHits);
   count('num_preemptions', 'Preemptions.', (s) => s.numPreemptions);
   count('prompt_tokens', 'Tokens of prompts.', (s) => s.promptTokens);
   count(
@@ -108,7 +112,7 @@ function exposeCounts(exposed: Exposed, read: Read): void {
   );
   exposed.counter(
     'vllm:request_success',
-    'Requests that have ended, by how.',
+    'Requests that have ended, by finish reason.',
     read(({ scheduler }) =>
       Object.entries(scheduler.finished).map(
         ([reason, value]): Sample => [{ finished_reason: reason }, value],
@@ -139,7 +143,7 @@ function exposeOwn(exposed: Exposed, read: Read): void {
   );
   exposed.gauge(
     'blockstep:quarantined_blocks',
-    'Blocks that a transfer may still write, although nobody waits for it.',
+    'Blocks that a transfer may still write, although its end is no longer awaited.',
     read(({ scheduler }) => scheduler.quarantinedBlocks),
   );
   exposeGroups(exposed, read);

@@ -26,7 +26,7 @@ export class Metrics {
     this.requests = new RequestMetrics(engine.scheduler.config.maxModelLen);
     this.requests.expose(exposed);
     exposed.histogram('vllm:iteration_tokens_total', 'Tokens that a step computed.', this.#iterations);
-    exposed.gauge('blockstep:event_loop_delay_seconds', 'How late the event loop is.', () => this.#delays());
+    exposed.gauge('blockstep:event_loop_delay_seconds', 'Delay of the event loop.', () => this.#delays());
     this.#onStep = ({ engine: number, totalTokens }) => {
       if (number === engine.number) this.#iterations.observe(totalTokens);
     };

@@ -67,7 +67,7 @@ export class RequestMetrics {
     add('inter_token_latency_seconds', 'Between the outputs of a request.', this.#betweenTokens);
     add(
       'request_time_per_output_token_seconds',
-      'For each token behind the first, by request.',
+      'For each token after the first, by request.',
       this.#perToken,
     );
     add('e2e_request_latency_seconds', 'From a request to its end.', request);
@@ -84,6 +84,6 @@ export class RequestMetrics {
       computed,
     );
     add('request_params_n', 'Choices that were asked for, by request.', this.#choices);
-    add('request_params_max_tokens', 'Most tokens that were asked for, by request.', maxTokens);
+    add('request_params_max_tokens', 'Requested maximum of generated tokens, by request.', maxTokens);
   }
 }

@@ -42,7 +42,9 @@ export async function openChatTemplate(
     missing,
     render: (chat) =>
       write(chat).catch((error: unknown) => {
-        throw error instanceof AsideLimitError ? new Error(`it is broken off: ${error.message}`) : error;
+        throw error instanceof AsideLimitError
+          ? new Error(`its rendering was stopped: ${error.message}`)
+          : error;
       }),
   };
 }

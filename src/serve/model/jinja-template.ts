@@ -71,7 +71,7 @@ class JinjaTemplate {
     const missing = leftOut(asked, (marked) => this.#write(marked));
     if (missing === null) return text;
     throw new Error(
-      `it leaves out ${missing}, of which the model would not know; say it in another message, or serve the model with another template`,
+      `it leaves out ${missing}, so the model would not see it; put it in another message, or serve the model with another template`,
     );
   }
 

@@ -96,7 +96,7 @@ export async function readResponse(
   const reasoning = fields.object('reasoning', REASONING);
   for (const name of ['summary', 'generate_summary'])
     if ((reasoning?.get(name) ?? null) !== null)
-      throw unsupported(`reasoning.${name}`, 'thoughts are told as they are, or not at all');
+      throw unsupported(`reasoning.${name}`, 'reasoning is returned in full, or not at all');
   const same = SAME.flatMap((name) => {
     const value = fields.get(name);
     return value === undefined ? [] : [[name, value] as const];
@@ -155,7 +155,7 @@ function addItem(messages: object[], item: unknown, path: string): void {
   } else if (type === 'reasoning') addReasoning(messages, item, path);
   else if (type === 'item_reference')
     throw unsupported(`${path}.type`, 'nothing is stored here: send the items themselves (store: false)');
-  else throw unsupported(`${path}.type`, `this server does not know what to do with ${show(type)}`);
+  else throw unsupported(`${path}.type`, `this server does not support ${show(type)}`);
 }
 
 /** A message of the assistant, while its items are being read. */
@@ -203,7 +203,7 @@ function partsOf(content: unknown, path: string): unknown {
   return content.map((part: unknown, i) => {
     const type = isObject(part) ? part['type'] : undefined;
     if (type !== 'input_text' && type !== 'output_text')
-      throw unsupported(`${path}[${i}].type`, `${show(type)} is no text, and messages have text only`);
+      throw unsupported(`${path}[${i}].type`, `${show(type)} is not text, and messages contain only text`);
     return { type: 'text', text: (part as { text?: unknown }).text };
   });
 }

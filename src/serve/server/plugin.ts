@@ -156,7 +156,7 @@ function endWith(app: FastifyInstance, end: () => Promise<void>): () => boolean 
 /** Refuses a request that comes during shutdown. */
 function refuseLate(reply: FastifyReply): void {
   reply.header('connection', 'close');
-  throw new ApiError(503, 'the server is ending, and takes no new requests', { code: 'shutdown' });
+  throw new ApiError(503, 'the server is shutting down, and accepts no new requests', { code: 'shutdown' });
 }
 
 /**

@@ -55,7 +55,7 @@ export function watchedConnector(
     try {
       const answer = work();
       if (isThenable(answer))
-        treatment.broke(`${method}${who} answers a promise: an answer is wanted at once`);
+        treatment.broke(`${method}${who} answers a promise, but must answer synchronously`);
       return answer;
     } catch (error) {
       treatment.broke(`${method}${who} throws ${error instanceof Error ? error.stack : String(error)}`);

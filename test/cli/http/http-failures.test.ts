@@ -127,7 +127,7 @@ describe('a server that is of no use', () => {
     const none = await replayAt({ models }, trace(1));
     expect([none.code, none.stdout]).toEqual([1, '']);
     expect(none.stderr).toMatch(
-      /^ERR_BLOCKSTEP_SERVER: .*\(status 401: who are you\): it wants a key: --api-key/,
+      /^ERR_BLOCKSTEP_SERVER: .*\(status 401: who are you\): it requires a key: --api-key/,
     );
     const wrong = await replayAt({ models }, trace(1), '--api-key', 'sk-1');
     expect(wrong.stderr).toMatch(/the key is wrong\n$/);
@@ -155,9 +155,7 @@ describe('a server that is of no use', () => {
     const models = (response: Response): void => void response.writeHead(404).end('<html>');
     const { code, stderr } = await replayAt({ models }, trace(1));
     expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /does not say which models it has \(status 404: <html>\); --model says which one is meant\n$/,
-    );
+    expect(stderr).toMatch(/did not list its models \(status 404: <html>\); choose one with --model\n$/);
     expect((await replayAt({ models }, trace(1), '--model', 'any')).code).toBe(0);
   });
 

@@ -19,14 +19,14 @@ describe.skipIf(llamaForTests().folder === null)('blockstep serve --model hf:OWN
     const fresh = await serveModel('hf:someone/model', '--threads', '1', { environment });
     expect(fresh.said.stderr).toMatch(/^downloading hf:someone\/model \(\d+\.\d MiB\)$/m);
     expect(fresh.said.stderr).toMatch(/: 100 %\ndownloaded in [\d.]+ s$/m);
-    expect(fresh.said.stderr).toContain(`hf:someone/model lies at ${path}\n`);
+    expect(fresh.said.stderr).toContain(`hf:someone/model is at ${path}\n`);
     expect(fresh.said.stdout).toMatch(/^"tiny-Q4_K_M" is served at/);
     const body = { prompt: 'a', max_tokens: 3, temperature: 0 };
     const { choices } = await fresh.ask('/v1/completions', body);
     const offline = { ...environment, HF_HUB_OFFLINE: '1' };
     const again = await serveModel('hf:someone/model', '--threads', '1', { environment: offline });
-    expect(again.said.stderr).toContain(`HF_HUB_OFFLINE is set: what was fetched earlier is taken\n`);
-    expect(again.said.stderr).toContain(`hf:someone/model was fetched earlier, and lies at ${path}\n`);
+    expect(again.said.stderr).toContain(`HF_HUB_OFFLINE is set: the earlier download is used\n`);
+    expect(again.said.stderr).toContain(`hf:someone/model was downloaded earlier, and is at ${path}\n`);
     expect((await again.ask('/v1/completions', body)).choices).toEqual(choices);
     for (const { stdout, stderr } of [fresh.said, again.said])
       expect(stdout + stderr).not.toContain('hf_secret');

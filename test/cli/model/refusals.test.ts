@@ -28,8 +28,8 @@ describe('blockstep serve --model', () => {
       /^ERR_BLOCKSTEP_BAD_ARG: a context of 9000 tokens is more than the 4096 that the model/,
     ],
     [['--ctx', '5', '--max-model-len', '5'], /--ctx and --max-model-len are the same: give one of them/],
-    [['--executor', 'simulated'], /--executor goes without --model only/],
-    [['--latency-ms', '5'], /--latency-ms goes with --executor reference only/],
+    [['--executor', 'simulated'], /--executor can only be used without --model/],
+    [['--latency-ms', '5'], /--latency-ms can only be used with --executor reference/],
     [['--gpu-layers', '-1'], /--gpu-layers.*Expected an integer >= 0/],
     [['--threads', '0'], /--threads.*Expected an integer >= 1/],
     [['--attention', 'mine'], /--attention.*Allowed choices are auto, llama/],
@@ -75,7 +75,7 @@ describe('blockstep serve --model', () => {
     for (const [path, message] of [
       [`${file}x`, / does not exist$/m],
       [cut, / is cut off or damaged: its weights end at byte \d+, and the file has 500000 bytes; /],
-      [import.meta.filename, / is no GGUF file: it begins with "impo", not "GGUF"$/m],
+      [import.meta.filename, / is not a GGUF file: it begins with "impo", not "GGUF"$/m],
     ] as const) {
       const { code, stderr } = await run(['serve', '--model', path]);
       expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
@@ -111,7 +111,7 @@ describe('blockstep serve --model', () => {
       ['--chat-template', 'x'],
     ]) {
       const { code, stderr } = await run(['serve', flag, value]);
-      expect([code, stderr]).toEqual([2, `ERR_BLOCKSTEP_BAD_ARG: ${flag} goes with --model only\n`]);
+      expect([code, stderr]).toEqual([2, `ERR_BLOCKSTEP_BAD_ARG: ${flag} can only be used with --model\n`]);
     }
   });
 

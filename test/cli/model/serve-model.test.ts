@@ -71,7 +71,7 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     expect(said.stdout).toMatch(
       /^Attention by blockstep \((avx512|avx2|neon|plain)\); --attention llama has/m,
     );
-    expect(said.stdout).toMatch(/^Calls of tools are read as json, thoughts as none \(--tool-call-parser, /m);
+    expect(said.stdout).toMatch(/^Tool calls are parsed as json, reasoning as none \(--tool-call-parser, /m);
     const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
     const parameters = {
       type: 'object',
@@ -283,10 +283,10 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
       const file = modelFile({ chatTemplate: null });
       const bare = await serveModel(file, '--threads', String(availableParallelism() + 1));
       expect(bare.said.stdout).toMatch(
-        /^\d+ threads on \d+ processors? wait .*: without --threads there are as many as suit this machine\.$/m,
+        /^\d+ threads on \d+ processors? wait .*: without --threads blockstep picks a number that suits this machine\.$/m,
       );
       expect(bare.said.stdout).toMatch(
-        /^Chats are refused\. The chat template of the model: it has none; send .*\. Another is given with --chat-template\.$/m,
+        /^Chats are refused\. The chat template of the model: it has none; send .*\. Give another with --chat-template\.$/m,
       );
       const { error } = await bare.ask('/v1/chat/completions', { messages: [USER] });
       expect(error).toMatchObject({ code: 'chat_template', message: expect.stringContaining('it has none') });

@@ -52,7 +52,7 @@ describe('a peer', () => {
     const { settings } = await world.prefill(wordy(40, 1), { from: world.nodes[2] });
     expect(await trip((params) => ({ ...params, settings }))).toBe(false);
     expect(d.connector.stats()).toMatchObject({ lost: 1, loads: 0 });
-    expect(d.worker.stats().peers[0].reason).toBe('the engines have other settings');
+    expect(d.worker.stats().peers[0].reason).toBe('the engines have different settings');
     await world.rest();
   });
 
@@ -335,7 +335,7 @@ describe('options', () => {
 
   it.each([
     ['bind must be', { bind: 'udp://x' }],
-    ['bind must be an address that can be listened at', { bind: 'tcp://203.0.113.7:1' }],
+    ['bind must be an address that can be listened on', { bind: 'tcp://203.0.113.7:1' }],
     ['mayConnect must be', { mayConnect: 7 }],
     ['did you mean bind', { bnd: 7 }],
   ])('of a link over ZeroMQ are refused: %s', async (message, options) => {

@@ -134,7 +134,7 @@ describe('a file of slots', () => {
     const lmdb = Buffer.alloc(8192);
     lmdb.writeUInt32LE(0xbeefc0de, 16);
     for (const [bytes, message] of [
-      [Buffer.from('This is no database.'.repeat(1000)), /it is no slot file of blockstep/],
+      [Buffer.from('This is no database.'.repeat(1000)), /it is not a slot file of blockstep/],
       [lmdb, /it is a database of LMDB/],
     ] as const) {
       const path = newPath();

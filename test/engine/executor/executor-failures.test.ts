@@ -81,7 +81,7 @@ const WRONG_ROWS: Record<string, [answer: (plan: ExecutorPlan) => unknown, messa
   ],
   'no token': [
     (plan) => ({ counts: Int32Array.of(0, 1), tokens: answerOf(plan).tokens.slice(1) }),
-    /wrongly: it brought no token and no error/,
+    /wrongly: it returned neither a token nor an error/,
   ],
   'too many tokens': [
     (plan) => ({
@@ -284,7 +284,7 @@ describe('a wrong row', () => {
       unsubscribe('blockstep:engine:wrong-answer', listener);
     }
     expect(heard).toEqual([
-      { step: 0, detail: 'request "a": it brought 9 tokens, at most 1 were expected' },
+      { step: 0, detail: 'request "a": it returned 9 tokens, at most 1 were expected' },
       { step: 1, detail: expect.stringContaining('the answer must be an object') },
     ]);
   });

@@ -229,7 +229,7 @@ describe('explain', () => {
     const { handle } = bench.submit({ id: 'a', maxTokens: 1 });
     bench.engine.hold(handle, 'store', 'job 7');
     bench.submit({ id: 'b' }).abort();
-    expect(bench.engine.explain('b')).toMatch(/: aborted, its blocks go back before the next step$/);
+    expect(bench.engine.explain('b')).toMatch(/: aborted, its blocks are freed before the next step$/);
     bench.steps();
     bench.time += 5;
     const words =
@@ -238,7 +238,7 @@ describe('explain', () => {
     expect(bench.engine.explain(handle)).toMatch(words);
     bench.engine.complete(handle, 'store', 'job 7');
     expect(bench.engine.explain('a')).toBe(
-      'request "a" is not known: it was never submitted, or it has ended and left nothing behind',
+      'request "a" is unknown: it was never submitted, or has ended and holds no blocks',
     );
   });
 
@@ -271,6 +271,8 @@ describe('explain', () => {
     bench.engine.step();
     bench.engine.scheduler.core.control[0] = 1e6;
     expect(bench.engine.explain('b')).toMatch(/: running/);
-    expect(bench.engine.explain('c')).toMatch(/; why cannot be said: BlockstepError: .*pending operations/);
+    expect(bench.engine.explain('c')).toMatch(
+      /; the reason is unavailable: BlockstepError: .*pending operations/,
+    );
   });
 });

@@ -392,7 +392,7 @@ describe('an abort', () => {
       };
       const stream = bench.submit({ id: 'a' });
       expect(stream.ended).toBe(true);
-      expect(bench.engine.explain('a')).toContain('aborted, its blocks go back before the next step');
+      expect(bench.engine.explain('a')).toContain('aborted, its blocks are freed before the next step');
       expect(bench.engine.stats()).toMatchObject({ streams: 0, abortsQueued: 1 });
       bench.steps();
       expect(bench.executor.seen).toEqual([]);

@@ -66,7 +66,7 @@ describe('what the executor refuses', () => {
     const executor = { ...executorOf(() => {}), checkRequest: () => Promise.reject(new Error('late')) };
     using engine = new Engine({ numBlocks: 16, executor: executor as unknown as Executor });
     expect(() => engine.submit({ prompt: [1], maxTokens: 2 })).toThrow(
-      /the executor refuses the request: .*answered an object \(Promise\), which comes later/,
+      /the executor refuses the request: .*answered an object \(Promise\) asynchronously/,
     );
     // An unheard rejection fails this test.
     await new Promise((resolve) => setImmediate(resolve));

@@ -223,7 +223,7 @@ describe('bad arguments of a batch', () => {
     expect(await refused([], { onProgres: () => {} })).toBe(
       'the options of generate must have known names only, got "onProgres": did you mean onProgress?',
     );
-    expect(await refused([], { temperature: 1 })).toMatch(/it belongs into params/);
+    expect(await refused([], { temperature: 1 })).toMatch(/it belongs in params/);
     expect(await refused([], { onError: 'ignore' })).toMatch(
       /onError must be 'keep' or 'throw', got "ignore"/,
     );

@@ -69,7 +69,7 @@ describe('a submission beyond what may be queued', () => {
 
   it('is told that it is too long where it always would be, also with an empty queue', () => {
     const bench = bounded({ maxQueuedTokens: 20 });
-    const message = 'a prompt of 21 tokens is never let in: maxQueuedTokens is 20';
+    const message = 'a prompt of 21 tokens can never be accepted: maxQueuedTokens is 20';
     expect(refusal(bench, { prompt: prompt(21) }, 'ERR_BLOCKSTEP_UNFIT').message).toBe(message);
     for (let i = 0; i < 3; i++) bench.submit();
     expect(refusal(bench, { prompt: prompt(21) }, 'ERR_BLOCKSTEP_UNFIT').message).toBe(message);

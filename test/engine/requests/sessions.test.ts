@@ -100,7 +100,7 @@ describe('a session', () => {
     expect(bench.engine.step()).toMatchObject({ ended: 1, state: 'progress' });
     expect(await rejection(stream.result())).toMatchObject({
       code: 'ERR_BLOCKSTEP_REQUEST',
-      message: 'request "a" waited 100 ms for the next chunk of its session',
+      message: 'request "a" failed: waited 100 ms for the next chunk of its session',
     });
     expect(bench.engine.stats().failedRequests).toBe(0);
     expect(leftovers(bench.engine)).toEqual([]);

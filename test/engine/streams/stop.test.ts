@@ -37,7 +37,7 @@ describe('a request that its client stops', () => {
     bench.engine.step();
     expect(bench.executor.seen.at(-1)?.ids).toEqual(['a']);
     stream.stop();
-    expect(bench.engine.explain('a')).toContain('stopped, its blocks go back before the next step');
+    expect(bench.engine.explain('a')).toContain('stopped, its blocks are freed before the next step');
     bench.engine.step();
     expect(bench.executor.seen.at(-1)).toMatchObject({ ids: ['b'], finished: ['a'] });
   });

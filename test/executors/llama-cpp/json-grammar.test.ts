@@ -39,7 +39,7 @@ describe('a schema as GBNF', () => {
     [{ enum: ['a', 'b'], maxLength: 0 }, 'schema.enum must be a value that maxLength allows'],
     [
       { enum: ['a'], multipleOf: -1, uniqueItems: 3, foo: 1 },
-      'schema.foo must be absent: it is not heeded for',
+      'schema.foo must be absent: it is not supported for',
     ],
     [
       { enum: [{ a: 1 }], required: ['a'] },
@@ -90,12 +90,12 @@ describe('a schema as GBNF', () => {
       { properties: { a: {} }, maxProperties: 0 },
       'schema.maxProperties must be absent where properties are optional',
     ],
-    [{ if: {} }, 'schema.if must be absent: it is not heeded for any value'],
+    [{ if: {} }, 'schema.if must be absent: it is not supported for any value'],
     [
       { type: 'object', dependentRequired: {} },
-      'schema.dependentRequired must be absent: it is not heeded for object',
+      'schema.dependentRequired must be absent: it is not supported for object',
     ],
-    [{ type: 'string', not: { const: 'a' } }, 'schema.not must be absent: it is not heeded for string'],
+    [{ type: 'string', not: { const: 'a' } }, 'schema.not must be absent: it is not supported for string'],
     [{ contains: {} }, 'schema.contains must be absent'],
     [JSON.parse('{"type":"object","__proto__":{"a":1}}'), 'schema.__proto__ must be absent'],
     [
@@ -105,7 +105,7 @@ describe('a schema as GBNF', () => {
     [{ $ref: '#' }, 'schema.$ref must be a reference that does not lead to itself'],
     [
       { properties: { a: { $ref: '#' } }, required: ['a'] },
-      'schema.$ref must be a reference to what can end, and not always has itself in it, got "#"',
+      'schema.$ref must be a reference to a schema that does not always contain itself, got "#"',
     ],
     [
       {
@@ -115,7 +115,7 @@ describe('a schema as GBNF', () => {
           b: { items: { $ref: '#/$defs/a' }, minItems: 1 },
         },
       },
-      'to what can end',
+      'to a schema that does not always contain itself',
     ],
     [{ title: 'notes', not: {} }, 'schema must be a schema that allows something'],
     [false, 'schema must be a schema that allows something, got false'],

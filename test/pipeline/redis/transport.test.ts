@@ -51,7 +51,7 @@ describe.skipIf(whyNoRedis !== null)('a transport over Redis', () => {
   it('one name has one party, and prefixes are worlds apart', async () => {
     const server = await RedisServer.start();
     const a = await Noted.join('stage/a', server);
-    expect(() => a.transport.join('stage/a', { receive() {}, lost() {} })).toThrow(/no party has/);
+    expect(() => a.transport.join('stage/a', { receive() {}, lost() {} })).toThrow(/not in use/);
     const other = await Noted.join('stage/a', server, { prefix: 'other:' });
     await Promise.all([a.connected(), other.connected()]);
     a.ping('stage/a', 1);

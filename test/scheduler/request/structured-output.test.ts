@@ -71,7 +71,7 @@ describe('a request with a grammar', () => {
         driver.run();
         expect(driver.ends.get(handle)).toEqual(['error']);
         expect(driver.text(handle).length).toBeGreaterThan(4);
-        expect(request.failure).toBe('its grammar did not accept what was generated');
+        expect(request.failure).toBe('its grammar did not accept the generated tokens');
         expect(driver.scheduler.stats()).toMatchObject({ grammarRejections: 1 });
         expect(driver.scheduler.stats().anomalies).toEqual({});
         expect(driver.text(other)).toEqual(driver.model.text(other, 20));

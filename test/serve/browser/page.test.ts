@@ -308,7 +308,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     page.on('request', (request) => asked.push(request.headers()['authorization']));
     await page.keyboard.type('wrong');
     await page.keyboard.press('Enter');
-    await expectText(page, '#key-note', 'the key is not known here');
+    await expectText(page, '#key-note', 'the key is not valid');
     expect(await page.locator('#key').inputValue()).toBe('');
     await page.locator('#key').fill('right');
     await page.keyboard.press('Enter');

@@ -69,7 +69,7 @@ describe('a template', () => {
     const source =
       '{% set a = text | from_json %}{{ a }}{% for k, v in a.items() %}{{ k }}={{ v | tojson }}{% endfor %}';
     expect(render(source, { text: '{"a": [1, null, "x"]}' })).toBe("{'a': [1, None, 'x']}a=[1, null, \"x\"]");
-    expect(() => render(source, { text: '{"a"' })).toThrow('from_json got no JSON: ');
+    expect(() => render(source, { text: '{"a"' })).toThrow('from_json got invalid JSON: ');
     expect(() => render(source, { text: '['.repeat(5000) + ']'.repeat(5000) })).toThrow('too deep');
   });
 

@@ -120,7 +120,7 @@ describe('a chat template', () => {
   ])('refuses a chat of which it would leave something out: %s', async (what, source, asked) => {
     const template = await openChatTemplate(source);
     await expect(template.render(asked)).rejects.toThrow(
-      `it leaves out ${what}, of which the model would not know`,
+      `it leaves out ${what}, so the model would not see it`,
     );
     // Another template writes all of it.
     expect(await (await openChatTemplate('{{ tools }}{{ messages }}')).render(asked)).toContain('content');

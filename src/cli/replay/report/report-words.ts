@@ -32,7 +32,7 @@ export function hitsInWords(report: Report): string {
 export function extrapolationInWords({ extrapolated, options }: Report): string | null {
   if (extrapolated === null || extrapolated === 0) return null;
   const share = extrapolated === 1 ? 'every step lies' : `${percent(extrapolated)} of the steps lie`;
-  return `${share} outside of what the profile ${String(options['model'])} was measured with. Times there are calculated, and nobody has seen them.`;
+  return `${share} outside of what the profile ${String(options['model'])} was measured with. Times there are calculated, and were never measured.`;
 }
 
 /** A warning of overload, with its evidence; null without overload. */

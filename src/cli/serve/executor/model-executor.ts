@@ -207,7 +207,7 @@ function describeModel({ info }: LlamaModel, { threads }: LlamaExecutor, gpus: r
 function describeAttention({ info: { attention } }: LlamaModel): string {
   const { kernel, reason } = attention;
   if (kernel !== 'llama') return `Attention by blockstep (${kernel}); --attention llama has llama.cpp's own.`;
-  return `Attention by llama.cpp${reason === '' ? '' : `, since blockstep's kernel cannot be used: ${reason}`}.`;
+  return `Attention by llama.cpp${reason === '' ? '' : `, because blockstep's kernel cannot be used: ${reason}`}.`;
 }
 
 /** Warnings of likely surprises: no chat template, or threads that wait for a processor. */
@@ -221,18 +221,18 @@ async function warnings(
     await chatTemplate?.render(HELLO);
   } catch (error) {
     said.push(
-      `Chats are refused. The chat template of the model: ${(error as Error).message}. Another is given with --chat-template.`,
+      `Chats are refused. The chat template of the model: ${(error as Error).message}. Give another with --chat-template.`,
     );
   }
   const missing = chatTemplate?.missing ?? [];
   if (missing.length > 0)
     said.push(
-      `The chat template names ${missing.join(', ')}, which there is not: chats that need it are refused.`,
+      `The chat template names ${missing.join(', ')}, which blockstep does not have: chats that need it are refused.`,
     );
   const processors = availableParallelism();
   if (threads > processors && !isOnGpu)
     said.push(
-      `${counted(threads, 'thread')} on ${counted(processors, 'processor')} wait for each other, which makes steps many times slower: without --threads there are as many as suit this machine.`,
+      `${counted(threads, 'thread')} on ${counted(processors, 'processor')} wait for each other, which makes steps many times slower: without --threads blockstep picks a number that suits this machine.`,
     );
   return said;
 }
@@ -257,7 +257,7 @@ function describeForms({ chatTemplate, toolCallParser, reasoningParser }: ModelO
   const source = chatTemplate?.source ?? null;
   const calls = toolCallParser === 'auto' ? toolCallParserOf(source) : toolCallParser;
   const thoughts = reasoningParser === 'auto' ? (reasoningParserOf(source) ?? 'none') : reasoningParser;
-  return `Calls of tools are read as ${calls}, thoughts as ${thoughts} (--tool-call-parser, --reasoning-parser).`;
+  return `Tool calls are parsed as ${calls}, reasoning as ${thoughts} (--tool-call-parser, --reasoning-parser).`;
 }
 
 function describePool(card: ModelCard, flags: ModelFlags, sizes: Sizes, cachesPrefixes: boolean): string {

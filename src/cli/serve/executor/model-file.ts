@@ -20,8 +20,8 @@ export async function modelFile(model: string, { stderr, signal }: Io): Promise<
       signal,
     });
     (loading as Loading | null)?.done();
-    if (unasked !== null) stderr.write(`${unasked}: what was fetched earlier is taken\n`);
-    stderr.write(`${model} ${fetched > 0 ? 'lies' : 'was fetched earlier, and lies'} at ${path}\n`);
+    if (unasked !== null) stderr.write(`${unasked}: the earlier download is used\n`);
+    stderr.write(`${model} ${fetched > 0 ? 'is' : 'was downloaded earlier, and is'} at ${path}\n`);
     return path;
   } catch (error) {
     (loading as Loading | null)?.failed();

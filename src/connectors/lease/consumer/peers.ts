@@ -167,7 +167,7 @@ export class Peers {
       const wasKnown = peer.life !== '';
       this.#unmap(peer);
       peer.life = life;
-      if (wasKnown) this.#events.replaced(peer, 'it was started again');
+      if (wasKnown) this.#events.replaced(peer, 'it was restarted');
       const { memory, makeLane, maps } = this.#options;
       peer.source = maps ? mapSource(arena, memory, makeLane) : null;
       if (this.#settled >= 0) peer.source?.settle(this.#settled);
@@ -193,7 +193,7 @@ export class Peers {
     const isNew = peer.state === 'ready';
     if (isNew) peer.state = 'calling';
     // Nothing can be read from another life of the peer, whatever it answers.
-    if (life !== peer.life && peer.life !== '') this.#events.replaced(peer, 'it was started again');
+    if (life !== peer.life && peer.life !== '') this.#events.replaced(peer, 'it was restarted');
     // Known peers were greeted already, and get their next greeting in time.
     if (isNew) this.#greet(peer, now);
   }

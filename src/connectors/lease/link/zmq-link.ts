@@ -117,7 +117,7 @@ export class ZmqLink implements Link {
     } catch (error) {
       router.close();
       if (folder !== '') rmSync(folder, { recursive: true, force: true });
-      const message = `bind must be an address that can be listened at, got ${bind}: ${describeError(error)}`;
+      const message = `bind must be an address that can be listened on, got ${bind}: ${describeError(error)}`;
       throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message, { cause: error });
     }
     return new ZmqLink({

@@ -164,13 +164,13 @@ export class Producer {
     const found = { alive: [] as string[], early: [] as string[], gone: [] as string[] };
     const isOther = this.#isOther(settings);
     for (const key of keys) found[isOther ? 'gone' : this.grants.beat(key, now)].push(key);
-    const reason = isOther ? 'the engines have other settings' : 'its lease is over';
+    const reason = isOther ? 'the engines have different settings' : 'its lease is over';
     this.#options.post.send(peer, life, { kind: 'beats', ...found, reason });
   }
 
   #open(reading: Reading, { settings, key }: Question & { kind: 'open' }, now: number): void {
     const isOther = this.#isOther(settings);
-    if (isOther) this.#tell(reading, closed(reading, 'the engines have other settings'));
+    if (isOther) this.#tell(reading, closed(reading, 'the engines have different settings'));
     else this.grants.open(key, reading, now);
   }
 

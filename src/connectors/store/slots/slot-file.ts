@@ -116,7 +116,7 @@ export class SlotFile {
 const HELD = 'another engine has it open';
 const WHAT_IT_IS = {
   lmdb: 'it is a database of LMDB, in which blocks were kept before: delete it, or name another path',
-  foreign: 'it is no slot file of blockstep: name another path',
+  foreign: 'it is not a slot file of blockstep: name another path',
 } as const;
 
 function refused(path: string, why: string, cause?: unknown): BlockstepError {

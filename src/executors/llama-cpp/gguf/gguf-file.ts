@@ -86,10 +86,7 @@ export function readGguf(path: string): GgufFile {
   const tensors = parts.flatMap((part) => part.tensors);
   const wanted = first.values.get('split.tensors.count');
   if (typeof wanted === 'number' && wanted !== tensors.length)
-    throw badModel(
-      path,
-      `is to have ${wanted} tensors, and its ${parts.length} parts have ${tensors.length}`,
-    );
+    throw badModel(path, `must have ${wanted} tensors, and its ${parts.length} parts have ${tensors.length}`);
   return { ...first, tensors, weightBytes: parts.reduce((sum, part) => sum + part.weightBytes, 0) };
 }
 
@@ -103,7 +100,7 @@ function readPart(path: string): GgufFile {
   }
   try {
     const status = fstatSync(file);
-    if (!status.isFile()) throw badModel(path, 'is no file');
+    if (!status.isFile()) throw badModel(path, 'is not a file');
     return readWhole(path, new FileBytes(file, status.size), status.size);
   } catch (cause) {
     if (!(cause instanceof CutOff)) throw cause;
@@ -133,7 +130,7 @@ function readWhole(path: string, bytes: FileBytes, size: number): GgufFile {
   }
   const alignment = values.get('general.alignment') ?? DEFAULT_ALIGNMENT;
   if (typeof alignment !== 'number' || !(alignment >= 1) || alignment > 2 ** 20)
-    throw badModel(path, 'is damaged: general.alignment is no number of bytes');
+    throw badModel(path, 'is damaged: general.alignment is not a number of bytes');
   const start = Math.ceil(bytes.position / alignment) * alignment;
   if (start + end > size)
     throw new CutOff(`its weights end at byte ${start + end}, and the file has ${size} bytes`);
@@ -141,7 +138,7 @@ function readWhole(path: string, bytes: FileBytes, size: number): GgufFile {
 }
 
 function readVersion(path: string, bytes: FileBytes): number {
-  const foreign = 'is no GGUF file';
+  const foreign = 'is not a GGUF file';
   if (bytes.left < 24) throw badModel(path, `${foreign}: it has ${bytes.left} bytes`);
   const magic = bytes.bytes(4).toString('latin1');
   if (magic !== 'GGUF')
@@ -164,7 +161,7 @@ function readValue(path: string, key: string, bytes: FileBytes): GgufValue {
   const length = bytes.u64();
   const [least, read] = readerOf(path, key, itemType);
   if (length * least > bytes.left)
-    throw new CutOff(`${shortened(key)} is to have ${length} items, and there are ${bytes.left} bytes`);
+    throw new CutOff(`${shortened(key)} must have ${length} items, but there are ${bytes.left} bytes`);
   if (key === TOKENS && itemType === TEXT) {
     checkTokens(path, length, bytes);
     return { length };

@@ -67,9 +67,9 @@ export function readModelCard({ path, values, tensors, weightBytes }: GgufFile):
     return typeof value === 'string' && value !== '' ? value : null;
   };
   const kind = text('general.type') ?? 'model';
-  if (kind !== 'model') throw badModel(path, `is no model, but ${JSON.stringify(kind.slice(0, 60))}`);
+  if (kind !== 'model') throw badModel(path, `is not a model, but ${JSON.stringify(kind.slice(0, 60))}`);
   const architecture = text('general.architecture');
-  if (architecture === null) throw badModel(path, 'does not say its architecture (general.architecture)');
+  if (architecture === null) throw badModel(path, 'does not name its architecture (general.architecture)');
   if (NO_GENERATORS.test(architecture))
     throw badModel(path, `has the architecture ${architecture}, which generates no text token by token`);
   const { needed, number, perLayer } = numbersOf(path, architecture, values);
@@ -129,7 +129,7 @@ function checkAsserted(
     throw badModel(path, `has ${numLayers} layers, and llama.cpp has room for ${MOST_LAYERS} at most`);
   for (const [key, value] of values)
     if (key.endsWith('_epsilon') && typeof value === 'number' && !(value >= 0))
-      throw badModel(path, `is damaged: ${key} is ${value}, and no number from 0 on`);
+      throw badModel(path, `is damaged: ${key} is ${value}, not a number from 0 on`);
   // The pattern says that the last of so many layers has no window.
   const of = (key: string) => values.get(`${architecture}.attention.${key}`);
   if (Number(of('sliding_window') ?? 0) > 0 && of('sliding_window_pattern') === 1)

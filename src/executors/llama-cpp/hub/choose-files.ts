@@ -32,7 +32,7 @@ export function chooseFiles(
   const names = all.map(([{ path }]) => path);
   const there = names.length === 0 ? 'no GGUF file at all' : names.sort().join(', ');
   const wrong = found.length === 0 ? 'no model' : `${found.length} models`;
-  const message = `${what} has ${wrong} for ${which ?? `${USUAL}, which is taken where nothing is said`}. There is: ${there.slice(0, 2000)}. Name one as hf:OWNER/NAME:WHICH, by its quantization or its path`;
+  const message = `${what} has ${wrong} for ${which ?? `${USUAL}, the default`}. There is: ${there.slice(0, 2000)}. Name one as hf:OWNER/NAME:WHICH, by its quantization or its path`;
   throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', message);
 }
 

@@ -63,14 +63,14 @@ export async function downloadFile(file: HubFile, path: string, fetching: Fetchi
     await handle.sync();
   } catch (error) {
     if (systemWords(error) !== 'ENOSPC') throw error;
-    throw downloadError(`there is no room for ${path}: what is there is kept`, error);
+    throw downloadError(`there is no room for ${path}: the part that is there is kept`, error);
   } finally {
     await handle.close();
     if (isWrong) await rm(path, { force: true });
   }
   if (!isRight)
     throw downloadError(
-      `${file.path} is not what the hub says: its ${file.size} bytes do not have the hash ${file.hash}`,
+      `${file.path} does not match the hub's description: its ${file.size} bytes do not have the hash ${file.hash}`,
     );
 }
 
@@ -87,7 +87,9 @@ async function fetchRest(growing: GrowingFile, file: HubFile, fetching: Fetching
       }
       for await (const chunk of body) {
         if (growing.length + chunk.length > file.size)
-          throw downloadError(`the hub gives more of ${file.path} than the ${file.size} bytes that it says`);
+          throw downloadError(
+            `the hub sends more of ${file.path} than the ${file.size} bytes that it announced`,
+          );
         await growing.append(chunk);
         onBytes(chunk.length);
       }
@@ -100,7 +102,7 @@ async function fetchRest(growing: GrowingFile, file: HubFile, fetching: Fetching
     if (growing.length === file.size) break;
     if (growing.length > before) tries = 0;
     else if (tries >= MOST_TRIES)
-      throw downloadError(`${file.path} ends at byte ${growing.length}, and is to have ${file.size}`);
+      throw downloadError(`${file.path} ends at byte ${growing.length}, but should have ${file.size}`);
     else await setTimeout(tries * pauseMs, undefined, signal === null ? {} : { signal });
   }
   return growing.hasItsHash();

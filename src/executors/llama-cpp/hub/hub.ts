@@ -152,6 +152,6 @@ function redirected(from: URL, location: string, what: string): URL {
   const to = location !== '' && URL.canParse(location, from.href) ? new URL(location, from) : null;
   const isSafe = to?.protocol === 'https:' || (to?.protocol === 'http:' && from.protocol === 'http:');
   if (to === null || !isSafe || to.username !== '' || to.password !== '')
-    throw downloadError(`${what}: ${from.host} redirects to where nothing is fetched from`);
+    throw downloadError(`${what}: ${from.host} redirects to an address that is not allowed`);
   return to;
 }

@@ -23,7 +23,7 @@ export function readListing(text: string, what: string): { commit: string; files
     said = null;
   }
   if (!isObject(said) || !Array.isArray(said['siblings']) || !isCommit(said['sha']))
-    throw downloadError(`the hub does not list the files of ${what} as a hub does`);
+    throw downloadError(`the hub does not list the files of ${what} in a known format`);
   const files: HubFile[] = [];
   for (const each of said['siblings'] as unknown[]) {
     if (!isObject(each) || typeof each['rfilename'] !== 'string') continue;
@@ -34,7 +34,7 @@ export function readListing(text: string, what: string): { commit: string; files
         `${what} has a file whose name would leave its folder: ${JSON.stringify(path.slice(0, 80))}`,
       );
     const file = contentOf(each);
-    if (file === null) throw downloadError(`the hub does not say size and hash of ${path} of ${what}`);
+    if (file === null) throw downloadError(`the hub gives no size and hash for ${path} of ${what}`);
     files.push({ path, ...file });
   }
   return { commit: said['sha'], files };

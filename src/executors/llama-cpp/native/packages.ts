@@ -95,7 +95,7 @@ export function filesIn({ folder, fallback }: LibraryFolders): Omit<NativeLibrar
 /** The error that refuses a library, and names the package to install. */
 export function refused(what: string, cause: unknown): BlockstepError {
   const [{ packages, release }] = LLAMA_VERSIONS;
-  const message = `${what}. What works is llama.cpp ${release}: npm install ${safePackage()}@${packages}`;
+  const message = `${what}. The supported version is llama.cpp ${release}: npm install ${safePackage()}@${packages}`;
   return new BlockstepError('ERR_BLOCKSTEP_NO_PACKAGE', message, cause === null ? {} : { cause });
 }
 

@@ -140,7 +140,7 @@ class PlaceSearch {
     const { count, depth, tops } = this.stacks.get(spread.places);
     if (count > this.#most)
       throw new Error(
-        `within the rule ${frontier.rule} a text may stand at more than ${this.#most} places at once, each of which is gone on with for every token`,
+        `within the rule ${frontier.rule} a text may stand at more than ${this.#most} places at once, and each place costs time for every token`,
       );
     if (this.#seen.has(spread.places) || depth > MOST_DEPTH) return;
     this.#seen.add(spread.places);

@@ -50,7 +50,7 @@ export function checkGbnf(text: string): ReadonlyMap<string, string> {
   if (endless.count > 0) {
     const [name] = endless.names;
     throw new Error(
-      `${name === undefined ? 'a group' : `the rule ${name}`} has no text that ends: it always needs itself`,
+      `${name === undefined ? 'a group' : `the rule ${name}`} matches no finite text: it always needs itself`,
     );
   }
   checkPlaces(rules, root, ways);

@@ -25,7 +25,7 @@ export function schemaGrammar(schema: unknown): string {
     throw refuse(
       'schema.$ref',
       `"${references.get(endless)}"`,
-      'a reference to what can end, and not always has itself in it',
+      'a reference to a schema that does not always contain itself',
     );
   return text;
 }

@@ -73,7 +73,7 @@ export function typesOf(schema: Keywords, at: string): readonly string[] {
       throw refuse(
         `${at}.${name.slice(0, 100)}`,
         'there',
-        `absent: it is not heeded for ${types.join(', ') || 'any value'}`,
+        `absent: it is not supported for ${types.join(', ') || 'any value'}`,
       );
   const all = nullable === true && !types.includes('null') ? [...types, 'null'] : types;
   return all.includes('number') ? all.filter((each) => each !== 'integer') : all;

@@ -140,7 +140,7 @@ function readNames(
   if (type !== undefined && type !== 'string') throw refuse(`${at}.type`, show(type), 'string');
   for (const name of Object.keys(rest))
     if (!['minLength', 'maxLength', 'pattern', 'format'].includes(name))
-      throw refuse(`${at}.${name}`, 'there', 'absent: it is not heeded for names');
+      throw refuse(`${at}.${name}`, 'there', 'absent: it is not supported for names');
   const { min, max } = readCounts(rest, 'Length', at);
   const form = textForm(rules, rest, at)?.language ?? languages.anything;
   const names = languages.both(form, languages.repeat(languages.anyChar, min, max));

@@ -13,7 +13,7 @@ interface DecidedConfig {
  */
 export function checkDecidable(config: DecidedConfig): void {
   const needsHost = (why: string): Error => badArg('authority', 'device', `host with ${why}`);
-  if (config.borrower !== null) throw needsHost('a borrower: the GPU reads the queues by itself');
-  if (config.kvEvents !== null) throw needsHost('kvEvents: the host tells them');
-  if (config.kvGroups !== null) throw needsHost('kvGroups: the GPU decides for one group');
+  if (config.borrower !== null) throw needsHost('a borrower, because the GPU reads the queues itself');
+  if (config.kvEvents !== null) throw needsHost('kvEvents, because only the host publishes them');
+  if (config.kvGroups !== null) throw needsHost('kvGroups, because the GPU decides for one group only');
 }

@@ -283,7 +283,7 @@ function fromJson(text: string): Value {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new TemplateError(`from_json got no JSON: ${(error as Error).message}`);
+    throw new TemplateError(`from_json got invalid JSON: ${(error as Error).message}`);
   }
   return fromJs(value);
 }

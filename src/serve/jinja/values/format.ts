@@ -56,7 +56,7 @@ export function braceFormat(
 export function formatted(value: Value, spec: string): string {
   if (spec === '') return str(value);
   const parts = SPEC.exec(spec);
-  if (parts === null) throw new TemplateError(`${JSON.stringify(spec)} is no format`);
+  if (parts === null) throw new TemplateError(`${JSON.stringify(spec)} is not a format`);
   const [, fill, align, sign, , zero, width, comma, places, kind] = parts;
   const isNumber = typeof value !== 'string' && numberOf(value) !== null && kind !== 's';
   const body = isNumber ? numeric(value, kind, sign, places, comma !== '') : cut(str(value), places);

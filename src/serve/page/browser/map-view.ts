@@ -132,7 +132,7 @@ export class MapView {
       const names = `${holders.join(', ')}${rest > 0 ? ` and ${grouped(rest)} more` : ''}`;
       this.#describe(numHolders === 0 ? '' : `; held by ${names}`);
     } catch (error) {
-      if (block === this.#block) this.#describe(`; who holds it cannot be said: ${wordsOf(error)}`);
+      if (block === this.#block) this.#describe(`; its holders are unknown: ${wordsOf(error)}`);
     }
   }
 

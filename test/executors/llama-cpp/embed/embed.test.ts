@@ -162,7 +162,7 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
       code('BAD_ARG', /options\.signal must be an AbortSignal/),
     );
     expect(() => engine.submit({ prompt: [1], maxTokens: 2 })).toThrow(
-      /makes vectors of texts, and generates none/,
+      /makes vectors of texts, and generates no text/,
     );
     expect((await engine.embed([[1]]))[0]).toHaveLength(64);
   });
@@ -175,7 +175,7 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
       bad(/generates no text/),
     );
     await expect(LlamaEmbedder.create({ model: await use.model({ architecture: 'mamba' }) })).rejects.toEqual(
-      bad(/is recurrent, and vectors are made by models of attention/),
+      bad(/is recurrent, and only attention models make vectors/),
     );
     const plain = await use.model();
     await expect(LlamaEmbedder.create({ model: plain })).rejects.toEqual(bad(/give pooling/));
@@ -183,7 +183,7 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
     expect((await given.embed([Int32Array.of(1, 2)], null))[0]).toHaveLength(64);
     given.dispose();
     const { engine } = await use.engine(plain);
-    await expect(engine.embed([[1]])).rejects.toThrow(/the executor makes no vectors of texts/);
+    await expect(engine.embed([[1]])).rejects.toThrow(/the executor cannot embed texts/);
   });
 
   it('are scores of a query and a document, whose tokens are made off the event loop', async () => {
@@ -246,7 +246,7 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
     for (let i = 0; i < 2; i++)
       await expect(engine.embed([[1], [2]])).rejects.toMatchObject({
         code: 'ERR_BLOCKSTEP_EXECUTOR',
-        message: 'the vector of a text has values that are no numbers',
+        message: 'the vector of a text has values that are not numbers',
       });
   });
 });

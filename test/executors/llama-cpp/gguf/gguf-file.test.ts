@@ -88,7 +88,7 @@ describe('a GGUF file', () => {
     expect(readGguf(paths[0])).toMatchObject({ path: paths[0], tensors, weightBytes });
     expect(readModelCard(readGguf(paths[0]))).toMatchObject({ weightBytes, numLayers: 4 });
     expect(() => readGguf(paths[1])).toThrow(
-      /is part 2 of 3; the first one is to be named, beside the others/,
+      /is part 2 of 3; name the first part, with the others beside it/,
     );
     const other = writeModelParts(write('other', ''), 2);
     renameSync(other[1], paths[1]);
@@ -107,11 +107,11 @@ describe('a file that cannot be a model', () => {
     const path = write('there.gguf', '');
     const folder = path.slice(0, path.lastIndexOf('/'));
     expect(() => readGguf(`${path}x`)).toThrow(/there\.ggufx does not exist$/);
-    expect(() => readGguf(folder)).toThrow(/ is no file$/);
+    expect(() => readGguf(folder)).toThrow(/ is not a file$/);
   });
 
   it.each([
-    ['empty', () => '', /is no GGUF file: it has 0 bytes/],
+    ['empty', () => '', /is not a GGUF file: it has 0 bytes/],
     [
       'of another format',
       () => 'PK\u0003\u0004 and much more of the kind',
@@ -205,7 +205,7 @@ describe('a file that cannot be a model', () => {
     const content = bytesOf((file) => file.texts('tokens', ['a']));
     const at = content.indexOf('tokens') + 'tokens'.length + 8;
     content.writeBigUInt64LE(2n ** 60n, at);
-    expect(refusalOf(content).message).toMatch(/"tokens" is to have 1152921504606847000 items/);
+    expect(refusalOf(content).message).toMatch(/"tokens" must have 1152921504606847000 items/);
     content.writeBigUInt64LE(1n, at);
     content.writeBigUInt64LE(2n ** 40n, at + 8);
     expect(refusalOf(content).message).toMatch(/1099511627776 bytes are to follow/);

@@ -104,7 +104,7 @@ describe('a file at which llama.cpp would abort the process', () => {
     [
       'an epsilon that is no number',
       (file) => file.f32('llama.attention.layer_norm_rms_epsilon', Number.NaN),
-      /llama\.attention\.layer_norm_rms_epsilon is NaN, and no number from 0 on$/,
+      /llama\.attention\.layer_norm_rms_epsilon is NaN, not a number from 0 on$/,
     ],
     [
       'a window that no layer has',
@@ -133,10 +133,10 @@ describe('a file at which llama.cpp would abort the process', () => {
 
 describe('a file of another kind than a language model', () => {
   it.each([
-    ['an adapter', { 'general.type': 'adapter' }, /is no model, but "adapter"/],
+    ['an adapter', { 'general.type': 'adapter' }, /is not a model, but "adapter"/],
     ['a vision encoder', { 'general.architecture': 'clip' }, /architecture clip, which generates no text/],
     ['an encoder of texts', { 'general.architecture': 't5encoder' }, /architecture t5encoder, which/],
-    ['a model without an architecture', {}, /does not say its architecture/],
+    ['a model without an architecture', {}, /does not name its architecture/],
     ['a model without sizes', { 'general.architecture': 'llama' }, /\(llama\.block_count\)/],
   ])('is refused: %s', (_, texts, says) => {
     const make = () =>

@@ -25,7 +25,7 @@ export async function servedModel(
     throw badArgument('--model', show(wanted), `one that the server has (${listed.join(', ')})`);
   }
   if (wanted !== undefined) return wanted;
-  throw new BlockstepError('ERR_BLOCKSTEP_SERVER', `${found}; --model says which one is meant`);
+  throw new BlockstepError('ERR_BLOCKSTEP_SERVER', `${found}; choose one with --model`);
 }
 
 /** The names of the models, at least one; or in words why they are unknown. */
@@ -41,12 +41,12 @@ async function listModels(client: HttpClient, signal: AbortSignal): Promise<stri
   const { status, text } = answer;
   if (status === 401 || status === 403) {
     const hint =
-      authorization === null ? 'it wants a key: --api-key, or BLOCKSTEP_API_KEY' : 'the key is wrong';
+      authorization === null ? 'it requires a key: --api-key, or BLOCKSTEP_API_KEY' : 'the key is wrong';
     const said = statusFailure(status, text).message;
-    throw new BlockstepError('ERR_BLOCKSTEP_SERVER', `the server ${base} lets nobody in (${said}): ${hint}`);
+    throw new BlockstepError('ERR_BLOCKSTEP_SERVER', `the server ${base} denies access (${said}): ${hint}`);
   }
   if (status !== 200)
-    return `the server ${base} does not say which models it has (${statusFailure(status, text).message})`;
+    return `the server ${base} did not list its models (${statusFailure(status, text).message})`;
   const names = namesIn(text);
   return names.length > 0 ? names : `the server ${base} lists no models, as OpenAI's API would have it`;
 }

@@ -213,8 +213,7 @@ export class Scheduler extends SchedulerReader {
       const s = this.#s;
       checkOldest(s, plan);
       const taken = take.takeStepResult(plan, result);
-      const reports = takeOutput(this.#s.anomalies, output);
-      this.#noteReports(reports, true);
+      const reports = this.#noteReports(takeOutput(s.anomalies, output), true);
       this.#calls.log?.update(s.now, plan.numRequests, taken);
       const outputs = this.#calls.gate.change(() => update(s, plan, taken, reports));
       repeat?.begin(plan);
@@ -227,8 +226,7 @@ export class Scheduler extends SchedulerReader {
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
-      const reports = takeOutput(this.#s.anomalies, output);
-      this.#noteReports(reports, true);
+      const reports = this.#noteReports(takeOutput(s.anomalies, output), true);
       this.#calls.log?.stepFailed(s.now, plan.numRequests);
       return this.#calls.gate.change(() => failStep(s, plan, reports));
     });
@@ -272,8 +270,7 @@ export class Scheduler extends SchedulerReader {
    */
   updateTransfers(output: ConnectorOutput): void {
     this.#calls.enter(() => {
-      const reports = take.parseTransfers(this.#s.anomalies, output);
-      this.#noteReports(reports, false);
+      const reports = this.#noteReports(take.parseTransfers(this.#s.anomalies, output), false);
       this.#calls.gate.change(() => updateTransfers(this.#s, reports));
     });
   }
@@ -380,9 +377,10 @@ export class Scheduler extends SchedulerReader {
   }
 
   /** Writes reports to the log, behind the aborts that wait. @param isOfStep whether they come with the result of a step */
-  #noteReports(reports: TakenOutput | null, isOfStep: boolean): void {
+  #noteReports<T extends TakenOutput | null>(reports: T, isOfStep: boolean): T {
     this.#calls.aborts.drainInCall();
     if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, isOfStep);
+    return reports;
   }
 
   #setPause(mode: 'none' | 'new' | 'all'): void {

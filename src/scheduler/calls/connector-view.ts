@@ -54,16 +54,15 @@ export class ConnectorView implements KvView {
 
   constructor(owner: ViewOwner) {
     this.#owner = owner;
-    const { config } = owner.state;
-    const { blockSize, numBlocks, enablePrefixCaching, hashSeed, kvGroups, deadlines } = config;
-    this.groups = viewGroups(config);
+    const { config, groups } = owner.state;
+    const { numBlocks, enablePrefixCaching, hashSeed, deadlines } = config;
+    this.groups = viewGroups(groups.list);
     this.numGroups = this.groups.length;
     this.blockSize = this.groups[0].blockSize;
-    this.alignment = kvGroups?.alignment ?? blockSize;
+    this.alignment = groups.alignment;
     this.layout = layoutOf(config);
-    this.acceptsLoads = kvGroups?.alignsSteps !== true || config.stateLoads;
-    const hashed = kvGroups?.hashBlockSize ?? blockSize;
-    this.#hashesPerBlock = this.groups.map((group) => group.blockSize / hashed);
+    this.acceptsLoads = !groups.alignsSteps || config.stateLoads;
+    this.#hashesPerBlock = this.groups.map((group) => group.blockSize / groups.hashBlockSize);
     this.reclaimMs = deadlines.reclaim;
     this.numBlocks = numBlocks;
     this.hasHashes = enablePrefixCaching;

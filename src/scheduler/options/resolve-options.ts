@@ -9,7 +9,7 @@ import { takeKvEventSink } from '../events/kv-event.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
 import { takeDeviations } from './deviations.js';
 import { takeHashSeed } from './hash-seed.js';
-import { takeKvGroups } from './kv-groups.js';
+import { groupsOf, takeKvGroups } from './kv-groups.js';
 import { SCHEDULER_OPTIONS } from './option-names.js';
 import { DEFAULT_LIMITS, type LogSink, type RuledConfig, type SchedulerOptions } from './options.js';
 import {
@@ -105,7 +105,7 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
     kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, { ...context, ...rules }),
   };
   checkBudget(config);
-  const smallest = Math.min(...(config.kvGroups?.list ?? [config]).map(({ blockSize }) => blockSize));
+  const smallest = Math.min(...groupsOf(config).list.map(({ blockSize }) => blockSize));
   if (config.maxModelLen > (MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS) * smallest) {
     const most = `at most ${MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS} blocks of blockSize (${smallest})`;
     throw badArg('maxModelLen', config.maxModelLen, most);
@@ -131,7 +131,7 @@ function kindOf({ kvGroups }: SchedulerOptions): 'full' | 'mla' {
  * behind it, as in vLLM.
  */
 function checkBudget(config: RuledConfig): void {
-  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen, kvGroups, blockSize } = config;
+  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen, blockSize } = config;
   const slots = draftSlots > 0 ? ` and draftSlots (${draftSlots})` : '';
   const refuse = (least: string): Error => badArg('maxNumBatchedTokens', maxNumBatchedTokens, least);
   if (!enableChunkedPrefill && maxNumBatchedTokens < maxModelLen)
@@ -142,7 +142,7 @@ function checkBudget(config: RuledConfig): void {
   // The last token of a text is never computed.
   if (!enableChunkedPrefill && forOne < maxModelLen - 1)
     throw refuse(`at least maxModelLen - 1 (${maxModelLen - 1})${slots} when enableChunkedPrefill is false`);
-  if (kvGroups?.alignsSteps === true && forOne < blockSize)
+  if (groupsOf(config).alignsSteps && forOne < blockSize)
     throw refuse(`at least blockSize (${blockSize})${slots} with Mamba in mode align`);
 }
 

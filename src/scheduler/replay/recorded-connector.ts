@@ -18,7 +18,7 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
     request: ConnectorRequest | null,
     question: Q,
   ): ConnectorAnswers[Q] => {
-    const answer = answers.take(request?.handle ?? 0, question);
+    const answer = answers.next(request?.handle ?? 0, question);
     if (answer === undefined || answer === 'failed') throw new Error('as recorded');
     return answer as ConnectorAnswers[Q];
   };

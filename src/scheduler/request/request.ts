@@ -54,7 +54,7 @@ export interface RequestInput extends StopConditions {
 }
 
 /** A checked `RequestInput`. The methods of its grammar were looked up once. */
-export interface TakenRequest extends RequestInput {
+export interface ParsedRequest extends RequestInput {
   prompt: Int32Array;
   stopTokenIds?: readonly number[];
   grammarCalls?: GrammarCalls;
@@ -215,7 +215,7 @@ export class Request implements ConnectorRequest {
 
   /** @internal */
   constructor(
-    input: TakenRequest,
+    input: ParsedRequest,
     handle: number,
     slot: number,
     limits: RequestLimits,

@@ -18,13 +18,13 @@ export interface Deviations {
    */
   evictOnStepFailure: boolean;
   /**
-   * A request that can never be scheduled again ends with `length`: it needs more blocks than the pool has, or
-   * reached `maxModelLen` before `minTokens`. vLLM preempts and re-admits such a request for ever.
+   * A request that can never be scheduled again ends with `length`: it needs more blocks than the pool has, more tokens than a step that may not
+   * divide them, or reached `maxModelLen` before `minTokens`. vLLM preempts and re-admits such a request for ever.
    */
   endOutgrown: boolean;
   /**
-   * `add` refuses a prompt that does not fit `maxModelLen` or the pool. vLLM's scheduler queues such a request for
-   * ever.
+   * `add` refuses a prompt that does not fit `maxModelLen`, the pool, or a step that may not divide it. vLLM's scheduler queues such a request
+   * for ever.
    */
   refuseUnfit: boolean;
   /**
@@ -175,6 +175,11 @@ export interface Deviations {
    */
   loadNeeded: boolean;
   /**
+   * Blocks to load into are taken only when the hits of all KV cache groups are held. vLLM settles group by group (until August 2026, #33775): the blocks
+   * that it takes for one group may be the hits of the next, and the load overwrites them.
+   */
+  holdAllHits: boolean;
+  /**
    * A request whose load failed where the window in front was never loaded computes again from its first token. vLLM goes on from the failed
    * block, with a window of nothing.
    */
@@ -252,6 +257,7 @@ const ALL_ON: Deviations = {
   zeroAttention: true,
   zeroUnloaded: true,
   loadNeeded: true,
+  holdAllHits: true,
   recomputeWindows: true,
   capDrafts: true,
   keepDraftWindows: true,

@@ -238,6 +238,21 @@ export function numUnsettledTokens(
   return deviations.keepDraftWindows && inFlight > 0 ? inFlight + 1 : 0;
 }
 
+/**
+ * Tokens of the longest text that any step can compute from its first token on, where a step may not compute a part of it; Infinity where it may.
+ * `draftSlots` take a part of the token budget. Where states are kept at the ends of blocks, a step computes no part of a block that the budget
+ * alone would hold.
+ */
+export function wholeStepTokens(config: RuledConfig): number {
+  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, longPrefillTokenThreshold } = config;
+  const { kvGroups, blockSize, deviations } = config;
+  const room = maxNumBatchedTokens - draftSlots;
+  const isWhole = !enableChunkedPrefill && (longPrefillTokenThreshold === 0 || longPrefillTokenThreshold > room);
+  const aligns = kvGroups?.alignsSteps === true && room < blockSize;
+  const isCut = aligns && (blockSize <= maxNumBatchedTokens || !deviations.wholeStates);
+  return isWhole || isCut ? room : Number.POSITIVE_INFINITY;
+}
+
 /** Tokens that the whole pool can hold for one request. The null block and the blocks of sinks hold none. */
 export function poolTokens(config: RuledConfig): number {
   const { numBlocks, blockSize, kvGroups, maxModelLen } = config;

@@ -29,9 +29,9 @@ export {
   type Profile,
   type ProfileBase,
   type Provenance,
+  parseProfile,
   profileCost,
   rooflineProfile,
-  takeProfile,
 } from './model/profile.js';
 export { readProfile } from './model/profile-file.js';
 export { isOutside, type SeenRange } from './model/seen-range.js';

@@ -3,7 +3,7 @@ import { calibrate } from '../../src/planner/calibrate.js';
 import { readIterationLog } from '../../src/planner/fit/iteration-log.js';
 import { solve } from '../../src/planner/fit/least-squares.js';
 import { readRequestLog } from '../../src/planner/fit/request-log.js';
-import { takeProfile } from '../../src/planner/model/profile.js';
+import { parseProfile } from '../../src/planner/model/profile.js';
 import { asVllmBench, measure, PRIOR, requests, SCHEDULER, TRUTH } from './truth.js';
 
 describe('least squares with a prior', () => {
@@ -55,7 +55,7 @@ describe('a log of iterations', () => {
     expect(determined).toContain('compute');
     for (const name of determined) expect(profile.coefficients[name] / TRUTH[name]).toBeCloseTo(1, 0);
     expect(profile.fit.ensemble.length).toBeGreaterThan(2);
-    expect(takeProfile(JSON.parse(JSON.stringify(profile)))).toEqual(profile);
+    expect(parseProfile(JSON.parse(JSON.stringify(profile)))).toEqual(profile);
     expect(profile.provenance.sha256).toMatch(/^[0-9a-f]{64}$/);
   });
 

@@ -35,7 +35,7 @@ export class PlanState {
       if (isNew) writeSync(state.#descriptor, `${HEADER}\n`);
       // The next line must not continue a truncated line.
       else if (lines.at(-1) !== '') writeSync(state.#descriptor, '\n');
-      for (const line of lines) state.#take(line);
+      for (const line of lines) state.#addLine(line);
       return state;
     } catch (cause) {
       if (cause instanceof BlockstepError) throw cause;
@@ -51,7 +51,7 @@ export class PlanState {
     closeSync(this.#descriptor);
   }
 
-  #take(line: string): void {
+  #addLine(line: string): void {
     try {
       const entry: unknown = JSON.parse(line);
       if (!isObject(entry) || typeof entry['key'] !== 'string' || !isObject(entry['run'])) return;

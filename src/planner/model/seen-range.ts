@@ -76,7 +76,7 @@ export class WatchedCost implements StepCost {
 }
 
 /** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeSeenRange(value: unknown): SeenRange | null {
+export function parseSeenRange(value: unknown): SeenRange | null {
   if (value === null) return null;
   if (!isObject(value)) throw badArgument('seen', show(value), 'an object or null');
   const pairs = RANGED.map((name) => {

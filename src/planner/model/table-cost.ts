@@ -2,7 +2,7 @@ import { checkNumber, isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { StepCost, StepFeatures } from '../../executors/cost-model/step-features.js';
-import { Grid, type GridPoint, takeGrid } from './grid.js';
+import { Grid, type GridPoint, parseGrid } from './grid.js';
 import type { HostTime } from './physics-cost.js';
 
 /** Measured milliseconds, as grids. */
@@ -31,13 +31,13 @@ const TABLE = knownNames<CostTable>('the table of a profile', {
 });
 
 /** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG, also if costs fall while work grows */
-export function takeTable(value: unknown): CostTable {
+export function parseTable(value: unknown): CostTable {
   if (!isObject(value)) throw badArgument('table', show(value), 'an object');
   checkNames(value, TABLE);
   return {
-    linear: takeGrid('table.linear', value['linear'], 1),
-    rows: takeGrid('table.rows', value['rows'], 1),
-    attention: takeGrid('table.attention', value['attention'], 4),
+    linear: parseGrid('table.linear', value['linear'], 1),
+    rows: parseGrid('table.rows', value['rows'], 1),
+    attention: parseGrid('table.attention', value['attention'], 4),
     skew: checkNumber('table.skew', value['skew'], 0, 1),
   };
 }

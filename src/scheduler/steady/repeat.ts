@@ -1,9 +1,9 @@
-import { takeInt32Array } from '../../base/arrays.js';
+import { parseInt32Array } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
-import { type StepResult, TakenResult } from '../plan/step-result.js';
+import { ParsedResult, type StepResult } from '../plan/step-result.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { MOST_TICKS, type Steady } from './steady.js';
 
@@ -119,7 +119,7 @@ export class Repeat {
   }
 
   /** @returns the rows of a plan that `plan` made; null if the rules have to take the result, with nothing changed */
-  take(plan: Plan, result: StepResult): StepOutputs | null {
+  apply(plan: Plan, result: StepResult): StepOutputs | null {
     const s = this.#s;
     if (!this.#isDue(plan)) return null;
     if (typeof result !== 'object' || result === null) return null;
@@ -127,19 +127,19 @@ export class Repeat {
     if (tokens === undefined || counts === undefined || errors !== undefined) return null;
     // The arrays of a result that was checked before are views already.
     if (tokens !== this.#tokens) {
-      this.#tokensView = result instanceof TakenResult ? tokens : takeInt32Array('tokens', tokens);
+      this.#tokensView = result instanceof ParsedResult ? tokens : parseInt32Array('tokens', tokens);
       this.#tokens = tokens;
     }
     if (counts !== this.#counts) {
-      this.#countsView = result instanceof TakenResult ? counts : takeInt32Array('counts', counts);
+      this.#countsView = result instanceof ParsedResult ? counts : parseInt32Array('counts', counts);
       this.#counts = counts;
     }
     // To read the result may have called back.
     if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
     this.#calls.gate.checkFree();
     if (!this.#steady.isPlanned) return null;
-    if (!this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
-    s.takeFromFlight(plan);
+    if (!this.#applyTokens(plan, this.#tokensView, this.#countsView)) return null;
+    s.removeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
     return s.outputs;
@@ -165,8 +165,8 @@ export class Repeat {
     return !isBroken && this.#nextDue > clock.sampled + 1;
   }
 
-  /** Takes one token of each entry. @returns false if a rule has to look at one, with nothing changed */
-  #takeTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
+  /** Applies one token of each entry. @returns false if a rule has to look at one, with nothing changed */
+  #applyTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
     const { clock } = this.#steady;
     const { ends, numSteady: count } = plan;
     if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;

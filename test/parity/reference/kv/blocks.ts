@@ -282,7 +282,7 @@ export class ReferenceBlocks {
   }
 
   /** Blocks that were taken since the last time and must be zeroed: where there are states, those of full attention too. */
-  takeBlocksToZero(): Int32Array | null | undefined {
+  drainBlocksToZero(): Int32Array | null | undefined {
     if (this.groups.every(({ spec }) => spec.type !== 'mamba')) return undefined;
     const fresh = this.groups.flatMap((group) => group.fresh.splice(0));
     const blocks = fresh.filter((block) => !this.#loaded.has(block));
@@ -291,7 +291,7 @@ export class ReferenceBlocks {
   }
 
   /** What is copied before the step computes. Both blocks of a copy are held until now. */
-  takeCopies(): BlockCopy[] {
+  drainCopies(): BlockCopy[] {
     const copies = this.groups.flatMap((group) => group.copies.splice(0));
     this.pool.release(copies.flatMap(({ from, to }) => [from, to]).reverse());
     return copies;

@@ -205,11 +205,7 @@ function row(name: string, figures: Figures, withCached: boolean): string {
   return `| ${cells.map((cell) => cell.toLocaleString('en-US')).join(' | ')} |`;
 }
 
-async function printWorth(
-  limit: number,
-  files: readonly string[],
-  scenes: readonly Scene[],
-): Promise<void> {
+async function printWorth(limit: number, files: readonly string[], scenes: readonly Scene[]): Promise<void> {
   const withCached = scenes === HYBRID;
   const workloads = [
     { name: 'generated', workload: generateWorkload({ requests: limit, requestRate: 10, seed: 1 }) },

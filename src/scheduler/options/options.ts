@@ -250,7 +250,8 @@ export function wholeStepTokens(config: RuledConfig): number {
   const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, longPrefillTokenThreshold } = config;
   const { kvGroups, blockSize, deviations } = config;
   const room = maxNumBatchedTokens - draftSlots;
-  const isWhole = !enableChunkedPrefill && (longPrefillTokenThreshold === 0 || longPrefillTokenThreshold > room);
+  const isWhole =
+    !enableChunkedPrefill && (longPrefillTokenThreshold === 0 || longPrefillTokenThreshold > room);
   const aligns = kvGroups?.alignsSteps === true && room < blockSize;
   const isCut = aligns && (blockSize <= maxNumBatchedTokens || !deviations.wholeStates);
   return isWhole || isCut ? room : Number.POSITIVE_INFINITY;

@@ -159,7 +159,8 @@ export class ReferenceBlocks {
   publish(request: ReferenceRequest, tokens: number): void {
     if (!this.#options.enablePrefixCaching) return;
     const { alignment, isPartial } = this.#lookup;
-    const aligned = this.groups.length > 1 && !isPartial ? Math.floor(tokens / alignment) * alignment : tokens;
+    const aligned =
+      this.groups.length > 1 && !isPartial ? Math.floor(tokens / alignment) * alignment : tokens;
     const matchesBehind = this.#rules.retention !== 'all' && aligned > 0;
     for (const group of this.groups) {
       const row = request.rows[group.index];

@@ -58,7 +58,8 @@ export class Lookup {
     this.alignment = groups.map(({ blockSize }) => blockSize).reduce(multiple);
     const canEndInside = ({ blockSize, isFull, spec }: ReferenceGroup) =>
       isFull || spec.type === 'mamba' || blockSize === hashBlockSize;
-    const isCoarse = ({ blockSize, spec }: ReferenceGroup) => spec.mode === 'align' && blockSize > hashBlockSize;
+    const isCoarse = ({ blockSize, spec }: ReferenceGroup) =>
+      spec.mode === 'align' && blockSize > hashBlockSize;
     this.isPartial =
       faults.partialHits && groups.length > 1 && groups.every(canEndInside) && groups.some(isCoarse);
     const isEagle = eagleRule(groups, options);

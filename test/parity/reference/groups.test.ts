@@ -195,9 +195,9 @@ describe('hits inside blocks, with which vLLM of August is unsound', () => {
     const { copies, requests } = scheduler.schedule();
     const running = requests[0].rows[1].blocks[2];
     expect(copies.map(({ from }) => from)).toEqual([running]);
-    expect([...scheduler.core.published()]).not.toContain(running);
-    scheduler.update(plans[1], { tokens: Int32Array.of(7), counts: Int32Array.of(1) });
+    // The copy took its key along. But the token that this step goes on from is not known yet, so that the request ends where the state did.
     expect([...scheduler.core.published()]).toContain(running);
+    expect(scheduler.core.publishedGroup(running)).toBe(1);
   });
 });
 

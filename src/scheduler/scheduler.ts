@@ -190,6 +190,23 @@ export class Scheduler extends SchedulerReader {
     return decided === null ? new Promise((resolve) => resolve(this.schedule())) : decided.scheduleAsync();
   }
 
+  /** @internal Steps behind the plan made last that are sure to be it with one more token of context; 0: none is. */
+  sureSteps(last: Plan): number {
+    const { repeat } = this.#calls;
+    return repeat === null ? 0 : repeat.sureSteps(last);
+  }
+
+  /**
+   * @internal Makes steps in one native call, as so many calls of `schedule` and `update`, without the last `update`. Each
+   * request samples in all of them what it has sampled last. The rows of the updates are lost.
+   * @param steps 1 to `sureSteps`
+   * @returns the last plan; null: nothing was done, `schedule` has to make the next step
+   */
+  scheduleMany(steps: number): Plan | null {
+    const { repeat } = this.#calls;
+    return repeat === null ? null : repeat.planMany(steps);
+  }
+
   /** @internal The calls of a scheduler whose plans a GPU decides; null: the host does. */
   get decided(): DecidedCalls | null {
     return this.#calls instanceof DecidedCalls ? this.#calls : null;
@@ -213,8 +230,7 @@ export class Scheduler extends SchedulerReader {
       const s = this.#s;
       checkOldest(s, plan);
       const parsed = validate.parseStepResult(plan, result);
-      const reports = parseOutput(this.#s.anomalies, output);
-      this.#noteReports(reports, true);
+      const reports = this.#noteReports(parseOutput(s.anomalies, output), true);
       this.#calls.log?.update(s.now, plan.numRequests, parsed);
       const outputs = this.#calls.gate.change(() => update(s, plan, parsed, reports));
       repeat?.begin(plan);
@@ -227,8 +243,7 @@ export class Scheduler extends SchedulerReader {
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
-      const reports = parseOutput(this.#s.anomalies, output);
-      this.#noteReports(reports, true);
+      const reports = this.#noteReports(parseOutput(s.anomalies, output), true);
       this.#calls.log?.stepFailed(s.now, plan.numRequests);
       return this.#calls.gate.change(() => failStep(s, plan, reports));
     });
@@ -272,8 +287,7 @@ export class Scheduler extends SchedulerReader {
    */
   updateTransfers(output: ConnectorOutput): void {
     this.#calls.enter(() => {
-      const reports = validate.parseTransfers(this.#s.anomalies, output);
-      this.#noteReports(reports, false);
+      const reports = this.#noteReports(validate.parseTransfers(this.#s.anomalies, output), false);
       this.#calls.gate.change(() => updateTransfers(this.#s, reports));
     });
   }
@@ -380,9 +394,10 @@ export class Scheduler extends SchedulerReader {
   }
 
   /** Writes reports to the log, behind the aborts that wait. @param isOfStep whether they come with the result of a step */
-  #noteReports(reports: ParsedOutput | null, isOfStep: boolean): void {
+  #noteReports<T extends ParsedOutput | null>(reports: T, isOfStep: boolean): T {
     this.#calls.aborts.drainInCall();
     if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, isOfStep);
+    return reports;
   }
 
   #setPause(mode: 'none' | 'new' | 'all'): void {

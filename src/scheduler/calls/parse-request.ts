@@ -44,7 +44,7 @@ export function parseRequest(
   if (adapter !== undefined) request.adapter = checkName('adapter', adapter, 0);
   if (resumable !== undefined) request.resumable = checkBoolean('resumable', resumable);
   // A step in flight takes a state past the token behind which the next chunk goes on, and a state cannot go back.
-  if (request.resumable === true && s.pipelined && s.config.kvGroups?.hasStates === true)
+  if (request.resumable === true && s.pipelined && s.groups.hasStates)
     throw badArgument('resumable', 'true', 'false with a group of type mamba, unless pipelineDepth is 1');
   if (grammar !== undefined) {
     request.grammarCalls = bindGrammar(grammar);

@@ -9,7 +9,7 @@ import { parseKvEventSink } from '../events/kv-event.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
 import { parseDeviations } from './deviations.js';
 import { parseHashSeed } from './hash-seed.js';
-import { parseKvGroups } from './kv-groups.js';
+import { groupsOf, parseKvGroups } from './kv-groups.js';
 import { SCHEDULER_OPTIONS } from './option-names.js';
 import {
   DEFAULT_LIMITS,
@@ -112,7 +112,7 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
     kvGroups: parseKvGroups(o.kvGroups, o.hashBlockSize, { ...context, ...rules }),
   };
   checkBudget(config);
-  const smallest = Math.min(...(config.kvGroups?.list ?? [config]).map(({ blockSize }) => blockSize));
+  const smallest = Math.min(...groupsOf(config).list.map(({ blockSize }) => blockSize));
   if (config.maxModelLen > (MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS) * smallest) {
     const most = `at most ${MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS} blocks of blockSize (${smallest})`;
     throw badArg('maxModelLen', config.maxModelLen, most);

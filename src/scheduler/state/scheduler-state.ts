@@ -5,6 +5,7 @@ import { AskedBorrower } from '../borrow/ask-borrower.js';
 import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js';
 import type { EventGroup } from '../events/kv-event-words.js';
 import { ToldKvEvents } from '../events/told-kv-events.js';
+import { groupsOf, type KvGroups } from '../options/kv-groups.js';
 import {
   dropsLastHit,
   numLookaheadTokens,
@@ -64,6 +65,8 @@ export class SchedulerState {
   readonly grammars: AskedGrammars;
   /** Who is told of the prefix cache; null = nobody. */
   readonly kvEvents: ToldKvEvents | null;
+  /** The KV cache groups; without the option `kvGroups` one. */
+  readonly groups: KvGroups;
   readonly adapters: StepAdapters;
   /** The connector's pins. */
   readonly pins = new PinCounts();
@@ -166,6 +169,7 @@ export class SchedulerState {
     this.grammars = new AskedGrammars(this.anomalies, log);
     this.kvEvents =
       config.kvEvents && new ToldKvEvents(config.kvEvents, core, this.anomalies, eventGroups(config));
+    this.groups = groupsOf(config);
     this.adapters = new StepAdapters(config);
     this.pipelined = config.pipelineDepth > 1;
     this.maxDrafts = config.numSpeculativeTokens;

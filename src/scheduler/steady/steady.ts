@@ -114,6 +114,13 @@ export class Steady implements SteadyDecode {
     this.isPlanned = false;
   }
 
+  /** Counts steps whose plans were made, and whose tokens were taken, in the native call of the step planned last. */
+  noteRepeats(steps: number): void {
+    this.clock.planned += steps;
+    this.clock.sampled += steps;
+    this.#lastStep += steps;
+  }
+
   /** Whether the plan of the step before gave each of its requests a token. */
   wasPlannedBefore(step: number): boolean {
     return this.#lastStep === step - 1;

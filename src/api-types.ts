@@ -40,7 +40,7 @@ export type {
   KvBlocksStored,
   KvGroupType,
   KvMedium,
-  TakenKvEventSink,
+  ParsedKvEventSink,
   TierMedium,
 } from './scheduler/events/kv-event.js';
 export type { GroupStats } from './scheduler/inspect/group-stats.js';

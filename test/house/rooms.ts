@@ -218,7 +218,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'scheduler.ts',
     'scheduler-reader.ts',
     'calls/request-names.ts',
-    'calls/take-request.ts',
+    'calls/parse-request.ts',
     'calls/token-ids.ts',
     'calls/validate.ts',
     'connector/children-error.ts',

@@ -39,7 +39,7 @@ export class TraceConnector implements SubjectConnector {
   }
 
   /** The calls since the last time, oldest first. */
-  takeCalls(): ConnectorCall[] {
+  drainCalls(): ConnectorCall[] {
     const calls = this.#calls;
     this.#calls = [];
     return calls;

@@ -299,11 +299,11 @@ describe('the watch of steps', () => {
       vi.advanceTimersByTime(20);
     };
     for (const ms of [20, 95, 21]) tick(ms);
-    expect(steps.takeLoopDelay()).toBe(75);
+    expect(steps.drainLoopDelay()).toBe(75);
     tick(20);
-    expect(steps.takeLoopDelay()).toBe(0);
+    expect(steps.drainLoopDelay()).toBe(0);
     clock.ms += 300;
-    expect(steps.takeLoopDelay()).toBe(280);
+    expect(steps.drainLoopDelay()).toBe(280);
   });
 });
 

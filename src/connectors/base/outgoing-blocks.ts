@@ -207,10 +207,10 @@ export class OutgoingBlocks {
   }
 
   /**
-   * Takes the blocks collected since the last call, as a job for the workers of every rank; null =
+   * Drains the blocks collected since the last call, as a job for the workers of every rank; null =
    * there are none.
    */
-  take(): OutgoingJob | null {
+  drain(): OutgoingJob | null {
     if (this.#keys.length === 0 || !this.#isDue) return null;
     const blocks = Int32Array.from(this.#blocks);
     this.#numUnsent = 0;

@@ -102,8 +102,9 @@ export interface LeaseConnectorStats {
 }
 
 /**
- * Hands the KV of finished requests to another engine. This is the scheduler side, both for the
- * engine that computes prompts and for the engine that continues them. One engine may do both.
+ * Prefill/decode disaggregation: hands the KV of finished requests to another engine. This is the
+ * scheduler side, both for the engine that computes prompts and for the engine that continues them.
+ * One engine may do both.
  *
  * A request with `transferParams: { doRemoteDecode: true }` keeps its blocks under a lease when it
  * ends by stop or length. Its last output carries transfer params for the other engine. A request
@@ -183,7 +184,7 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
   }
 
   buildMetadata(): LeaseOrders {
-    const loads = this.#pulls.takeLoads();
+    const loads = this.#pulls.drainLoads();
     return this.#log.metadata(this.#heading, loads);
   }
 

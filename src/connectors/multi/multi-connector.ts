@@ -9,15 +9,15 @@ import type {
   Protection,
   SchedulerConnector,
 } from '../../scheduler/connector/connector.js';
-import type { TakenMatch } from '../../scheduler/connector/connector-answers.js';
+import type { ParsedMatch } from '../../scheduler/connector/connector-answers.js';
 import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
 import { PartialMetadata } from '../../scheduler/connector/partial-metadata.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 import { checkOptions } from '../base/option-checks.js';
-import { type Child, type NamedConnector, pinsOf, takeChildren } from './child.js';
-import { takeFinished, takeMatch } from './child-answers.js';
+import { type Child, type NamedConnector, parseChildren, pinsOf } from './child.js';
+import { parseFinished, parseMatch } from './child-answers.js';
 import { outputOf } from './child-output.js';
 import { ChildView, withoutParams } from './child-view.js';
 import { type ChildFinished, mergeFinished } from './merge-finished.js';
@@ -79,7 +79,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
   constructor(options: MultiConnectorOptions) {
     checkOptions(options, OPTIONS);
     const numRanks = checkInteger('numRanks', options.numRanks, 1, 65_536);
-    this.#children = takeChildren(options.children, numRanks);
+    this.#children = parseChildren(options.children, numRanks);
     this.protection = [...new Set(this.#children.flatMap(({ methods }) => methods.protection))];
     this.reporters = this.#children.flatMap(({ methods }) => methods.reporters);
     this.hashSeed = this.#children.find(({ methods }) => methods.hashSeed !== null)?.methods.hashSeed ?? null;
@@ -115,7 +115,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     const failures: ChildFailure[] = [];
     const most = request.numTokens - numLocalTokens;
     let owner: Child | null = null;
-    let offer: TakenMatch | null = null;
+    let offer: ParsedMatch | null = null;
     let isLater = false;
     let wakes = true;
     for (const child of this.#children) {
@@ -123,7 +123,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
         failures,
         child,
         () => child.methods.getNumNewMatchedTokens(request, numLocalTokens),
-        (given) => takeMatch(child, given, most),
+        (given) => parseMatch(child, given, most),
       );
       if (answer === FAILED) continue;
       if (answer.numTokens === null) {
@@ -196,7 +196,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
         failures,
         child,
         () => child.methods.requestFinished(request, reason, handOver),
-        (given) => takeFinished(child, given),
+        (given) => parseFinished(child, given),
       );
       if (answer === FAILED) unclear.push(child);
       else answers.push({ child, answer });
@@ -259,23 +259,23 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
 
   /**
    * Calls one child. Notes its error, and also the errors of the child's own children.
-   * @param take checks the answer, and throws if the answer is invalid
+   * @param parse checks the answer, and throws if the answer is invalid
    */
   #try<T = unknown>(
     failures: ChildFailure[],
     { first, name }: Child,
     call: () => unknown,
-    take: (answer: unknown) => T = (answer) => answer as T,
+    parse: (answer: unknown) => T = (answer) => answer as T,
   ): T | typeof FAILED {
     try {
-      return take(call());
+      return parse(call());
     } catch (error) {
       if (!(error instanceof ChildrenError)) {
         failures.push({ child: first, name, error });
         return FAILED;
       }
       for (const each of error.failures) failures.push({ ...each, child: first + each.child });
-      return take(error.answer);
+      return parse(error.answer);
     }
   }
 }

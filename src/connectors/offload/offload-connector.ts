@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Anomalies } from '../../base/anomalies.js';
-import { takeUint8Array } from '../../base/arrays.js';
+import { parseUint8Array } from '../../base/arrays.js';
 import { checkBoolean, checkNumber } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import type {
@@ -80,7 +80,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     const { hostBlocks, numRanks = 1, maxPinnedBlocks, diskBudgetMs, strict = false } = options;
     checkBlocks('hostBlocks', hostBlocks);
     checkInteger('numRanks', numRanks, 1, MAX_RANKS);
-    this.hashSeed = options.hashSeed === undefined ? null : takeUint8Array('hashSeed', options.hashSeed);
+    this.hashSeed = options.hashSeed === undefined ? null : parseUint8Array('hashSeed', options.hashSeed);
     if (maxPinnedBlocks !== undefined) checkBlocks('maxPinnedBlocks', maxPinnedBlocks);
     this.#maxPinned = maxPinnedBlocks;
     this.#storeEvery = checkInteger('storeEvery', options.storeEvery ?? STORE_EVERY, 1, MAX_STORE_EVERY);
@@ -156,9 +156,9 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
 
   buildMetadata(plan: Plan): OffloadOrders | null {
     this.#outgoing.observe(plan);
-    const store = this.#outgoing.take();
-    const loads = this.#incoming.take();
-    const disk = this.#disk?.take(plan.totalTokens);
+    const store = this.#outgoing.drain();
+    const loads = this.#incoming.drain();
+    const disk = this.#disk?.drain(plan.totalTokens);
     if (store === null && loads.length === 0 && disk === undefined) return null;
     const stores = store === null ? [] : [{ job: store.job, blocks: store.blocks, places: store.places }];
     this.#counts.stores += stores.length;

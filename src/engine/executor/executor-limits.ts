@@ -58,29 +58,29 @@ const LIMITS = knownNames<ExecutorLimits>('executor.limits', {
 });
 
 /** Reads each limit once and checks it. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeLimits(limits: unknown): ExecutorLimits {
+export function parseLimits(limits: unknown): ExecutorLimits {
   if (limits === undefined) return {};
   if (typeof limits !== 'object' || limits === null)
     throw badArgument('executor.limits', show(limits), 'an object');
   checkNames(limits, LIMITS);
   const given = limits as Record<string, unknown>;
-  const taken: { -readonly [name in keyof ExecutorLimits]: ExecutorLimits[name] } = {};
+  const parsed: { -readonly [name in keyof ExecutorLimits]: ExecutorLimits[name] } = {};
   for (const name of [...POOL, ...SHAPE, ...IN_FLIGHT]) {
     const value = given[name];
     const least = name === 'numSpeculativeTokens' ? 0 : 1;
-    if (value !== undefined) taken[name] = checkInteger(`executor.limits.${name}`, value, least, 2 ** 30);
+    if (value !== undefined) parsed[name] = checkInteger(`executor.limits.${name}`, value, least, 2 ** 30);
   }
   const { kvGroups } = given;
-  if (kvGroups !== undefined) taken.kvGroups = takeGroups(kvGroups);
+  if (kvGroups !== undefined) parsed.kvGroups = parseGroups(kvGroups);
   for (const name of ['canRollBack', 'fixedShape'] as const) {
     const value = given[name];
-    if (value !== undefined) taken[name] = checkBoolean(`executor.limits.${name}`, value);
+    if (value !== undefined) parsed[name] = checkBoolean(`executor.limits.${name}`, value);
   }
-  return taken;
+  return parsed;
 }
 
 /** A copy of the groups. What they say is checked with the options of the scheduler, on which their defaults depend. */
-function takeGroups(value: unknown): readonly KvGroupOptions[] | null {
+function parseGroups(value: unknown): readonly KvGroupOptions[] | null {
   if (value === null) return null;
   if (!Array.isArray(value) || !value.every(isObject))
     throw badArg('executor.limits.kvGroups', value, 'a list of groups, or null');

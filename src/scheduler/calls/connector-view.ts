@@ -24,7 +24,7 @@ import { type BlockUse, isPeer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import type { CallGate } from './call-gate.js';
-import { takeBlockUse } from './validate.js';
+import { parseBlockUse } from './validate.js';
 
 /** What the view and the pins of a connector need of their scheduler. */
 export interface ViewOwner {
@@ -113,7 +113,7 @@ export class ConnectorView implements KvView {
   }
 
   hold(handle: number, kind: 'store' | 'lease', owner: string): boolean {
-    const use = takeOwnUse(handle, kind, owner);
+    const use = parseOwnUse(handle, kind, owner);
     return this.#act(
       () => hold(this.#owner.state, use),
       (log) => log.use(true, use),
@@ -121,7 +121,7 @@ export class ConnectorView implements KvView {
   }
 
   complete(handle: number, kind: 'store' | 'lease', owner: string): boolean {
-    const use = takeOwnUse(handle, kind, owner);
+    const use = parseOwnUse(handle, kind, owner);
     return this.#act(
       () => complete(this.#owner.state, use),
       (log) => log.use(false, use),
@@ -188,8 +188,8 @@ function hashSpaceOf(seed: Uint8Array): string {
  * Checks a use that a connector names itself: of kind `store` or `lease`, by no owner that could be a rank of a child.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-function takeOwnUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
-  const use = takeBlockUse(handle, kind, owner);
+function parseOwnUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
+  const use = parseBlockUse(handle, kind, owner);
   if (use.kind === 'load') throw badArgument('kind', show(kind), "'store' or 'lease'");
   if (isPeer(use.owner, undefined)) throw badArgument('owner', show(owner), "no name like 'child C rank R'");
   return use;

@@ -27,7 +27,7 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
   request.outstanding ??= new Outstanding();
   for (const child of children) {
     for (const rank of reportersOf(s, child)) {
-      if (request.outstanding.takeEarly('store', peer(child, rank))) continue;
+      if (request.outstanding.endEarly('store', peer(child, rank))) continue;
       s.addUse(request, 'store', peer(child, rank));
     }
   }

@@ -1,6 +1,6 @@
 import { rowsOf } from '../../core/rows.js';
 import { reportersOf } from '../connector/ask-connector.js';
-import type { TakenMatch } from '../connector/connector-answers.js';
+import type { ParsedMatch } from '../connector/connector-answers.js';
 import { startDeadline } from '../life/deadlines.js';
 import { endUnreported } from '../life/finish.js';
 import type { Plan } from '../plan/plan.js';
@@ -22,7 +22,7 @@ export function beginLoad(
   s: SchedulerState,
   plan: Plan,
   request: Request,
-  match: TakenMatch,
+  match: ParsedMatch,
   localTokens: number,
 ): boolean {
   const numExternal = match.numTokens ?? 0;

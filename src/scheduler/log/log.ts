@@ -4,12 +4,12 @@ import {
   type OptionalMethod,
   optionalMethods,
 } from '../connector/connector-methods.js';
-import type { TakenOutput } from '../connector/connector-output.js';
+import type { ParsedOutput } from '../connector/connector-output.js';
 import type { LogSink, SchedulerConfig } from '../options/options.js';
 import type { ResetOptions } from '../options/reset.js';
 import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
 import type { BlockUse } from '../request/outstanding.js';
-import type { TakenRequest } from '../request/request.js';
+import type { ParsedRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
 import { RecordBytes } from './record-bytes.js';
 
@@ -153,7 +153,7 @@ export class LogWriter {
     if (words.length > 0) this.#write(this.#begin(RecordKind.commands).words(words));
   }
 
-  add(now: number, input: TakenRequest): void {
+  add(now: number, input: ParsedRequest): void {
     const {
       prompt,
       grammar,
@@ -215,7 +215,7 @@ export class LogWriter {
     this.#write(this.#begin(RecordKind.connector).bytes(json(answer)));
   }
 
-  transfers(now: number, output: TakenOutput, withUpdate: boolean): void {
+  transfers(now: number, output: ParsedOutput, withUpdate: boolean): void {
     const { workerMetadata: _metadata, ...reports } = output;
     const record = this.#begin(RecordKind.transfers)
       .f64(now)

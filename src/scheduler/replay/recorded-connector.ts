@@ -15,7 +15,7 @@ import type { RecordedAnswers } from './recorded-answers.js';
  */
 export function recordedConnector(header: LoggedConnector, answers: RecordedAnswers): SchedulerConnector {
   const ask = <Q extends ConnectorQuestion>(request: Request | null, question: Q): ConnectorAnswers[Q] => {
-    const answer = answers.take(request?.handle ?? 0, question);
+    const answer = answers.next(request?.handle ?? 0, question);
     if (answer === undefined || answer === 'failed') throw new Error('as recorded');
     return answer as ConnectorAnswers[Q];
   };

@@ -53,7 +53,7 @@ export interface RequestInput extends StopConditions {
 }
 
 /** A checked `RequestInput`. The methods of its grammar were looked up once. */
-export interface TakenRequest extends RequestInput {
+export interface ParsedRequest extends RequestInput {
   prompt: Int32Array;
   stopTokenIds?: readonly number[];
   grammarCalls?: GrammarCalls;
@@ -214,7 +214,7 @@ export class Request {
 
   /** @internal */
   constructor(
-    input: TakenRequest,
+    input: ParsedRequest,
     handle: number,
     slot: number,
     limits: RequestLimits,

@@ -1,5 +1,5 @@
 import { Control } from '../../core/core.js';
-import { NO_MATCH, type TakenMatch } from '../connector/connector-answers.js';
+import { NO_MATCH, type ParsedMatch } from '../connector/connector-answers.js';
 import type { RuledConfig } from '../options/options.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -17,7 +17,7 @@ export interface Prefix {
   /** Blocks that the request holds already. */
   readonly numHeld: number;
   /** Tokens that the connector can load behind the local blocks. */
-  readonly external: TakenMatch;
+  readonly external: ParsedMatch;
 }
 
 /** Computed tokens of a request right after its admission, those still to be loaded included. */

@@ -103,7 +103,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     if (numNew > budget) numNew = budget;
     if (numNew > lastPosition - computed) numNew = lastPosition - computed;
     if (numNew > slotLimit - computed) numNew = slotLimit - computed;
-    if (aligns && numNew > 0) numNew = alignedTokens(s, request, computed, numNew);
+    if (aligns && numNew > 0) numNew = alignedTokens(s, request, known, computed, numNew);
     if (numNew <= 0) {
       if (!ends || computed < slotLimit) continue;
       // Whoever is told of the end may ask how much of the requests before it is settled.

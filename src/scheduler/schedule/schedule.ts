@@ -19,7 +19,7 @@ import { waitingPass } from './waiting-pass.js';
 export function schedule(s: SchedulerState): Plan {
   const plan = beginSchedule(s);
   const loan = s.borrower === null ? null : new Loan(s, s.borrower);
-  loan?.take();
+  loan?.borrow();
   const { running } = s.queues;
   const head = running.length > 0 ? running[0] : null;
   s.core.control[Control.headSlot] = head === null ? -1 : head.slot;

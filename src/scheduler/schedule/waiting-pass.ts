@@ -114,7 +114,7 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
     return false;
   let numNew = external.async ? 0 : tokensToCompute(config, missing + numDrafts, budget);
   if (numNew < 0) return false;
-  if (config.kvGroups?.alignsSteps) numNew = alignedTokens(s, request, computed, numNew);
+  if (config.kvGroups?.alignsSteps) numNew = alignedTokens(s, request, request.numTokens, computed, numNew);
   if (numNew < 1 + numDrafts && config.deviations.padWholeRows) numDrafts = 0;
   if (numDrafts === 0) numNew = Math.min(numNew, missing);
   if (numNew === 0 && config.kvGroups !== null && !external.async) return false;

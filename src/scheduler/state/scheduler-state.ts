@@ -9,7 +9,7 @@ import { dropsLastHit, numLookaheadTokens, poolTokens, type RuledConfig } from '
 import { type LetGo, letGoBy, type StepLetGo } from '../plan/let-go.js';
 import { NEVER, Plan } from '../plan/plan.js';
 import { StepOutputs } from '../plan/step-outputs.js';
-import type { TakenResult } from '../plan/step-result.js';
+import type { ParsedResult } from '../plan/step-result.js';
 import { AskedGrammars, type GrammarLog } from '../request/ask-grammar.js';
 import { Outstanding, type OutstandingKind } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -219,7 +219,7 @@ export class SchedulerState {
   }
 
   /** The oldest plan in flight has been executed. */
-  takeFromFlight(plan: Plan): void {
+  removeFromFlight(plan: Plan): void {
     plan.awaitsUpdate = false;
     plan.inFlight = false;
     // Of one plan `pop` takes a third of the time.
@@ -246,7 +246,7 @@ export interface SteadyDecode {
   check(): void;
   plan(plan: Plan): number;
   breakUpIn(plan: Plan): void;
-  take(plan: Plan, result: TakenResult, outputs: StepOutputs, now: number): number;
+  apply(plan: Plan, result: ParsedResult, outputs: StepOutputs, now: number): number;
   dropStopped(): void;
 }
 

@@ -172,8 +172,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/steady.ts',
-    find: 'const mayTake = !this.isBroken && this.isPlanned && ',
-    replace: 'const mayTake = this.isPlanned && ',
+    find: 'const mayApply = !this.isBroken && this.isPlanned && ',
+    replace: 'const mayApply = this.isPlanned && ',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'tokens for a request that a rule has touched',
   },
@@ -496,5 +496,13 @@ export const mutations: readonly Mutation[] = [
     replace: 'isPlanned) return null;',
     test: 'test/scheduler/steady/steady.test.ts',
     means: 'what a tier has stored is told late',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: '    if (this.#isTold || deadlines.size > 0 ||',
+    replace: '    if (deadlines.size > 0 ||',
+    test: 'test/scheduler/steady/steady.test.ts',
+    means: 'the log lacks steps that are made in one native call',
   },
 ];

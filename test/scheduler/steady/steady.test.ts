@@ -240,6 +240,17 @@ describe('F63 a repeated step', () => {
     expectTexts(driver, [a, b]);
   });
 
+  it('is made alone where somebody is told of each: a log, or the sink of KV cache events', () => {
+    const sureSteps = (options: Partial<SchedulerOptions>): number => {
+      const { driver, plan } = repeating(options);
+      driver.update();
+      return driver.scheduler.sureSteps(plan);
+    };
+    expect(sureSteps({})).toBeGreaterThan(0);
+    expect(sureSteps({ log: { write: () => {} } })).toBe(0);
+    expect(sureSteps({ kvEvents: { onEvents: () => {} } })).toBe(0);
+  });
+
   it('poisons the scheduler if the sink of the log throws', () => {
     for (const isInUpdate of [true, false]) {
       let broken = false;

@@ -164,8 +164,8 @@ export class Pulls {
     });
   }
 
-  /** Takes the loads of the next plan. */
-  takeLoads(): readonly LoadOrder[] {
+  /** Drains the loads of the next plan. */
+  drainLoads(): readonly LoadOrder[] {
     const loads = this.#loads;
     if (loads.length > 0) this.#loads = [];
     return loads;

@@ -57,9 +57,9 @@ export class Loading {
     this.#loads.begin(handle, keys, { hashes: keys, blocks });
   }
 
-  /** Takes the loads that were begun since the last call. */
-  take(): readonly LoadOrder[] {
-    return this.#loads.take();
+  /** Drains the loads that were begun since the last call. */
+  drain(): readonly LoadOrder[] {
+    return this.#loads.drain();
   }
 
   /** Takes a rank's report of a load: how many leading blocks arrived. */

@@ -167,14 +167,14 @@ export class Lookups {
     thread.has(keys, (outcomes) => {
       // A dropped request has ended, or is asked about anew.
       if (!lookup.isOver && this.#lookups.get(request.handle) === lookup)
-        this.#take(lookup, hashes, outcomes);
+        this.#apply(lookup, hashes, outcomes);
     });
   }
 
-  #take(lookup: Lookup, hashes: readonly bigint[], outcomes: Uint8Array): void {
+  #apply(lookup: Lookup, hashes: readonly bigint[], outcomes: Uint8Array): void {
     const { known, numRanks } = this.#parts;
     if (lookup.wanted !== null) {
-      this.#takeGroups(lookup, lookup.wanted, hashes, outcomes);
+      this.#applyGroups(lookup, lookup.wanted, hashes, outcomes);
       return;
     }
     let count = 0;
@@ -188,7 +188,7 @@ export class Lookups {
     else this.#askNext(lookup);
   }
 
-  #takeGroups(
+  #applyGroups(
     lookup: Lookup,
     wanted: readonly Wanted[],
     keys: readonly bigint[],

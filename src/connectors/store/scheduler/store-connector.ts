@@ -237,8 +237,8 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     // While the store is down, no request is examined. Requests that still run are examined when it
     // is back.
     if (this.#thread.accepts) this.#outgoing.observe(plan);
-    const loads = this.#loading.take();
-    const outgoing = this.#outgoing.take();
+    const loads = this.#loading.drain();
+    const outgoing = this.#outgoing.drain();
     if (loads.length === 0 && outgoing === null) return null;
     const { bytesPerBlock } = this.#options.format;
     const store = outgoing && { job: outgoing.job, hashes: outgoing.keys, blocks: outgoing.blocks };

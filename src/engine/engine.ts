@@ -1,4 +1,4 @@
-import { takeAbortKeys } from '../scheduler/calls/validate.js';
+import { parseAbortKeys } from '../scheduler/calls/validate.js';
 import type { ResetOptions, ResetResult } from '../scheduler/options/reset.js';
 import type { OutstandingKind } from '../scheduler/request/outstanding.js';
 import { partsOf } from './authority/decided-engine.js';
@@ -16,16 +16,16 @@ import type { RunLoop } from './loop/run-loop.js';
 import { Shutdown } from './loop/shutdown.js';
 import type { StepLoop, StepReport } from './loop/step-loop.js';
 import type { RequestResult } from './outputs/outputs.js';
-import { type OutputsOptions, OutputsReader, takeOutputsOptions } from './outputs/outputs-reader.js';
+import { type OutputsOptions, OutputsReader, parseOutputsOptions } from './outputs/outputs-reader.js';
 import { abortByKeys, abortStream } from './requests/abort.js';
 import { Embeddings, type EmbedOptions } from './requests/embed.js';
 import { Submitter } from './requests/submit.js';
 import type { EngineState } from './state/engine-state.js';
 import {
   type EngineOptions,
+  parseEngineOptions,
+  parseShutdownOptions,
   type ShutdownOptions,
-  takeEngineOptions,
-  takeShutdownOptions,
 } from './state/options.js';
 import { openScheduler } from './state/scheduler-options.js';
 import type { RequestStream } from './streams/request-stream.js';
@@ -53,7 +53,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG for a bad option, ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY */
   constructor(options: EngineOptions) {
-    const config = takeEngineOptions(options);
+    const config = parseEngineOptions(options);
     const scheduler = openScheduler(options, config);
     const { State, Steps, Loop } = partsOf(scheduler.decided !== null);
     const e = new State(scheduler, config, {
@@ -126,7 +126,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    */
   outputs(options: OutputsOptions = {}): OutputsReader {
     this.#e.checkUsable();
-    return new OutputsReader(this.#e.streams.totals.open(takeOutputsOptions(options)));
+    return new OutputsReader(this.#e.streams.totals.open(parseOutputsOptions(options)));
   }
 
   /**
@@ -138,7 +138,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    */
   abort(ids: string | number | Iterable<string | number>, reason?: unknown): void {
     this.#e.checkUsable();
-    abortByKeys(this.#e, takeAbortKeys(ids), reason);
+    abortByKeys(this.#e, parseAbortKeys(ids), reason);
   }
 
   /** Aborts every request that has not ended. @param reason as for `abort` */
@@ -200,7 +200,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    */
   shutdown(options: ShutdownOptions = {}): Promise<void> {
     const { disposed } = this.#e;
-    const ended = this.#shutdown.begin(takeShutdownOptions(options));
+    const ended = this.#shutdown.begin(parseShutdownOptions(options));
     if (!disposed) this.#loop.start();
     return ended;
   }

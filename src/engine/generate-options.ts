@@ -2,7 +2,7 @@ import { badArgument, show } from '../base/errors.js';
 import { knownNames } from '../base/known-names.js';
 import { REQUEST_FIELDS } from '../scheduler/calls/request-names.js';
 import type { RequestResult } from './outputs/outputs.js';
-import { type SubmitInput, type SubmitOptions, takeSignal } from './streams/submission.js';
+import { parseSignal, type SubmitInput, type SubmitOptions } from './streams/submission.js';
 
 /** A prompt (token ids), or a request with its own fields besides the shared ones. Sessions (`resumable`) are refused. */
 export type GenerateInput = SubmitInput['prompt'] | (Partial<SubmitInput> & Pick<SubmitInput, 'prompt'>);
@@ -78,7 +78,7 @@ export interface GenerateFailure {
 export type GenerateResult = RequestResult | GenerateFailure;
 
 /** The options of a batch, checked; each was read once. */
-export interface TakenGenerateOptions {
+export interface ParsedGenerateOptions {
   readonly shared: Partial<SubmitInput>;
   readonly signal: AbortSignal | null;
   readonly throws: boolean;
@@ -86,8 +86,8 @@ export interface TakenGenerateOptions {
 }
 
 /** Checks the options of a batch. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeGenerateOptions(options: GenerateOptions): TakenGenerateOptions {
-  const signal = takeSignal(options, GENERATE_OPTIONS);
+export function parseGenerateOptions(options: GenerateOptions): ParsedGenerateOptions {
+  const signal = parseSignal(options, GENERATE_OPTIONS);
   const { onError = 'keep', onProgress = null } = options;
   if (onError !== 'keep' && onError !== 'throw')
     throw badArgument('onError', show(onError), "'keep' or 'throw'");
@@ -105,7 +105,7 @@ export function takeGenerateOptions(options: GenerateOptions): TakenGenerateOpti
  * The iterator of the prompts, and their number; null = unknown.
  * @throws ERR_BLOCKSTEP_BAD_ARG, also for a typed array: it is one prompt, and its tokens would be taken for prompts
  */
-export function takeSource(prompts: GenerateSource): {
+export function parseSource(prompts: GenerateSource): {
   source: Iterator<GenerateInput> | AsyncIterator<GenerateInput>;
   total: number | null;
 } {

@@ -5,9 +5,9 @@ import {
   type GenerateOptions,
   type GenerateResult,
   type GenerateSource,
-  type TakenGenerateOptions,
-  takeGenerateOptions,
-  takeSource,
+  type ParsedGenerateOptions,
+  parseGenerateOptions,
+  parseSource,
 } from './generate-options.js';
 import type { RunLoop } from './loop/run-loop.js';
 import { hasHalfRoom } from './requests/overload.js';
@@ -34,7 +34,7 @@ export async function generate(
   },
 ): Promise<GenerateResult[]> {
   submitter.checkOpen();
-  const options = takeGenerateOptions(call.options);
+  const options = parseGenerateOptions(call.options);
   const batch = new Batch(e, (request) => submitter.submit(request, {}, call.place), options);
   loop.join();
   try {
@@ -51,7 +51,7 @@ export async function generate(
 class Batch {
   readonly #e: EngineState;
   readonly #submit: (input: SubmitInput) => RequestStream;
-  readonly #options: TakenGenerateOptions;
+  readonly #options: ParsedGenerateOptions;
   readonly #results: GenerateResult[] = [];
   readonly #live = new Set<RequestStream>();
   #total: number | null = null;
@@ -63,7 +63,7 @@ class Batch {
   /** Wakes `run` from its present wait. */
   #wake: () => void = () => {};
 
-  constructor(e: EngineState, submit: (input: SubmitInput) => RequestStream, options: TakenGenerateOptions) {
+  constructor(e: EngineState, submit: (input: SubmitInput) => RequestStream, options: ParsedGenerateOptions) {
     this.#e = e;
     this.#submit = submit;
     this.#options = options;
@@ -72,7 +72,7 @@ class Batch {
   /** @returns the results in the order of the prompts; rejects with the error that ended the batch early */
   async run(prompts: GenerateSource): Promise<GenerateResult[]> {
     const { signal } = this.#options;
-    const { source, total } = takeSource(prompts);
+    const { source, total } = parseSource(prompts);
     this.#total = total;
     if (signal !== null && isAborted(signal)) this.#break(signal.reason);
     const listener = signal === null ? null : addAbortListener(signal, () => this.#break(signal.reason));

@@ -1,19 +1,19 @@
 import { checkInteger } from '../base/errors.js';
 import { DecidedCalls } from './authority/decided-calls.js';
-import { resetPrefixCache } from './calls/prefix-reset.js';
-import { SchedulerCalls } from './calls/scheduler-calls.js';
 import {
   type CompleteChunk,
   completeChunk,
   type NamelessRequest,
   paramsOf,
-  takeChunk,
-  takeParams,
-  takeRequest,
-} from './calls/take-request.js';
-import * as take from './calls/validate.js';
+  parseChunk,
+  parseParams,
+  parseRequest,
+} from './calls/parse-request.js';
+import { resetPrefixCache } from './calls/prefix-reset.js';
+import { SchedulerCalls } from './calls/scheduler-calls.js';
+import * as validate from './calls/validate.js';
 import type { ConnectorOutput } from './connector/connector.js';
-import { type TakenOutput, takeOutput } from './connector/connector-output.js';
+import { type ParsedOutput, parseOutput } from './connector/connector-output.js';
 import { addRequest } from './life/add-request.js';
 import { addChunk, endSession } from './life/chunks.js';
 import { finishFromOutside } from './life/finish.js';
@@ -26,7 +26,7 @@ import type { Plan } from './plan/plan.js';
 import type { StepOutputs } from './plan/step-outputs.js';
 import type { Drafts, StepResult } from './plan/step-result.js';
 import type { OutstandingKind } from './request/outstanding.js';
-import type { Request, RequestInput, TakenRequest } from './request/request.js';
+import type { ParsedRequest, Request, RequestInput } from './request/request.js';
 import type { Chunk, ChunkInput, ChunkOutcome, EndOutcome } from './request/session.js';
 import { FinishCode } from './request/status.js';
 import { SchedulerReader } from './scheduler-reader.js';
@@ -67,7 +67,7 @@ export class Scheduler extends SchedulerReader {
   add(input: RequestInput): number {
     return this.#calls.enter(() => {
       try {
-        return this.#add(takeRequest(this.#s, input)).handle;
+        return this.#add(parseRequest(this.#s, input)).handle;
       } catch (error) {
         this.#tellRefused(input);
         throw error;
@@ -76,17 +76,17 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * @internal Reads and checks a request, for an engine that checks it too before it adds it by `addTaken`. To be called in `during`.
+   * @internal Reads and checks a request, for an engine that checks it too before it adds it by `addParsed`. To be called in `during`.
    * @param newId makes an id for a request that has none
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
    */
-  parse(input: NamelessRequest, newId: () => string): TakenRequest {
-    return takeRequest(this.#s, input, newId);
+  parse(input: NamelessRequest, newId: () => string): ParsedRequest {
+    return parseRequest(this.#s, input, newId);
   }
 
   /** @internal Adds what `parse` gave. @throws ERR_BLOCKSTEP_BAD_ARG for a token id; nothing was changed then */
-  addTaken(taken: TakenRequest): Request {
-    return this.#calls.enter(() => this.#add(taken));
+  addParsed(parsed: ParsedRequest): Request {
+    return this.#calls.enter(() => this.#add(parsed));
   }
 
   /**
@@ -97,7 +97,7 @@ export class Scheduler extends SchedulerReader {
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   giveBack(transferParams: Readonly<Record<string, unknown>>): void {
-    this.#calls.enter(() => this.#s.connector?.tellRefused(takeParams(transferParams)));
+    this.#calls.enter(() => this.#s.connector?.tellRefused(parseParams(transferParams)));
   }
 
   /**
@@ -108,22 +108,22 @@ export class Scheduler extends SchedulerReader {
    */
   addChunk(key: string | number, chunk: ChunkInput): ChunkOutcome {
     return this.#calls.enter(() => {
-      const named = take.takeKey(key);
-      const taken = takeChunk(chunk);
+      const named = validate.parseKey(key);
+      const parsed = parseChunk(chunk);
       const request = getOpenSession(this.#s, named, 'chunk');
       return request === undefined
         ? 'skipped'
-        : this.#addChunk(request, completeChunk(this.#s, request, taken));
+        : this.#addChunk(request, completeChunk(this.#s, request, parsed));
     });
   }
 
-  /** @internal As `parse`, of a chunk for an open session; `addTakenChunk` adds it. */
+  /** @internal As `parse`, of a chunk for an open session; `addParsedChunk` adds it. */
   parseChunk(request: Request, chunk: ChunkInput): CompleteChunk {
-    return completeChunk(this.#s, request, takeChunk(chunk));
+    return completeChunk(this.#s, request, parseChunk(chunk));
   }
 
   /** @internal Adds what `parseChunk` gave. */
-  addTakenChunk(request: Request, chunk: CompleteChunk): ChunkOutcome {
+  addParsedChunk(request: Request, chunk: CompleteChunk): ChunkOutcome {
     return this.#calls.enter(() => this.#addChunk(request, chunk));
   }
 
@@ -133,7 +133,7 @@ export class Scheduler extends SchedulerReader {
    */
   endSession(key: string | number): EndOutcome {
     return this.#calls.enter(() => {
-      const request = getOpenSession(this.#s, take.takeKey(key), 'end');
+      const request = getOpenSession(this.#s, validate.parseKey(key), 'end');
       if (request === undefined) return 'skipped';
       this.#calls.log?.end(this.#s.now, request.handle);
       return endSession(this.#s, request);
@@ -150,7 +150,7 @@ export class Scheduler extends SchedulerReader {
    * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither id nor handle, with nothing changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>): string[] {
-    return this.#calls.aborts.byKeys(take.takeAbortKeys(ids));
+    return this.#calls.aborts.byKeys(validate.parseAbortKeys(ids));
   }
 
   /** Aborts every unfinished request, in the order in which they were added. */
@@ -190,6 +190,23 @@ export class Scheduler extends SchedulerReader {
     return decided === null ? new Promise((resolve) => resolve(this.schedule())) : decided.scheduleAsync();
   }
 
+  /** @internal Steps behind the plan made last that are sure to be it with one more token of context; 0: none is. */
+  sureSteps(last: Plan): number {
+    const { repeat } = this.#calls;
+    return repeat === null ? 0 : repeat.sureSteps(last);
+  }
+
+  /**
+   * @internal Makes steps in one native call, as so many calls of `schedule` and `update`, without the last `update`. Each
+   * request samples in all of them what it has sampled last. The rows of the updates are lost.
+   * @param steps 1 to `sureSteps`
+   * @returns the last plan; null: nothing was done, `schedule` has to make the next step
+   */
+  scheduleMany(steps: number): Plan | null {
+    const { repeat } = this.#calls;
+    return repeat === null ? null : repeat.planMany(steps);
+  }
+
   /** @internal The calls of a scheduler whose plans a GPU decides; null: the host does. */
   get decided(): DecidedCalls | null {
     return this.#calls instanceof DecidedCalls ? this.#calls : null;
@@ -206,17 +223,16 @@ export class Scheduler extends SchedulerReader {
   update(plan: Plan, result: StepResult, output?: ConnectorOutput | null): StepOutputs {
     const { repeat } = this.#calls;
     if (repeat !== null && (output === undefined || output === null)) {
-      const repeated = repeat.take(plan, result);
+      const repeated = repeat.apply(plan, result);
       if (repeated !== null) return repeated;
     }
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
-      const taken = take.takeStepResult(plan, result);
-      const reports = takeOutput(this.#s.anomalies, output);
-      this.#noteReports(reports, true);
-      this.#calls.log?.update(s.now, plan.numRequests, taken);
-      const outputs = this.#calls.gate.change(() => update(s, plan, taken, reports));
+      const parsed = validate.parseStepResult(plan, result);
+      const reports = this.#noteReports(parseOutput(s.anomalies, output), true);
+      this.#calls.log?.update(s.now, plan.numRequests, parsed);
+      const outputs = this.#calls.gate.change(() => update(s, plan, parsed, reports));
       repeat?.begin(plan);
       return outputs;
     });
@@ -227,8 +243,7 @@ export class Scheduler extends SchedulerReader {
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
-      const reports = takeOutput(this.#s.anomalies, output);
-      this.#noteReports(reports, true);
+      const reports = this.#noteReports(parseOutput(s.anomalies, output), true);
       this.#calls.log?.stepFailed(s.now, plan.numRequests);
       return this.#calls.gate.change(() => failStep(s, plan, reports));
     });
@@ -242,9 +257,9 @@ export class Scheduler extends SchedulerReader {
   updateDraftTokens(plan: Plan, drafts: Drafts): void {
     this.#calls.enter(() => {
       checkUpdatedLast(this.#s, plan);
-      const taken = take.takeDrafts(this.#s, plan, drafts);
-      this.#calls.log?.drafts(plan.numRequests, taken);
-      this.#calls.gate.change(() => setDrafts(this.#s, plan, taken));
+      const parsed = validate.parseDrafts(this.#s, plan, drafts);
+      this.#calls.log?.drafts(plan.numRequests, parsed);
+      this.#calls.gate.change(() => setDrafts(this.#s, plan, parsed));
     });
   }
 
@@ -259,9 +274,9 @@ export class Scheduler extends SchedulerReader {
   replaceDraftTokens(plan: Plan, drafts: Drafts): void {
     this.#calls.enter(() => {
       checkOldest(this.#s, plan);
-      const taken = take.takeReplacedDrafts(this.#s, plan, drafts);
-      this.#calls.log?.replacedDrafts(plan.step, plan.numRequests, taken);
-      this.#calls.gate.change(() => replaceDrafts(this.#s, plan, taken));
+      const parsed = validate.parseReplacedDrafts(this.#s, plan, drafts);
+      this.#calls.log?.replacedDrafts(plan.step, plan.numRequests, parsed);
+      this.#calls.gate.change(() => replaceDrafts(this.#s, plan, parsed));
     });
   }
 
@@ -272,8 +287,7 @@ export class Scheduler extends SchedulerReader {
    */
   updateTransfers(output: ConnectorOutput): void {
     this.#calls.enter(() => {
-      const reports = take.parseTransfers(this.#s.anomalies, output);
-      this.#noteReports(reports, false);
+      const reports = this.#noteReports(validate.parseTransfers(this.#s.anomalies, output), false);
       this.#calls.gate.change(() => updateTransfers(this.#s, reports));
     });
   }
@@ -300,15 +314,15 @@ export class Scheduler extends SchedulerReader {
   /** Forgets all cached prefixes; see `ResetResult`. Requests that run never make it throw. */
   resetPrefixCache(options: ResetOptions = {}): ResetResult {
     return this.#calls.enter(() => {
-      const taken = take.takeResetOptions(options);
-      this.#calls.log?.reset(taken);
-      return this.#calls.gate.change(() => resetPrefixCache(this.#s, taken));
+      const parsed = validate.parseResetOptions(options);
+      this.#calls.log?.reset(parsed);
+      return this.#calls.gate.change(() => resetPrefixCache(this.#s, parsed));
     });
   }
 
   /** Until `resume`: admits no request (`new`), or schedules nothing at all (`all`). */
   pause(mode: 'new' | 'all'): void {
-    this.#setPause(take.takePauseMode(mode));
+    this.#setPause(validate.parsePauseMode(mode));
   }
 
   /** Ends a pause: the next `schedule` admits and schedules requests again. */
@@ -326,7 +340,7 @@ export class Scheduler extends SchedulerReader {
    */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
     return this.#calls.enter(() => {
-      const use = take.takeBlockUse(handle, kind, owner);
+      const use = validate.parseBlockUse(handle, kind, owner);
       this.#calls.log?.hold(this.#s.now, use);
       return hold(this.#s, use);
     });
@@ -338,7 +352,7 @@ export class Scheduler extends SchedulerReader {
    */
   complete(handle: number, kind: OutstandingKind, owner: string): boolean {
     return this.#calls.enter(() => {
-      const use = take.takeBlockUse(handle, kind, owner);
+      const use = validate.parseBlockUse(handle, kind, owner);
       this.#calls.log?.complete(this.#s.now, use);
       return complete(this.#s, use);
     });
@@ -357,12 +371,12 @@ export class Scheduler extends SchedulerReader {
     this.dispose();
   }
 
-  #add(taken: TakenRequest): Request {
+  #add(parsed: ParsedRequest): Request {
     const s = this.#s;
-    const { prompt, adapter = '', cacheSalt = '' } = taken;
+    const { prompt, adapter = '', cacheSalt = '' } = parsed;
     const handle = s.core.native.add(prompt, adapter, cacheSalt);
-    this.#calls.log?.add(s.now, taken);
-    return addRequest(s, taken, handle);
+    this.#calls.log?.add(s.now, parsed);
+    return addRequest(s, parsed, handle);
   }
 
   #addChunk(request: Request, complete: CompleteChunk): ChunkOutcome {
@@ -380,9 +394,10 @@ export class Scheduler extends SchedulerReader {
   }
 
   /** Writes reports to the log, behind the aborts that wait. @param isOfStep whether they come with the result of a step */
-  #noteReports(reports: TakenOutput | null, isOfStep: boolean): void {
+  #noteReports<T extends ParsedOutput | null>(reports: T, isOfStep: boolean): T {
     this.#calls.aborts.drainInCall();
     if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, isOfStep);
+    return reports;
   }
 
   #setPause(mode: 'none' | 'new' | 'all'): void {

@@ -3,7 +3,7 @@ import {
   type KvGroup,
   type KvGroupOptions,
   type KvGroups,
-  takeKvGroups,
+  parseKvGroups,
 } from '../../scheduler/options/kv-groups.js';
 import type { RuledConfig } from '../../scheduler/options/options.js';
 
@@ -20,7 +20,7 @@ export function refuseOtherGroups(
   if (made === undefined) return;
   const { kvGroups, connector } = config;
   const hashBlockSize = kvGroups?.hashBlockSize;
-  const own = takeKvGroups(made, hashBlockSize, { ...config, hasConnector: connector !== null });
+  const own = parseKvGroups(made, hashBlockSize, { ...config, hasConnector: connector !== null });
   const [given, expected] = [describe(kvGroups), describe(own)];
   if (given !== expected)
     throw badArgument('kvGroups', given, `${expected}, which the executor was made for`);

@@ -58,29 +58,29 @@ const LIMITS = knownNames<ExecutorLimits>('executor.limits', {
 });
 
 /** Reads each limit once and checks it. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeLimits(limits: unknown): ExecutorLimits {
+export function parseLimits(limits: unknown): ExecutorLimits {
   if (limits === undefined) return {};
   if (typeof limits !== 'object' || limits === null)
     throw badArgument('executor.limits', show(limits), 'an object');
   checkNames(limits, LIMITS);
   const given = limits as Record<string, unknown>;
-  const taken: { -readonly [name in keyof ExecutorLimits]: ExecutorLimits[name] } = {};
+  const parsed: { -readonly [name in keyof ExecutorLimits]: ExecutorLimits[name] } = {};
   for (const name of [...POOL, ...SHAPE, ...IN_FLIGHT]) {
     const value = given[name];
     const least = name === 'numSpeculativeTokens' ? 0 : 1;
-    if (value !== undefined) taken[name] = checkInteger(`executor.limits.${name}`, value, least, 2 ** 30);
+    if (value !== undefined) parsed[name] = checkInteger(`executor.limits.${name}`, value, least, 2 ** 30);
   }
   const { kvGroups } = given;
-  if (kvGroups !== undefined) taken.kvGroups = takeGroups(kvGroups);
+  if (kvGroups !== undefined) parsed.kvGroups = parseGroups(kvGroups);
   for (const name of ['canRollBack', 'fixedShape'] as const) {
     const value = given[name];
-    if (value !== undefined) taken[name] = checkBoolean(`executor.limits.${name}`, value);
+    if (value !== undefined) parsed[name] = checkBoolean(`executor.limits.${name}`, value);
   }
-  return taken;
+  return parsed;
 }
 
 /** A copy of the groups. What they say is checked with the options of the scheduler, on which their defaults depend. */
-function takeGroups(value: unknown): readonly KvGroupOptions[] | null {
+function parseGroups(value: unknown): readonly KvGroupOptions[] | null {
   if (value === null) return null;
   if (!Array.isArray(value) || !value.every(isObject))
     throw badArg('executor.limits.kvGroups', value, 'a list of groups, or null');
@@ -94,7 +94,7 @@ function takeGroups(value: unknown): readonly KvGroupOptions[] | null {
  * @throws ERR_BLOCKSTEP_BAD_ARG for an option that the executor cannot serve
  */
 export function limited(options: SchedulerOptions, limits: ExecutorLimits): SchedulerOptions {
-  const lowered: PropertyDescriptorMap = {};
+  const lowered: Record<string, unknown> = {};
   const { fixedShape = false } = limits;
   for (const name of fixedShape ? [...POOL, ...SHAPE] : POOL) {
     const { [name]: only } = limits;
@@ -102,18 +102,17 @@ export function limited(options: SchedulerOptions, limits: ExecutorLimits): Sche
     const { [name]: given = only } = options;
     if (typeof given === 'number' && given !== only)
       throw badArgument(name, show(given), `${only}, which the executor was made for`);
-    lowered[name] = { value: given };
+    lowered[name] = given;
   }
   const { kvGroups } = options;
-  if (limits.kvGroups !== undefined && kvGroups === undefined)
-    lowered['kvGroups'] = { value: limits.kvGroups };
+  if (limits.kvGroups !== undefined && kvGroups === undefined) lowered['kvGroups'] = limits.kvGroups;
   for (const name of fixedShape ? IN_FLIGHT : [...SHAPE, ...IN_FLIGHT]) {
     const { [name]: most } = limits;
     if (most === undefined) continue;
     const { [name]: given = Math.min(DEFAULT_LIMITS[name], most) } = options;
     if (typeof given === 'number' && given > most)
       throw badArgument(name, show(given), `at most ${most}, the executor's limit`);
-    lowered[name] = { value: given };
+    lowered[name] = given;
   }
   if (limits.canRollBack === false) {
     const { numSpeculativeTokens = 0, enablePrefixCaching = false, connector = null } = options;
@@ -123,8 +122,7 @@ export function limited(options: SchedulerOptions, limits: ExecutorLimits): Sche
     if (enablePrefixCaching !== false)
       throw badArgument('enablePrefixCaching', show(enablePrefixCaching), `false, ${but}`);
     if (connector !== null) throw badArgument('connector', show(connector), `none, ${but}`);
-    for (const [name, value] of Object.entries({ numSpeculativeTokens, enablePrefixCaching, connector }))
-      lowered[name] = { value };
+    Object.assign(lowered, { numSpeculativeTokens, enablePrefixCaching, connector });
   }
-  return Object.keys(lowered).length === 0 ? options : (Object.create(options, lowered) as SchedulerOptions);
+  return { ...options, ...lowered };
 }

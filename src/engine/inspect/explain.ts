@@ -28,7 +28,7 @@ export function explain(e: EngineState, key: string | number, isDriven: boolean)
 
 function find({ scheduler }: EngineState, key: string | number): Request | undefined {
   if (typeof key === 'number') return scheduler.getByHandle(key);
-  return scheduler.get(key) ?? scheduler.findFinished(key);
+  return scheduler.get(key) ?? scheduler.inspect().findFinished(key);
 }
 
 /** The running deadlines of a request, with the milliseconds left. */
@@ -67,7 +67,7 @@ function progress(request: Request): string {
 
 function state(e: EngineState, request: Request, isDriven: boolean): string {
   if (request.isFinished) {
-    const given = e.scheduler.isQuarantined(request) ? 'quarantined, ' : '';
+    const given = e.scheduler.inspect().quarantined.includes(request) ? 'quarantined, ' : '';
     const ended = `finished (${request.finishReason}) ${ago(e, request.finishedAt)}`;
     return `${ended}, ${given}its blocks are still used by ${uses(e, request)}`;
   }
@@ -176,7 +176,7 @@ function lackOf({ scheduler }: EngineState, request: Request): string | null {
 function holdings({ scheduler, disposed }: EngineState, request: Request): string {
   if (scheduler.config.kvGroups === null || disposed) return '';
   try {
-    const held = scheduler.holdingsOf(request);
+    const held = scheduler.inspect().holdingsOf(request);
     if (held.every(({ places }) => places === 0)) return '';
     const parts = held.map(({ name: group, blocks, places }) =>
       blocks === places ? `${group}: ${blocks}` : `${group}: ${blocks} in ${places} places`,

@@ -57,17 +57,17 @@ export class StepLoop {
 
   /**
    * Makes a round: see `Engine.step`. Callbacks inside it may not step the engine.
-   * @param takes whether the round may take the answer of the oldest step; otherwise it only gives the executor work
+   * @param applies whether the round may apply the answer of the oldest step; otherwise it only gives the executor work
    * @throws what the clock throws, with nothing changed
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the round broke the engine
    */
-  step(takes = true): StepReport {
+  step(applies = true): StepReport {
     const e = this.#e;
     e.checkIdle();
     e.busy = true;
     try {
       const plan = this.begin() ? e.scheduler.schedule() : null;
-      const report = this.end(plan, takes);
+      const report = this.end(plan, applies);
       e.checkWhole();
       return report;
     } catch (error) {
@@ -92,16 +92,16 @@ export class StepLoop {
     return this.#canSchedule();
   }
 
-  /** Ends a round: everything after the plan was made. @param plan null = no plan. @param takes whether an answer may be taken */
-  protected end(plan: Plan | null, takes: boolean): StepReport {
+  /** Ends a round: everything after the plan was made. @param plan null = no plan. @param applies whether an answer may be applied */
+  protected end(plan: Plan | null, applies: boolean): StepReport {
     const e = this.#e;
-    // Workers are asked for reports once per round. A round that takes a step asks them then, since that step's loads need a verdict.
-    const willTake = takes && this.#hasAnswer();
-    if (plan !== null) this.#planned(plan, willTake);
-    const answered = takes && this.#hasAnswer();
+    // Workers are asked for reports once per round. A round that applies an answer asks them then, since that step's loads need a verdict.
+    const willApply = applies && this.#hasAnswer();
+    if (plan !== null) this.#planned(plan, willApply);
+    const answered = applies && this.#hasAnswer();
     if (answered) {
       drainAborts(e);
-      this.#takeOldest(e.flight[0]);
+      this.#applyOldest(e.flight[0]);
     }
     if (e.workers !== null) this.#handOverReports();
     this.#notices.tell();
@@ -138,14 +138,14 @@ export class StepLoop {
     return scheduler.numUnfinished > 0 || (inFlight === 0 && this.#e.needsPlan());
   }
 
-  #planned(plan: Plan, willTake: boolean): void {
+  #planned(plan: Plan, willApply: boolean): void {
     const { lastStep } = this.#e;
     lastStep.totalTokens = plan.totalTokens;
     lastStep.preempted = plan.preempted.length;
     this.#e.workers?.planned(plan);
     this.#notices.planned(plan);
     if (plan.totalTokens > 0) this.#submit(plan);
-    else this.#takeEmpty(plan, !willTake);
+    else this.#applyEmpty(plan, !willApply);
   }
 
   #submit(plan: Plan): void {
@@ -162,11 +162,11 @@ export class StepLoop {
   }
 
   /**
-   * Takes a plan with nothing to execute. Its ends and preemptions are kept for the next plan that the executor sees. The clients of
+   * Applies a plan with nothing to execute. Its ends and preemptions are kept for the next plan that the executor sees. The clients of
    * requests that ended while the plan was made are told now.
    * @param collects whether the workers are asked for reports with this plan
    */
-  #takeEmpty(plan: Plan, collects: boolean): void {
+  #applyEmpty(plan: Plan, collects: boolean): void {
     const e = this.#e;
     if (this.#notices.keep(plan)) this.#moved = true;
     if (e.flight.length === 0) this.#health.scheduledNothing();
@@ -176,7 +176,7 @@ export class StepLoop {
     e.workers?.end(plan);
   }
 
-  #takeOldest(step: Step): void {
+  #applyOldest(step: Step): void {
     const e = this.#e;
     e.workers?.settle(step.number);
     const collected = this.#collect();

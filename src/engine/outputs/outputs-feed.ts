@@ -40,7 +40,7 @@ export class OutputsFeed implements Heard {
   /** See `OutputsReader.next`. */
   next(): Promise<Next> {
     if (this.#waiter !== null) return Promise.reject(busy());
-    if (this.#fresh.length > 0) return Promise.resolve(this.#take());
+    if (this.#fresh.length > 0) return Promise.resolve(this.#drain());
     if (this.#isOver) return this.#last();
     return new Promise((resolve) => {
       this.#waiter = resolve;
@@ -91,7 +91,7 @@ export class OutputsFeed implements Heard {
     this.#failure = null;
   }
 
-  #take(): Next {
+  #drain(): Next {
     const taken = this.#fresh;
     this.#given.clear();
     this.#fresh = this.#given;

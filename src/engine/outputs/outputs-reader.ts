@@ -14,7 +14,7 @@ const MAX_UNREAD = 2 ** 20;
 const OUTPUTS_OPTIONS = knownNames<OutputsOptions>('the options of outputs', { maxUnread: true });
 
 /** @returns `maxUnread` @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeOutputsOptions(options: unknown): number {
+export function parseOutputsOptions(options: unknown): number {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, OUTPUTS_OPTIONS);

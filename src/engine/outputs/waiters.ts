@@ -19,8 +19,8 @@ export class Waiters<T> {
     return new Promise<T>(come as (resolve: Resolve<T>) => void);
   }
 
-  /** Takes out the oldest call; null: nobody waits. */
-  take(): Resolve<T> | null {
+  /** Removes and returns the oldest call; null: nobody waits. */
+  shift(): Resolve<T> | null {
     const first = this.#first;
     this.#first = this.#more?.shift() ?? null;
     return first;
@@ -28,7 +28,7 @@ export class Waiters<T> {
 
   /** Answers all calls, the oldest first. */
   answerAll(answer: () => T | Promise<T>): void {
-    for (let call = this.take(); call !== null; call = this.take()) call(answer());
+    for (let call = this.shift(); call !== null; call = this.shift()) call(answer());
   }
 
   /** @internal */

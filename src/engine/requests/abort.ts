@@ -41,7 +41,7 @@ export function abortStream(e: EngineState, stream: StreamBuffer, reason: unknow
  * @throws ERR_BLOCKSTEP_BAD_ARG for a session whose input is open; nothing was changed
  */
 export function stopStream(e: EngineState, stream: StreamBuffer, reason: unknown): void {
-  const stopReason = takeStopReason(reason);
+  const stopReason = parseStopReason(reason);
   if (stream.ended) return;
   const { request } = stream;
   const { id, handle, session } = request;
@@ -83,7 +83,7 @@ function queueAbort(e: EngineState, request: Request, reason: unknown): void {
 }
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
-function takeStopReason(reason: unknown): StopReason | null {
+function parseStopReason(reason: unknown): StopReason | null {
   if (reason === undefined) return null;
   if (typeof reason === 'string' || (typeof reason === 'number' && Number.isFinite(reason))) return reason;
   throw badArgument('reason', show(reason), 'a string, a finite number, or absent');

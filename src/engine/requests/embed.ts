@@ -2,7 +2,7 @@ import { badArg, checkBoolean, isList, isRecord } from '../../base/checks.js';
 import { BlockstepError, checkInteger, describeError, show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import type { EngineState } from '../state/engine-state.js';
-import { takeSignal } from '../streams/submission.js';
+import { parseSignal } from '../streams/submission.js';
 import type { Submitter } from './submit.js';
 
 /** Options of `Engine.embed`. */
@@ -41,32 +41,32 @@ export class Embeddings {
         'ERR_BLOCKSTEP_BAD_ARG',
         'the executor makes no vectors of texts: it has no embed',
       );
-    const { dimensions, normalize, signal } = takeOptions(options);
-    const taken = takeTexts(texts);
+    const { dimensions, normalize, signal } = parseOptions(options);
+    const parsed = parseTexts(texts);
     signal?.throwIfAborted();
-    if (e.embedding > 0 && e.embedding + taken.length > maxQueuedRequests) {
+    if (e.embedding > 0 && e.embedding + parsed.length > maxQueuedRequests) {
       e.counters.overloads++;
       const message = `${e.embedding} texts wait for their vectors, and maxQueuedRequests is ${maxQueuedRequests}`;
       throw new BlockstepError('ERR_BLOCKSTEP_OVERLOADED', message, { retryAfterMs: null });
     }
-    e.embedding += taken.length;
+    e.embedding += parsed.length;
     try {
-      const vectors = readVectors(await embed(taken, signal), taken.length);
+      const vectors = readVectors(await embed(parsed, signal), parsed.length);
       return vectors.map((vector) => shaped(vector, dimensions, normalize));
     } catch (error) {
       if (error instanceof BlockstepError || error === signal?.reason) throw error;
       const message = `the executor's embed failed: ${describeError(error)}`;
       throw new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', message, { cause: error });
     } finally {
-      e.embedding -= taken.length;
+      e.embedding -= parsed.length;
       // A shutdown may wait for it.
       if (!e.disposed) e.poke();
     }
   }
 }
 
-function takeOptions(options: EmbedOptions) {
-  const signal = takeSignal(options, OPTIONS);
+function parseOptions(options: EmbedOptions) {
+  const signal = parseSignal(options, OPTIONS);
   const { dimensions, normalize = true } = options;
   return {
     dimensions: dimensions === undefined ? null : checkInteger('dimensions', dimensions, 1, 2 ** 20),
@@ -76,7 +76,7 @@ function takeOptions(options: EmbedOptions) {
 }
 
 /** Copies texts. @throws ERR_BLOCKSTEP_BAD_ARG */
-function takeTexts(texts: readonly ArrayLike<number>[]): readonly Int32Array[] {
+function parseTexts(texts: readonly ArrayLike<number>[]): readonly Int32Array[] {
   if (!isList(texts, (text) => isRecord(text) && Number.isInteger(text['length'])))
     throw badArg('texts', texts, 'a list of texts, each as token ids');
   return texts.map((text, i) => {

@@ -1,15 +1,15 @@
 import { channels } from '../../base/channels.js';
 import { BlockstepError, badArgument, describeError } from '../../base/errors.js';
-import { checkFields, takeId } from '../../scheduler/calls/take-request.js';
+import { checkFields, parseId } from '../../scheduler/calls/parse-request.js';
 import type { Grammar } from '../../scheduler/request/grammar.js';
-import type { Request, TakenRequest } from '../../scheduler/request/request.js';
+import type { ParsedRequest, Request } from '../../scheduler/request/request.js';
 import type { ChunkInput, ChunkOutcome, EndOutcome } from '../../scheduler/request/session.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';
 import type { EngineState } from '../state/engine-state.js';
 import { RequestStream, type StreamCalls } from '../streams/request-stream.js';
 import { Signals } from '../streams/signals.js';
 import { StreamBuffer } from '../streams/stream-buffer.js';
-import { isAborted, type SubmitInput, type SubmitOptions, takeSignal } from '../streams/submission.js';
+import { isAborted, parseSignal, type SubmitInput, type SubmitOptions } from '../streams/submission.js';
 import type { SubmitPlace } from '../streams/submit-place.js';
 import { abortStream, drainAborts, stopStream } from './abort.js';
 import { checkRoom, hasBounds } from './overload.js';
@@ -60,11 +60,11 @@ export class Submitter {
     let added: Request;
     try {
       this.checkOpen();
-      signal = takeSignal(options);
+      signal = parseSignal(options);
       if (signal !== null && isAborted(signal)) return this.#stillborn(input, signal.reason);
       // The id of an aborted request can be reused at once, before the next step.
       if (!e.busy) drainAborts(e);
-      added = e.change((scheduler) => scheduler.addTaken(this.#parse(scheduler, input)));
+      added = e.change((scheduler) => scheduler.addParsed(this.#parse(scheduler, input)));
     } catch (error) {
       this.#giveBack(input);
       throw error;
@@ -81,14 +81,14 @@ export class Submitter {
   }
 
   /** Reads a request once, and checks it: the scheduler its fields, the engine what its executor can do and whether there is room. */
-  #parse(scheduler: Scheduler, input: SubmitInput): TakenRequest {
+  #parse(scheduler: Scheduler, input: SubmitInput): ParsedRequest {
     return scheduler.during(() => {
-      const taken = scheduler.parse(input, this.#newId);
-      if (taken.resumable === true && this.#e.config.limits.canRollBack === false)
+      const parsed = scheduler.parse(input, this.#newId);
+      if (parsed.resumable === true && this.#e.config.limits.canRollBack === false)
         throw badArgument('resumable', 'true', 'false, since the executor cannot roll back');
-      this.#askExecutor(taken);
-      if (this.#hasBounds) checkRoom(this.#e, taken.prompt.length);
-      return taken;
+      this.#askExecutor(parsed);
+      if (this.#hasBounds) checkRoom(this.#e, parsed.prompt.length);
+      return parsed;
     });
   }
 
@@ -120,7 +120,7 @@ export class Submitter {
         this.#askExecutor({ ...parsed, grammar, adapter });
         return parsed;
       });
-      return scheduler.addTakenChunk(request, chunk);
+      return scheduler.addParsedChunk(request, chunk);
     });
     e.poke();
     return outcome;
@@ -168,7 +168,7 @@ export class Submitter {
   /** The stream of a request whose signal was aborted before it was submitted: the scheduler never hears of it. */
   #stillborn(input: SubmitInput, reason: unknown): RequestStream {
     checkFields(input);
-    const id = takeId(input, this.#newId);
+    const id = parseId(input, this.#newId);
     const now = this.#e.now();
     const request = { id, handle: -1, slot: -1, maxTokens: 1, numPromptTokens: 0, addedAt: now } as Request;
     const stream = new StreamBuffer(request, this.#e.rounds, this.#e.streams.totals);

@@ -255,7 +255,7 @@ export class EngineState {
     this.flight.length = 0;
     this.scheduler.aborts.clear();
     this.stops.clear();
-    for (const stream of this.streams.takeAll()) {
+    for (const stream of this.streams.drain()) {
       stream.fail(error, now);
       this.scheduler.backlog.leave(stream.request, now, false);
     }

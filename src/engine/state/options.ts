@@ -6,11 +6,11 @@ import type { WorkerConnector } from '../../scheduler/connector/connector.js';
 import { OPTION_WORDS, SCHEDULER_OPTION_NAMES } from '../../scheduler/options/option-names.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import type { DeviceExecutor, Executor, ExecutorPlan, SubmittedRequest } from '../executor/executor.js';
-import { type ExecutorLimits, takeLimits } from '../executor/executor-limits.js';
-import { type ExecutorPlace, takePlace } from '../executor/executor-place.js';
+import { type ExecutorLimits, parseLimits } from '../executor/executor-limits.js';
+import { type ExecutorPlace, parsePlace } from '../executor/executor-place.js';
 import type { PlanTables } from '../executor/executor-tables.js';
 import { SUBMIT_PLACES, type SubmitPlaces } from '../streams/submit-place.js';
-import { takeWorkers, type WorkerMethods } from '../workers/worker-methods.js';
+import { bindWorkers, type WorkerMethods } from '../workers/worker-methods.js';
 
 /** Longest delay that a timer of the platform can have, in milliseconds. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
@@ -106,7 +106,7 @@ export interface ShutdownOptions {
 }
 
 /** Checks the engine's own options. @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and the expected value */
-export function takeEngineOptions(options: EngineOptions): EngineConfig {
+export function parseEngineOptions(options: EngineOptions): EngineConfig {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, ENGINE_OPTIONS);
@@ -119,22 +119,22 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
     maxQueuedTokens,
     submitPlaces = 'some',
   } = options;
-  const taken = takeWorkers(workers);
-  if (taken.length > 0 && (options.connector ?? null) === null)
-    throw badArgument('workers', `${taken.length} workers`, 'empty without a connector');
+  const bound = bindWorkers(workers);
+  if (bound.length > 0 && (options.connector ?? null) === null)
+    throw badArgument('workers', `${bound.length} workers`, 'empty without a connector');
   return Object.freeze({
-    ...takeExecutor(executor),
+    ...parseExecutor(executor),
     executorTimeoutMs: checkInteger('executorTimeoutMs', executorTimeoutMs, 0, MAX_DELAY_MS),
     stallSteps: checkInteger('stallSteps', stallSteps, 1, 2 ** 30),
-    maxQueuedRequests: takeBound('maxQueuedRequests', maxQueuedRequests),
-    maxQueuedTokens: takeBound('maxQueuedTokens', maxQueuedTokens),
-    submitPlaces: takeSubmitPlaces(submitPlaces),
-    workers: taken,
+    maxQueuedRequests: parseBound('maxQueuedRequests', maxQueuedRequests),
+    maxQueuedTokens: parseBound('maxQueuedTokens', maxQueuedTokens),
+    submitPlaces: parseSubmitPlaces(submitPlaces),
+    workers: bound,
   });
 }
 
 /** Checks the options of a shutdown. @returns `drainMs`, in milliseconds @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeShutdownOptions(options: unknown): number {
+export function parseShutdownOptions(options: unknown): number {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, SHUTDOWN_OPTIONS);
@@ -143,18 +143,18 @@ export function takeShutdownOptions(options: unknown): number {
 }
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
-function takeSubmitPlaces(value: unknown): SubmitPlaces {
+function parseSubmitPlaces(value: unknown): SubmitPlaces {
   if (SUBMIT_PLACES.includes(value as SubmitPlaces)) return value as SubmitPlaces;
   throw badArgument('submitPlaces', show(value), `one of ${SUBMIT_PLACES.join(', ')}`);
 }
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
-function takeBound(name: keyof QueueBounds, value: unknown): number {
+function parseBound(name: keyof QueueBounds, value: unknown): number {
   if (value === undefined || value === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
   return checkInteger(name, value, 1, 2 ** 31 - 1);
 }
 
-function takeExecutor(
+function parseExecutor(
   executor: unknown,
 ): Pick<
   EngineConfig,
@@ -195,9 +195,9 @@ function takeExecutor(
       embed === undefined
         ? null
         : (texts, signal) => Reflect.apply(embed, executor, [texts, signal]) as unknown,
-    limits: takeLimits(limits),
+    limits: parseLimits(limits),
     watchesBlocks: checkBoolean('executor.watchesBlocks', watchesBlocks),
     usesTables,
-    place: takePlace(device, stream),
+    place: parsePlace(device, stream),
   };
 }

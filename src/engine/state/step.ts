@@ -1,9 +1,9 @@
 import type { Plan } from '../../scheduler/plan/plan.js';
-import type { TakenAnswer } from '../executor/answer.js';
+import type { ParsedAnswer } from '../executor/answer.js';
 import type { PlanTables } from '../executor/executor-tables.js';
 
 /**
- * One step in flight: planned, and its answer not taken yet. `loop/dispatch.ts` has the step executed, `loop/apply-answer.ts` takes its
+ * One step in flight: planned, and its answer not applied yet. `loop/dispatch.ts` has the step executed, `loop/apply-answer.ts` takes its
  * answer.
  */
 export class Step {
@@ -30,7 +30,7 @@ export class Step {
   /** The error of gathering the tables, which fails the step when it is executed; null = no error. */
   gatherFailure: { readonly cause: unknown } | null = null;
   /** The answer, after its form was checked; null before, and for a failed step. */
-  taken: TakenAnswer | null = null;
+  parsed: ParsedAnswer | null = null;
 
   constructor(plan: Plan) {
     this.plan = plan;
@@ -51,7 +51,7 @@ export class Step {
 
   /** Marks the step as failed, also when its answer turned out to be unreadable. */
   fail(error: unknown): void {
-    this.taken = null;
+    this.parsed = null;
     this.state = 'failed';
     this.answer = error;
   }

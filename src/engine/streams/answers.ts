@@ -27,8 +27,8 @@ export class Answers {
     return close;
   }
 
-  /** Takes the oldest unread answer. */
-  take(): Answer | undefined {
+  /** Removes and returns the oldest unread answer. */
+  shift(): Answer | undefined {
     return this.#unread.shift();
   }
 }

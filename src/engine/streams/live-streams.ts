@@ -40,7 +40,7 @@ export class LiveStreams {
   }
 
   /** Forgets all streams. @returns the forgotten streams */
-  takeAll(): StreamBuffer[] {
+  drain(): StreamBuffer[] {
     const all = [...this.#live];
     this.#live.clear();
     this.#displaced.clear();

@@ -136,7 +136,7 @@ export class RecentTokens {
   }
 
   /** Appends to a list what stands in the column of a stream. */
-  take(owner: ColumnOwner, list: TokenList): void {
+  drain(owner: ColumnOwner, list: TokenList): void {
     const { column, since } = owner;
     const step = this.#step;
     if (since === step) return;

@@ -120,7 +120,7 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
 
   /**
    * Makes a function the stream's reader, in place of `for await`, for those who serve many streams: no promise is made per output. It is
-   * called when there is something to `take`, also the end; at most once per step, when the executor has got its next step. It may take
+   * called when there is something to `read`, also the end; at most once per step, when the executor has got its next step. It may read
    * now, later or never, and may call anything of the engine but `step`. What it throws is thrown as an uncaught exception.
    * @throws ERR_BLOCKSTEP_BUSY if the stream has a reader, or had one; ERR_BLOCKSTEP_BAD_ARG
    */
@@ -139,10 +139,10 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
    * @throws once, in place of the last output: the reason of the abort, or the failure of the request
    * @throws ERR_BLOCKSTEP_BUSY if the stream has another reader
    */
-  take(): RequestOutput | null {
+  read(): RequestOutput | null {
     if (this.#stream.listener === null && this.#hasReader)
       throw new BlockstepError('ERR_BLOCKSTEP_BUSY', hasReader(this.id));
-    return this.#stream.takeNow();
+    return this.#stream.readNow();
   }
 
   /** Aborts the request if it has not ended. */

@@ -54,7 +54,7 @@ export class StreamBuffer implements ColumnOwner {
   /** Rejects the readers, in place of an end; undefined = the stream did not fail. */
   failure: unknown = undefined;
   #endedAt = -1;
-  #finalOutputTaken = false;
+  #finalOutputRead = false;
   /** The reader left before the last output. */
   wasLeft = false;
   /** The request was aborted with a reason. */
@@ -87,7 +87,7 @@ export class StreamBuffer implements ColumnOwner {
 
   /** Whether no output comes any more: a reader had the last output or the failure, or left. */
   get isReadOut(): boolean {
-    return this.#finalOutputTaken;
+    return this.#finalOutputRead;
   }
 
   /** Tokens received. */
@@ -102,7 +102,7 @@ export class StreamBuffer implements ColumnOwner {
 
   /** Takes the tokens of the last steps. */
   pull(): void {
-    if (this.column >= 0) this.#totals.recent.take(this, this.#made);
+    if (this.column >= 0) this.#totals.recent.drain(this, this.#made);
   }
 
   /** Appends the `count` tokens of `source` from index `from` on. Wakes no reader. */
@@ -120,10 +120,10 @@ export class StreamBuffer implements ColumnOwner {
     if (this.ended || this.numBuffered > 0) this.#totals.news.add(this);
   }
 
-  /** What `next` would resolve with now; null: it would wait, or everything was taken. @throws what `next` would reject with */
-  takeNow(): RequestOutput | null {
-    if (this.read < this.numTokens) return this.#take();
-    return this.ended ? this.#takeEnd() : null;
+  /** What `next` would resolve with now; null: it would wait, or everything was read. @throws what `next` would reject with */
+  readNow(): RequestOutput | null {
+    if (this.read < this.numTokens) return this.#readOutput();
+    return this.ended ? this.#readEnd() : null;
   }
 
   /** Hands the unread tokens to the reader that waits longest. */
@@ -133,10 +133,10 @@ export class StreamBuffer implements ColumnOwner {
       return;
     }
     const waiting = this.#waiting;
-    const waiter = waiting === null || this.numBuffered === 0 ? null : waiting.take();
+    const waiter = waiting === null || this.numBuffered === 0 ? null : waiting.shift();
     if (waiter === null) return;
     this.#setAwaited(waiting?.isEmpty === false);
-    waiter({ done: false, value: this.#take() });
+    waiter({ done: false, value: this.#readOutput() });
   }
 
   /** How the last answer of a session ended; null before. */
@@ -184,7 +184,7 @@ export class StreamBuffer implements ColumnOwner {
 
   /** The next output, as soon as there is one. Calls are answered in order. */
   next(): Promise<Next> {
-    if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
+    if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#readOutput() });
     if (this.ended) return this.#nextEnd();
     this.#waiting ??= new Waiters();
     const next = this.#waiting.wait();
@@ -194,9 +194,9 @@ export class StreamBuffer implements ColumnOwner {
 
   /** The reader leaves: this reader and all later readers find the end. */
   close(): void {
-    this.wasLeft ||= !this.#finalOutputTaken;
+    this.wasLeft ||= !this.#finalOutputRead;
     this.#readTo(this.numTokens);
-    this.#finalOutputTaken = true;
+    this.#finalOutputRead = true;
     this.listener = null;
     this.#setAwaited(false);
     this.#waiting?.answerAll(() => DONE);
@@ -235,29 +235,29 @@ export class StreamBuffer implements ColumnOwner {
 
   #nextEnd(): Promise<Next> {
     return new Promise((resolve) => {
-      const value = this.#takeEnd();
+      const value = this.#readEnd();
       resolve(value === null ? DONE : { done: false, value });
     });
   }
 
-  /** The end without tokens, since they were all taken before; null if it was taken too. @throws the failure, once */
-  #takeEnd(): RequestOutput | null {
-    if (this.#finalOutputTaken) return null;
-    this.#finalOutputTaken = true;
+  /** The end without tokens, since they were all read before; null if it was read too. @throws the failure, once */
+  #readEnd(): RequestOutput | null {
+    if (this.#finalOutputRead) return null;
+    this.#finalOutputRead = true;
     if (this.reason === null) throw this.failure;
     return this.#output(this.numTokens);
   }
 
   /** All unread tokens; in a session at most up to the end of one answer. */
-  #take(): RequestOutput {
-    const answer = this.#answers?.take();
+  #readOutput(): RequestOutput {
+    const answer = this.#answers?.shift();
     const from = this.read;
     if (answer !== undefined) {
       this.#readTo(answer.end);
       return new StreamOutput(this.#made, from, answer.end, answer.close);
     }
     this.#readTo(this.#made.length);
-    if (this.reason !== null) this.#finalOutputTaken = true;
+    if (this.reason !== null) this.#finalOutputRead = true;
     return this.#output(from);
   }
 

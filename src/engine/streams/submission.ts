@@ -25,7 +25,7 @@ const SUBMIT_OPTIONS = knownNames<SubmitOptions>(
  * @param known the names that the options may have
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeSignal(options: SubmitOptions, known: KnownNames = SUBMIT_OPTIONS): AbortSignal | null {
+export function parseSignal(options: SubmitOptions, known: KnownNames = SUBMIT_OPTIONS): AbortSignal | null {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, known);

@@ -25,8 +25,8 @@ export class LoadVerdicts {
     this.#awaited.set(step, awaited);
   }
 
-  /** Takes out the reports of synchronous loads. @returns the other reports, which the scheduler waits for */
-  take(reports: readonly TransferReport[]): readonly TransferReport[] {
+  /** Removes the reports of awaited synchronous loads. @returns the other reports, which the scheduler waits for */
+  removeAwaited(reports: readonly TransferReport[]): readonly TransferReport[] {
     if (this.#awaited.size === 0) return reports;
     return reports.filter((report) => !this.#end(report));
   }

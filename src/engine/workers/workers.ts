@@ -7,7 +7,7 @@ import type {
   TransferReport,
   WorkerMetadata,
 } from '../../scheduler/connector/connector.js';
-import { TRANSFER_LISTS, takeWorkerOutput } from '../../scheduler/connector/connector-output.js';
+import { parseWorkerOutput, TRANSFER_LISTS } from '../../scheduler/connector/connector-output.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import { peer } from '../../scheduler/request/outstanding.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';
@@ -127,7 +127,7 @@ export class Workers {
       this.#begun = step;
       this.#tellEnded();
     }
-    const reuse = this.#takeReuse(isFirst);
+    const reuse = this.#drainReuse(isFirst);
     // A load of an empty plan may have got blocks whose earlier stores are not over. Then the load waits for the next plan, before
     // which those stores end.
     const times = { step, notBefore: this.#owesReuse ? step : step - 1 };
@@ -197,7 +197,7 @@ export class Workers {
       if (answer === null || answer === undefined) continue;
       const gathered = all ?? nothingYet([]);
       all = gathered;
-      this.#try(rank, 'getFinished', () => this.#take(gathered, answer, rank));
+      this.#try(rank, 'getFinished', () => this.#addAnswer(gathered, answer, rank));
     }
     if (all === null) return null;
     const gathered = all;
@@ -226,7 +226,7 @@ export class Workers {
   }
 
   /** The blocks that change hands, for the workers; none while stores of given-back blocks have not begun. */
-  #takeReuse(isFirst: boolean): BlockReuse {
+  #drainReuse(isFirst: boolean): BlockReuse {
     if (!isFirst && this.#owesReuse) return NO_REUSE;
     this.#takesDropped = false;
     if (this.#released.length + this.#taken.length === 0) return NO_REUSE;
@@ -247,14 +247,14 @@ export class Workers {
   }
 
   /** Adds a worker's reports to the others'. If one of its lists cannot be read, none of them counts. */
-  #take(all: Collected, answer: unknown, rank: number): void {
-    const output = takeWorkerOutput(answer);
+  #addAnswer(all: Collected, answer: unknown, rank: number): void {
+    const output = parseWorkerOutput(answer);
     if (output === null) return;
     // A report that cannot be read throws here, before any list of this worker is added.
     const lists = TRANSFER_LISTS.map((name) => (output[name] ?? []).map((report) => ({ ...report, rank })));
     const { invalidBlocks = [], metadata } = output;
     TRANSFER_LISTS.forEach((name, i) => {
-      all[name].push(...(name === 'finishedReceiving' ? this.#verdicts.take(lists[i]) : lists[i]));
+      all[name].push(...(name === 'finishedReceiving' ? this.#verdicts.removeAwaited(lists[i]) : lists[i]));
     });
     all.invalidBlocks.push(...invalidBlocks);
     if (metadata !== undefined) all.workerMetadata.push({ rank, metadata });

@@ -22,7 +22,7 @@ export interface BorrowerMethods
  * Checks a borrowing adapter, and looks up its methods.
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the method or property that is missing or wrong
  */
-export function takeBorrower(borrower: BorrowingAdapter): BorrowerMethods {
+export function bindBorrower(borrower: BorrowingAdapter): BorrowerMethods {
   if (typeof borrower !== 'object' || borrower === null)
     throw badArg('borrower', borrower, 'an object with the methods of a BorrowingAdapter');
   const bound = bindMethods('borrower', borrower, REQUIRED, OPTIONAL);

@@ -1,4 +1,4 @@
-import { takeInt32Array } from '../../base/arrays.js';
+import { parseInt32Array } from '../../base/arrays.js';
 import type { BlockPins } from '../connector/connector.js';
 import type { ViewOwner } from './connector-view.js';
 
@@ -11,7 +11,7 @@ export function makePins(owner: ViewOwner): BlockPins {
   const { native } = state.core;
   const change = (blocks: unknown, by: 1 | -1): void => {
     gate.checkUsable();
-    const ids = takeInt32Array('blocks', blocks);
+    const ids = parseInt32Array('blocks', blocks);
     if (by > 0) native.pin(ids);
     else native.unpin(ids);
     state.pins.change(ids, by);

@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { takeInt32Array } from '../../base/arrays.js';
+import { parseInt32Array } from '../../base/arrays.js';
 import { badArgument, show } from '../../base/errors.js';
 import { TOKEN_MAX } from '../../core/core.js';
 
@@ -8,12 +8,12 @@ const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
 const ROOM = 2 ** 16;
 
 /**
- * Takes token ids from any array-like of integers. An Int32Array gives a view of itself; its ids are checked later, by
+ * Parses token ids of any array-like of integers. An Int32Array gives a view of itself; its ids are checked later, by
  * the code that copies them. Anything else gives a checked copy, each element read once.
  * @throws ERR_BLOCKSTEP_BAD_ARG, naming the first element that is no token id; whatever a getter throws
  */
-export function takeTokenIds(name: string, value: unknown): Int32Array {
-  return types.isInt32Array(value) ? takeInt32Array(name, value) : copyTokenIds(name, value);
+export function parseTokenIds(name: string, value: unknown): Int32Array {
+  return types.isInt32Array(value) ? parseInt32Array(name, value) : copyTokenIds(name, value);
 }
 
 function copyTokenIds(name: string, value: unknown): Int32Array {

@@ -10,8 +10,8 @@ import {
   type ConnectorAnswers,
   type ConnectorQuestion,
   isGoodAnswer,
-  type TakenFinished,
-  type TakenMatch,
+  type ParsedFinished,
+  type ParsedMatch,
 } from './connector-answers.js';
 import type { ConnectorMethods } from './connector-methods.js';
 import type { BlockLists, HandOver } from './kv-view.js';
@@ -21,7 +21,7 @@ import { PartialMetadata } from './partial-metadata.js';
 export const FAILED = Symbol('the connector failed');
 
 /** The metadata for the workers of one plan, and the children that could make none. */
-export interface TakenMetadata {
+export interface ParsedMetadata {
   readonly metadata: unknown;
   readonly failedChildren: readonly number[];
 }
@@ -53,7 +53,7 @@ export class AskedConnector {
   }
 
   /** Asks how many tokens of a request the connector can load beyond `numLocal` tokens of the local prefix. */
-  askMatch(request: Request, numLocal: number): TakenMatch | typeof FAILED {
+  askMatch(request: Request, numLocal: number): ParsedMatch | typeof FAILED {
     const most = request.numTokens - numLocal;
     return this.#ask(request, 'match', ({ getNumNewMatchedTokens }) => {
       const answer = this.#tolerate('match', () => getNumNewMatchedTokens(request, numLocal)) as Match;
@@ -73,14 +73,14 @@ export class AskedConnector {
   }
 
   /** Asks what the connector decides about a request that has just ended. */
-  askFinished(request: Request, reason: FinishCode, handOver: HandOver): TakenFinished | typeof FAILED {
+  askFinished(request: Request, reason: FinishCode, handOver: HandOver): ParsedFinished | typeof FAILED {
     return this.#ask(request, 'finished', ({ requestFinished, protection }) => {
       const ask = () => requestFinished(request, finishReasonOf(reason), handOver);
       const answer = this.#tolerate('finished', ask) as Finished;
       const { delayFree, children = [0], transferParams } = answer;
       if (!Array.isArray(children) || (delayFree && !protection.includes('own'))) return undefined;
-      const taken = { delayFree, children: delayFree ? ([...new Set(children)] as number[]) : [] };
-      return transferParams === undefined ? taken : { ...taken, transferParams };
+      const parsed = { delayFree, children: delayFree ? ([...new Set(children)] as number[]) : [] };
+      return transferParams === undefined ? parsed : { ...parsed, transferParams };
     });
   }
 
@@ -88,7 +88,7 @@ export class AskedConnector {
    * Asks for the metadata for the workers of this plan. A child that could make none is counted as a failure of that
    * child.
    */
-  askMetadata(plan: Plan): TakenMetadata | typeof FAILED {
+  askMetadata(plan: Plan): ParsedMetadata | typeof FAILED {
     let metadata: unknown;
     let why = '';
     const given = this.#ask(null, 'metadata', ({ buildMetadata }) => {

@@ -2,16 +2,16 @@ import { isCount, isList, isObject, isRecord } from '../../base/checks.js';
 import type { Finished, Match } from './connector.js';
 
 /** A checked `Match`, with the defaults filled in. */
-export type TakenMatch = Required<Match>;
+export type ParsedMatch = Required<Match>;
 
 /** A checked `Finished`, with the defaults filled in. */
-export type TakenFinished = Required<Omit<Finished, 'transferParams'>> & Pick<Finished, 'transferParams'>;
+export type ParsedFinished = Required<Omit<Finished, 'transferParams'>> & Pick<Finished, 'transferParams'>;
 
 /** The good answers to each question, as plain data. An answer that decides nothing is `true`. */
 export interface ConnectorAnswers {
-  match: TakenMatch;
+  match: ParsedMatch;
   alloc: true;
-  finished: TakenFinished;
+  finished: ParsedFinished;
   /** The children that could make no metadata: their loads of this plan never begin. */
   metadata: { failedChildren: readonly number[] };
   delivery: { answer: boolean };
@@ -34,7 +34,7 @@ export interface ConnectorAnswer {
 }
 
 /** Stands for the answer of a connector that has nothing to load, or that was not asked. */
-export const NO_MATCH: TakenMatch = { numTokens: 0, async: false, child: 0, wakes: false };
+export const NO_MATCH: ParsedMatch = { numTokens: 0, async: false, child: 0, wakes: false };
 
 type Rule = (answer: unknown, isChild: (child: unknown) => boolean) => boolean;
 

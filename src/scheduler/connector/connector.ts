@@ -1,7 +1,6 @@
-import type { Plan } from '../plan/plan.js';
-import type { Request } from '../request/request.js';
+import type { ConnectorRequest } from '../request/connector-request.js';
 import type { FinishReason } from '../request/status.js';
-import type { BlockLists, HandOver, KvView } from './kv-view.js';
+import type { BlockLists, ConnectorPlan, HandOver, KvView } from './kv-view.js';
 import type { PartialMetadata } from './partial-metadata.js';
 
 /**
@@ -168,7 +167,7 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
   /** Called once, directly after `bind`, if protection includes `pin` (vLLM bind_gpu_block_pool). */
   bindPins?(pins: BlockPins): void;
   /** Called once per incarnation, when R is added. `R.transferParams` is what its client gave for the connector. */
-  onNewRequest?(request: Request): void;
+  onNewRequest?(request: ConnectorRequest): void;
   /**
    * Called when a request with these transfer params was refused, so that it never becomes an R, or when somebody gives
    * them back (`Engine.giveBack`). What they name elsewhere is not needed here. They come from a client, unchecked.
@@ -181,19 +180,19 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
    * count too large makes R read KV that was never written. `numLocalTokens` + the answer must be <= R's tokens; of a
    * synchronous load the last token is computed anyway.
    */
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match;
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match;
   /**
    * Called after each successful admission, with every block of R; for an asynchronous load twice, the second time
    * with 0 tokens; and again after a preemption. Zero external tokens must not start a load.
    */
-  updateStateAfterAlloc(request: Request, blocks: BlockLists, numExternalTokens: number): void;
+  updateStateAfterAlloc(request: ConnectorRequest, blocks: BlockLists, numExternalTokens: number): void;
   /**
    * Called at the end of every schedule, of empty ones too. The answer goes to the workers with the plan. It must not
    * change the plan. A load that is begun here may write only when step `WorkerStep.notBefore` has been executed: a
    * step in flight may still write blocks that were freed meanwhile. If it throws, the loads of this plan never
    * begin, and count as failed; see `PartialMetadata` for some.
    */
-  buildMetadata(plan: Plan): Metadata | PartialMetadata<Metadata>;
+  buildMetadata(plan: ConnectorPlan): Metadata | PartialMetadata<Metadata>;
   /** Called in every update with connector output, after the step's tokens and before the reports are looked at. */
   updateConnectorOutput?(output: ConnectorOutput<Said>): void;
   /**
@@ -202,18 +201,18 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
    * blocks anyway. If it throws, that counts as the answer `delayFree`, for every child.
    * @param handOver the blocks of R and how much of its KV is in them; steps in flight may still be writing it
    */
-  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished;
+  requestFinished(request: ConnectorRequest, reason: FinishReason, handOver: HandOver): Finished;
   /**
    * Whether R must deliver its KV (vLLM requires_kv_delivery). If so and R stops after it was preempted, its last token is dropped and it is
    * computed again, so that there are blocks to send.
    */
-  requiresKvDelivery?(request: Request): boolean;
+  requiresKvDelivery?(request: ConnectorRequest): boolean;
   /**
    * Called at most once, while the connector owns the blocks of the finished R: when R is aborted, with `reclaim:
    * 'on-confirmation'`, or when its blocks are quarantined. Stop sending, then report R in `finishedSending` as ever. Its
    * blocks stay until that report.
    */
-  cancelSending?(request: Request): void;
+  cancelSending?(request: ConnectorRequest): void;
   /**
    * Resets the connector's tier; called only if that was asked for and the local cache was reset. True: the tier is
    * empty. False: transfers are pending and the tier kept its content. Undefined: there is nothing to reset.

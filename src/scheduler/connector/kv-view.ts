@@ -1,6 +1,6 @@
 import type { TierMedium } from '../events/kv-event.js';
 import type { Plan } from '../plan/plan.js';
-import type { Request } from '../request/request.js';
+import type { ConnectorRequest } from '../request/connector-request.js';
 import type { KvExtent } from './kv-extent.js';
 import type { KvViewGroup, PlaceRange } from './view-group.js';
 
@@ -11,11 +11,17 @@ import type { KvViewGroup, PlaceRange } from './view-group.js';
  */
 export type BlockLists = readonly Int32Array[];
 
+/** A plan as a connector reads it. It is borrowed, as block lists are. */
+export interface ConnectorPlan extends Readonly<Omit<Plan, 'requests'>> {
+  /** The request of each entry. What stands behind `numRequests` is left from older plans. */
+  readonly requests: readonly ConnectorRequest[];
+}
+
 /** The KV that a request leaves behind when it ends. For `readableFrom` and the counts see `KvExtent`. */
 export interface HandOver extends KvExtent {
   /**
    * The request's blocks, as many as its computed tokens fill or begin; an empty list if there are none. Computed
-   * tokens are `Request.numComputedTokens`, which counts what is still being loaded or computed; `numTokens` does not
+   * tokens are `ConnectorRequest.numComputedTokens`, which counts what is still being loaded or computed; `numTokens` does not
    * count a load. Without the deviation `clipHandOver` all blocks of the request, also those in which nothing was
    * computed (vLLM before #46694).
    */
@@ -82,7 +88,7 @@ export interface KvView {
   neededPlaces(group: number, numTokens: number): PlaceRange;
 
   /** A copy of a request's known tokens: its prompt, and what was generated. @throws ERR_BLOCKSTEP_BAD_ARG */
-  tokens(request: Request): Int32Array;
+  tokens(request: ConnectorRequest): Int32Array;
 
   /**
    * The 128-bit hash of block `index` of a request's tokens, in a group (default the first). The known tokens must fill the block. The hash
@@ -90,18 +96,18 @@ export interface KvView {
    * the same `hashSeed` and block size. Blocks of two groups that end at the same token have the same hash: a key is hash and group.
    * @throws ERR_BLOCKSTEP_BAD_ARG if the known tokens do not fill that block, or blocks have no hashes (`hasHashes`)
    */
-  blockHash(request: Request, index: number, group?: number): bigint;
+  blockHash(request: ConnectorRequest, index: number, group?: number): bigint;
 
   /**
    * Blocks of a group (default the first) that the known tokens of a request fill, computed or not. These blocks have a hash. @throws
    * ERR_BLOCKSTEP_BAD_ARG
    */
-  numFullBlocks(request: Request, group?: number): number;
+  numFullBlocks(request: ConnectorRequest, group?: number): number;
 
   /**
    * The blocks of a request, in the order of its tokens; empty lists if it has none. @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  blocks(request: Request): BlockLists;
+  blocks(request: ConnectorRequest): BlockLists;
 
   /**
    * As `blocks`, for one group (default the first) and without allocating: copies ids of blocks from the one at index `from` on.
@@ -109,20 +115,20 @@ export interface KvView {
    * @returns how many were copied; 0 if the request has no more than `from` blocks
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  readBlocks(request: Request, from: number, out: Int32Array, group?: number): number;
+  readBlocks(request: ConnectorRequest, from: number, out: Int32Array, group?: number): number;
 
   /**
    * The blocks that an entry of a plan took from the pool in its step, in the order of its tokens, by group. A 0 is a place that holds nothing.
    * `Plan.numNewBlocks` of an admitted entry counts also its cached prefix, and blocks that it held before.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  newBlocks(plan: Plan, entry: number): BlockLists;
+  newBlocks(plan: ConnectorPlan, entry: number): BlockLists;
 
   /**
    * How much of a request's KV is in its blocks now, and from which step on the rest is. @throws
    * ERR_BLOCKSTEP_BAD_ARG
    */
-  extent(request: Request): KvExtent;
+  extent(request: ConnectorRequest): KvExtent;
 
   /**
    * Registers that the connector reads or keeps the blocks of a request, for instance for a store of a running

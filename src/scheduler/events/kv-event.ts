@@ -85,7 +85,7 @@ export interface KvEventSink {
 }
 
 /** A checked sink. */
-export interface TakenKvEventSink {
+export interface ParsedKvEventSink {
   readonly report: 'new' | 'all';
   /** What the blocks of a scheduler are of that has no KV cache groups. */
   readonly kind: 'full' | 'mla';
@@ -93,10 +93,10 @@ export interface TakenKvEventSink {
 }
 
 /**
- * @param kind see `TakenKvEventSink`
+ * @param kind see `ParsedKvEventSink`
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeKvEventSink(sink: KvEventSink, kind: TakenKvEventSink['kind']): TakenKvEventSink {
+export function parseKvEventSink(sink: KvEventSink, kind: ParsedKvEventSink['kind']): ParsedKvEventSink {
   if (typeof sink !== 'object' || sink === null)
     throw badArg('kvEvents', sink, 'an object with a function onEvents');
   return {

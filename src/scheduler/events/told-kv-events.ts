@@ -2,7 +2,7 @@ import type { Anomalies } from '../../base/anomalies.js';
 import { describeError } from '../../base/errors.js';
 import { Control, type Core } from '../../core/core.js';
 import type { Request } from '../request/request.js';
-import { HASH_BYTES, type KvEvent, type TakenKvEventSink, type TierMedium } from './kv-event.js';
+import { HASH_BYTES, type KvEvent, type ParsedKvEventSink, type TierMedium } from './kv-event.js';
 import { type EventGroup, type HashNames, readKvEvents } from './kv-event-words.js';
 
 const NO_NAMES: HashNames = { adapter: null, cacheSalt: null };
@@ -18,7 +18,7 @@ const OF_A_TIER = {
 
 /** The one place that calls the sink of KV cache events. What the sink throws is counted, and costs nothing else. */
 export class ToldKvEvents {
-  readonly #sink: TakenKvEventSink;
+  readonly #sink: ParsedKvEventSink;
   readonly #core: Core;
   readonly #anomalies: Anomalies;
   /** Requests whose hashes depend on more than their tokens, by handle, until nothing more can be told of them. */
@@ -29,7 +29,7 @@ export class ToldKvEvents {
   readonly #groups: readonly EventGroup[];
 
   /** @param groups the KV cache groups, in their order */
-  constructor(sink: TakenKvEventSink, core: Core, anomalies: Anomalies, groups: readonly EventGroup[]) {
+  constructor(sink: ParsedKvEventSink, core: Core, anomalies: Anomalies, groups: readonly EventGroup[]) {
     this.#groups = groups;
     this.#sink = sink;
     this.#core = core;

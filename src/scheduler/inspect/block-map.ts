@@ -13,8 +13,7 @@ import { BlockState } from './block-state.js';
 export function readBlockStates(s: SchedulerState, states: Uint8Array): void {
   states.fill(BlockState.used);
   // The null block, and those that sinks hold for good.
-  const { kvGroups } = s.config;
-  states.fill(BlockState.reserved, 0, 1 + (kvGroups === null ? 0 : numSinkBlocks(kvGroups)));
+  states.fill(BlockState.reserved, 0, 1 + numSinkBlocks(s.groups));
   const free = s.core.freeQueue();
   for (let i = 0; i < free.length; i++) states[free[i]] = BlockState.free;
   const published = s.core.published();

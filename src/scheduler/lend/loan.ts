@@ -34,8 +34,8 @@ export class Loan implements BorrowQueues {
     return this.#s.requests;
   }
 
-  /** Has the adapter take its requests, before the step is planned. */
-  take(): void {
+  /** Has the adapter borrow its requests, before the step is planned. */
+  borrow(): void {
     boundaryGuards.purgeAtProcess(this.#s);
     this.#skipped = this.#skippedNow();
     this.#phase = 'taking';
@@ -48,7 +48,7 @@ export class Loan implements BorrowQueues {
   /** Has the adapter put them back, and puts back itself what the adapter has lost. Then tells it of the plan. */
   giveBack(plan: Plan): void {
     const { queues, anomalies } = this.#s;
-    for (const request of this.#keptBack) queues.takeBack(request, false);
+    for (const request of this.#keptBack) queues.putBack(request, false);
     boundaryGuards.purgeAtRestore(this.#s);
     // Planning has passed over some, and some wait for a load by now.
     this.#skipped = [...this.#skippedNow(), ...queues.lent.keys()];
@@ -56,7 +56,7 @@ export class Loan implements BorrowQueues {
     this.#borrower.askRestore(this);
     this.#phase = 'over';
     for (const request of [...queues.lent.keys()]) {
-      queues.takeBack(request, false);
+      queues.putBack(request, false);
       anomalies.report('lost-request', `request ${request.id} was taken out and not put back`, request);
     }
     this.#settleStatuses(true);
@@ -87,7 +87,7 @@ export class Loan implements BorrowQueues {
   }
 
   /** @internal Puts a request back. */
-  takeBack(request: Request, into: 'waiting' | 'running', atFront: boolean): boolean {
+  putBack(request: Request, into: 'waiting' | 'running', atFront: boolean): boolean {
     const { queues, anomalies } = this.#s;
     const isOpen = this.#phase === 'taking' || this.#phase === 'returning';
     const from = isOpen && this.isKnown(request) ? queues.lent.get(request) : undefined;
@@ -97,7 +97,7 @@ export class Loan implements BorrowQueues {
       else this.#refuse(request, `is not out: put back into ${into}`);
       return false;
     }
-    queues.takeBack(request, atFront);
+    queues.putBack(request, atFront);
     if ((from === 'running') === (into === 'running')) return true;
     this.#refuse(request, `came from ${from}: put back into ${into}`);
     return false;
@@ -182,11 +182,11 @@ class LoanQueue implements BorrowQueue {
   }
 
   pushBack(request: Request): boolean {
-    return this.#loan.takeBack(request, this.#name, false);
+    return this.#loan.putBack(request, this.#name, false);
   }
 
   pushFront(request: Request): boolean {
-    return this.#loan.takeBack(request, this.#name, true);
+    return this.#loan.putBack(request, this.#name, true);
   }
 }
 

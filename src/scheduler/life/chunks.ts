@@ -90,7 +90,7 @@ function rewindComputed(s: SchedulerState, request: Request): void {
   const { numComputedTokens, numTokens } = request;
   if (numComputedTokens < numTokens) return;
   request.numComputedTokens = numTokens - 1;
-  if (s.config.kvGroups?.list.every(isFull) === false) releaseWaiting(s, request);
+  if (!s.groups.list.every(isFull)) releaseWaiting(s, request);
 }
 
 /** Sets a session apart until its next chunk comes. It must stand in no container, and have no deadline. */

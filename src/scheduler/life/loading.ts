@@ -22,7 +22,7 @@ export function loseLoad(s: SchedulerState, request: Request): void {
   const { load } = request;
   if (load === null) return;
   markFailed(s, request, load);
-  const keepsAll = s.config.kvGroups?.list.every(isFull) ?? true;
+  const keepsAll = s.groups.list.every(isFull);
   request.numComputedTokens = Math.min(request.numComputedTokens, keepsAll ? load.localTokens : 0);
 }
 

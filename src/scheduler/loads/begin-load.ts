@@ -1,6 +1,6 @@
 import { rowsOf } from '../../core/rows.js';
 import { reportersOf } from '../connector/ask-connector.js';
-import type { TakenMatch } from '../connector/connector-answers.js';
+import type { ParsedMatch } from '../connector/connector-answers.js';
 import { startDeadline } from '../life/deadlines.js';
 import { endUnreported } from '../life/finish.js';
 import type { Plan } from '../plan/plan.js';
@@ -22,7 +22,7 @@ export function beginLoad(
   s: SchedulerState,
   plan: Plan,
   request: Request,
-  match: TakenMatch,
+  match: ParsedMatch,
   localTokens: number,
 ): boolean {
   const numExternal = match.numTokens ?? 0;
@@ -42,8 +42,7 @@ export function beginLoad(
   }
   request.numExternalTokens = numExternal;
   if (numExternal === 0) return true;
-  const { blockSize } = s.config;
-  const sizes = s.config.kvGroups?.list.map((group) => group.blockSize) ?? [blockSize];
+  const sizes = s.groups.list.map((group) => group.blockSize);
   const loaded = rows.map((row, g) =>
     row.subarray(Math.floor(localTokens / sizes[g]), Math.ceil((localTokens + numExternal) / sizes[g])),
   );

@@ -1,12 +1,12 @@
 import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { reportersOf } from '../connector/ask-connector.js';
-import type { TakenReport } from '../connector/connector-output.js';
+import type { ParsedReport } from '../connector/connector-output.js';
 import { type OutstandingKind, peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /** Whether the rank of the child is declared in `reporters`: only reports of declared ranks are expected. */
-export function isDeclared(s: SchedulerState, { child, rank }: TakenReport): boolean {
+export function isDeclared(s: SchedulerState, { child, rank }: ParsedReport): boolean {
   return reportersOf(s, child).includes(rank);
 }
 
@@ -18,7 +18,7 @@ export function reportForeign(
   s: SchedulerState,
   request: Request,
   kind: OutstandingKind,
-  report: TakenReport,
+  report: ParsedReport,
   isEarlier: boolean,
 ): void {
   const { outstanding } = request;

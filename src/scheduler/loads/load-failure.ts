@@ -1,4 +1,4 @@
-import type { TakenInvalid, TakenOutput, TakenReport } from '../connector/connector-output.js';
+import type { ParsedInvalid, ParsedOutput, ParsedReport } from '../connector/connector-output.js';
 import { loseLoad, markFailed, tokensLoaded } from '../life/loading.js';
 import { dropOutputs, preemptByForce } from '../life/preempt.js';
 import { endConnectorWait } from '../life/wait-for-connector.js';
@@ -30,7 +30,7 @@ import {
 } from './lost-places.js';
 
 /**
- * Takes reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds on the missing KV.
+ * Applies reports of failed loads (vLLM `_handle_invalid_blocks`), before any other request builds on the missing KV.
  * Under the policy `recompute` a request computes from its first missing block on; under `fail` it is to end with
  * `error`. Outputs that this step brings for it are dropped. A request keeps the blocks of an asynchronous load until
  * every rank has reported.
@@ -41,14 +41,14 @@ import {
 export function failLoads(
   s: SchedulerState,
   plan: Plan | null,
-  output: TakenOutput | null,
+  output: ParsedOutput | null,
   failedEntries: ReadonlySet<Request>,
 ): Request[] {
   const failed = new Set<Request>();
   const plans = plan === null ? s.inFlight : [plan, ...s.inFlight];
   const found = new Set<number>();
-  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed, found);
-  for (const invalid of output?.invalidBlocks ?? []) takeInvalid(s, plans, invalid, failed, found);
+  for (const report of output?.failedReceiving ?? []) applyFailed(s, plans, report, failed, found);
+  for (const invalid of output?.invalidBlocks ?? []) applyInvalid(s, plans, invalid, failed, found);
   if (s.config.loadFailurePolicy === 'fail' && plan !== null) {
     // An older step may still bring an output for a request that was preempted and loaded again since.
     for (const request of failed) dropOutputs(s, request, plan);
@@ -64,15 +64,15 @@ export function failLoads(
 }
 
 /**
- * Takes the report that a load failed as a whole. Only declared ranks of the child that loads can report it. For a
+ * Applies the report that a load failed as a whole. Only declared ranks of the child that loads can report it. For a
  * synchronous load the plan is asked first and not the request: the request may have ended meanwhile while its blocks
  * can still be found. An asynchronous load that was declined costs its request nothing, whatever the policy.
  * @param found takes the blocks that others can find although they are being loaded
  */
-function takeFailed(
+function applyFailed(
   s: SchedulerState,
   plans: readonly Plan[],
-  report: TakenReport,
+  report: ParsedReport,
   failed: Set<Request>,
   found: Set<number>,
 ): void {
@@ -101,15 +101,15 @@ function takeFailed(
 }
 
 /**
- * Takes the report that a load did not fill one block: finds the loads of the child that were to fill it. A synchronous
+ * Applies the report that a load did not fill one block: finds the loads of the child that were to fill it. A synchronous
  * load is noted in the plan that reads the block, and the update of that plan draws the consequences. The report is
  * only counted, as an anomaly, if no load fills the block, if another child loads it, or if it has a new owner by now.
  * @param found takes the block if others can find it although it is being loaded
  */
-function takeInvalid(
+function applyInvalid(
   s: SchedulerState,
   plans: readonly Plan[],
-  { block, handle, child }: TakenInvalid,
+  { block, handle, child }: ParsedInvalid,
   failed: Set<Request>,
   found: Set<number>,
 ): void {
@@ -217,7 +217,9 @@ function failSyncLoads(
     // An older load that failed may leave less.
     const from = endsWhole(s) ? firstToken : firstOwn;
     const kept = from < 0 ? before : tokensKept(s, request, from);
-    request.numComputedTokens = Math.min(request.numComputedTokens, kept);
+    const begun = firstInFlight(s, request);
+    const sure = begun < kept ? tokensKept(s, request, begun) : kept;
+    request.numComputedTokens = Math.min(request.numComputedTokens, sure);
     if (from >= 0 && (ends || deviations.evictFailedLoads)) evictRow(s, request, from, bad);
     if (firstOwn < 0) continue;
     request.numCachedTokens = Math.min(request.numCachedTokens, request.numComputedTokens);
@@ -264,6 +266,19 @@ function failPrefixes(s: SchedulerState, plan: Plan, failed: Set<Request>): void
     if (from >= 0) truncateLoad(s, request, from);
     failed.add(request);
   }
+}
+
+/**
+ * The first token that steps in flight compute of a request since it was admitted. After an earlier failure such a step may begin in front of
+ * what this one loaded: its outputs are dropped now, so nobody may count on what it computes.
+ */
+function firstInFlight({ inFlight }: SchedulerState, request: Request): number {
+  let first = Number.POSITIVE_INFINITY;
+  for (const plan of inFlight) {
+    const at = plan.step < request.admittedStep ? -1 : plan.indexOf(request);
+    if (at >= 0) first = Math.min(first, plan.numComputedTokens[at]);
+  }
+  return first;
 }
 
 /** Computed tokens that a running request had before this step and the steps in flight behind it. */

@@ -1,17 +1,17 @@
-import { takeUint8Array } from '../../base/arrays.js';
+import { parseUint8Array } from '../../base/arrays.js';
 import { isObject } from '../../base/checks.js';
 import { BlockstepError, show } from '../../base/errors.js';
 import type { ConnectorAnswer } from '../connector/connector-answers.js';
-import type { TakenOutput } from '../connector/connector-output.js';
+import type { ParsedOutput } from '../connector/connector-output.js';
 import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
 import type { BlockUse } from '../request/outstanding.js';
-import type { TakenRequest } from '../request/request.js';
+import type { ParsedRequest } from '../request/request.js';
 import type { ChunkInput } from '../request/session.js';
 import { LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
-import { isConnectorAnswer, isTakenOutput, type JsonCheck } from './log-json.js';
+import { isConnectorAnswer, isParsedOutput, type JsonCheck } from './log-json.js';
 
 /** A request as a log has it: without its grammar. */
-export type LoggedRequest = Omit<TakenRequest, 'grammar' | 'grammarCalls'>;
+export type LoggedRequest = Omit<ParsedRequest, 'grammar' | 'grammarCalls'>;
 
 /** One decoded record of a log. Arrays are copies. Times (`now`) are in milliseconds of the scheduler's clock. */
 export type LogRecord =
@@ -48,7 +48,7 @@ export type LogRecord =
   /** The connector was asked in the call whose record stands before. */
   | { kind: 'connector'; answer: ConnectorAnswer }
   /** Reports of workers. `withUpdate`: they came with the update, or the failed step, whose record follows. */
-  | { kind: 'transfers'; now: number; withUpdate: boolean; output: TakenOutput }
+  | { kind: 'transfers'; now: number; withUpdate: boolean; output: ParsedOutput }
   /** `Scheduler.fenceTransfers`. `child` undefined: all children. Loads of steps after `begunStep` had not begun. */
   | { kind: 'fence'; now: number; child: number | undefined; begunStep: number }
   /** The connector pinned these block ids (`pinned`), or unpinned them. */
@@ -63,7 +63,7 @@ export type LogRecord =
  * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_BAD_LOG naming the byte at which the log is malformed
  */
 export function* readLog(log: Uint8Array): Generator<LogRecord> {
-  const bytes = takeUint8Array('log', log);
+  const bytes = parseUint8Array('log', log);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const magic = new TextDecoder('latin1').decode(bytes.subarray(0, LOG_MAGIC.length));
   if (magic !== LOG_MAGIC || bytes.length < 12) throw badLog(0, `magic ${JSON.stringify(magic)}`);
@@ -82,7 +82,7 @@ export function* readLog(log: Uint8Array): Generator<LogRecord> {
       throw badLog(end - payload.rest, `${payload.rest} bytes behind the record's content`);
     yield record;
     // The caller may have transferred the log's memory while it had the record; that must not look like the log's end.
-    takeUint8Array('log', bytes);
+    parseUint8Array('log', bytes);
     at = end + padding(length);
   }
 }
@@ -151,7 +151,7 @@ function decode(kind: number, payload: Payload): LogRecord {
     case RecordKind.transfers: {
       const now = payload.f64();
       const withUpdate = payload.flag();
-      const output = payload.json(payload.rest, isTakenOutput, 'reports of transfers');
+      const output = payload.json(payload.rest, isParsedOutput, 'reports of transfers');
       return { kind: 'transfers', now, withUpdate, output };
     }
     case RecordKind.fence: {

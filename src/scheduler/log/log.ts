@@ -4,12 +4,12 @@ import {
   type OptionalMethod,
   optionalMethods,
 } from '../connector/connector-methods.js';
-import type { TakenOutput } from '../connector/connector-output.js';
+import type { ParsedOutput } from '../connector/connector-output.js';
 import type { LogSink, SchedulerConfig } from '../options/options.js';
 import type { ResetOptions } from '../options/reset.js';
 import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
 import type { BlockUse } from '../request/outstanding.js';
-import type { TakenRequest } from '../request/request.js';
+import type { ParsedRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
 
 /**
@@ -151,7 +151,7 @@ export class LogWriter {
     if (words.length > 0) this.#record(RecordKind.commands, bytesOf(words));
   }
 
-  add(now: number, input: TakenRequest): void {
+  add(now: number, input: ParsedRequest): void {
     const {
       prompt,
       grammar,
@@ -213,7 +213,7 @@ export class LogWriter {
     this.#record(RecordKind.connector, json(answer));
   }
 
-  transfers(now: number, output: TakenOutput, withUpdate: boolean): void {
+  transfers(now: number, output: ParsedOutput, withUpdate: boolean): void {
     const { workerMetadata: _metadata, ...reports } = output;
     this.#record(RecordKind.transfers, f64(now), u32(withUpdate ? 1 : 0), json(reports));
   }

@@ -2,7 +2,7 @@ import type { CoreConfig } from '../../core/core.js';
 import type { NativeConfig } from '../../core/native/native.js';
 import type { NativeGroup } from '../../core/native/native-groups.js';
 import { type Placement, resolvePlacement } from '../../core/placement.js';
-import { admissionCap, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
+import { admissionCap, groupsOf, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
 import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type RuledConfig } from './options.js';
 
 type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes' | 'retention';
@@ -26,15 +26,14 @@ type DecidingConfig = Omit<
 export function coreConfig(
   config: DecidingConfig,
 ): Required<Omit<CoreConfig, GroupConfig>> & Pick<CoreConfig, GroupConfig> {
-  const { numBlocks, blockSize, maxNumSeqs, maxModelLen, numSpeculativeTokens, kvGroups } = config;
+  const { numBlocks, maxNumSeqs, maxModelLen, numSpeculativeTokens, kvGroups } = config;
+  const { list, hashBlockSize } = groupsOf(config);
   return {
     numBlocks,
-    blockSize: kvGroups?.hashBlockSize ?? blockSize,
+    blockSize: hashBlockSize,
     numRows: config.numRows,
     maxBlocksPerRow: Math.max(
-      ...(kvGroups?.list ?? [{ blockSize, numSpeculativeBlocks: 0 }]).map(
-        (group) => Math.ceil(maxModelLen / group.blockSize) + group.numSpeculativeBlocks,
-      ),
+      ...list.map((group) => Math.ceil(maxModelLen / group.blockSize) + group.numSpeculativeBlocks),
     ),
     ...(kvGroups !== null && groupsForCore(kvGroups, config)),
     maxEntries: maxNumSeqs,

@@ -272,7 +272,7 @@ export const DEVIATIONS = Object.freeze(Object.keys(ALL_ON)) as readonly (keyof 
  * @param mended those that stay on where all are off: the chosen version of vLLM has them too
  * @throws ERR_BLOCKSTEP_BAD_ARG with the unknown name and all that are known
  */
-export function takeDeviations(given: unknown, mended: readonly (keyof Deviations)[]): Readonly<Deviations> {
+export function parseDeviations(given: unknown, mended: readonly (keyof Deviations)[]): Readonly<Deviations> {
   const resolved = { ...ALL_ON };
   if (given === false) for (const name of DEVIATIONS) resolved[name] = mended.includes(name);
   else if (Array.isArray(given)) for (const name of namesIn(given)) resolved[name] = false;

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { takeUint8Array } from '../../base/arrays.js';
+import { parseUint8Array } from '../../base/arrays.js';
 import { BlockstepError, checkInteger } from '../../base/errors.js';
 import type { SchedulerOptions } from './options.js';
 
@@ -10,7 +10,7 @@ const MADE_UP = new WeakSet<Uint8Array>();
  * The key of the block hash, in an array of its own: the one that was given, or one that is made up.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeHashSeed(given: SchedulerOptions['hashSeed'] | null): Uint8Array {
+export function parseHashSeed(given: SchedulerOptions['hashSeed'] | null): Uint8Array {
   if (given !== undefined && given !== null) return hashSeedBytes(given);
   const seed = hashSeedBytes(randomBytes(16));
   MADE_UP.add(seed);
@@ -25,7 +25,7 @@ export function isMadeUp(hashSeed: Uint8Array): boolean {
 /** The 16 bytes of a hash seed: 16 given bytes, or an integer in little endian. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function hashSeedBytes(seed: Uint8Array | bigint | number): Uint8Array {
   if (typeof seed === 'object') {
-    const bytes = takeUint8Array('hashSeed', seed);
+    const bytes = parseUint8Array('hashSeed', seed);
     if (bytes.length === 16) return Uint8Array.from(bytes);
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `hashSeed must be 16 bytes long, got ${bytes.length}`);
   }

@@ -90,7 +90,7 @@ export function isFull({ type }: Pick<KvGroup, 'type'>): boolean {
  * @returns null for one group that needs all tokens: that is what a scheduler without groups has
  * @throws ERR_BLOCKSTEP_BAD_ARG, also for what vLLM refuses at its start
  */
-export function takeKvGroups(
+export function parseKvGroups(
   value: unknown,
   hashBlockSize: number | undefined,
   context: KvGroupsContext,
@@ -98,9 +98,9 @@ export function takeKvGroups(
   if (value === undefined || value === null) return null;
   if (!Array.isArray(value) || value.length === 0 || value.length > MAX_GROUPS)
     throw badArg('kvGroups', value, `a list of 1 to ${MAX_GROUPS} groups`);
-  const taken = value.map((group: unknown, i) => takeGroup(`kvGroups[${i}]`, group, context));
+  const parsed = value.map((group: unknown, i) => parseGroup(`kvGroups[${i}]`, group, context));
   const specs: string[] = [];
-  const list = taken.map((group) => {
+  const list = parsed.map((group) => {
     const { eagle: _, ...facts } = group;
     const key = JSON.stringify(facts);
     if (!specs.includes(key)) specs.push(key);
@@ -119,7 +119,7 @@ export function takeKvGroups(
   const alignment = sizes.reduce(lcm);
   checkTogether(groups, alignment, context);
   // Without a prefix cache nothing depends on it.
-  const hashed = takeHashBlockSize(context.enablePrefixCaching ? hashBlockSize : undefined, sizes);
+  const hashed = parseHashBlockSize(context.enablePrefixCaching ? hashBlockSize : undefined, sizes);
   return Object.freeze({
     list: Object.freeze(groups),
     hashBlockSize: hashed,
@@ -127,6 +127,20 @@ export function takeKvGroups(
     alignsSteps: groups.some(({ mode }) => mode === 'align'),
     hasStates: groups.some(({ type }) => type === 'mamba'),
   });
+}
+
+/** The groups of a configuration: where it has no `kvGroups`, one group of full attention. */
+export function groupsOf({
+  kvGroups,
+  blockSize,
+}: {
+  kvGroups: KvGroups | null;
+  blockSize: number;
+}): KvGroups {
+  if (kvGroups !== null) return kvGroups;
+  const none = { window: 0, chunk: 0, mode: null, numSpeculativeBlocks: 0, sinkTokens: 0, eagle: false };
+  const list = [{ type: 'full', blockSize, ...none, spec: 0 } as const];
+  return { list, hashBlockSize: blockSize, alignment: blockSize, alignsSteps: false, hasStates: false };
 }
 
 /** Whether these are what a scheduler without the option has. */
@@ -161,7 +175,7 @@ export function groupOptions(groups: KvGroups | null): {
   return { kvGroups, hashBlockSize: groups.hashBlockSize };
 }
 
-function takeGroup(name: string, value: unknown, context: KvGroupsContext): Omit<KvGroup, 'spec'> {
+function parseGroup(name: string, value: unknown, context: KvGroupsContext): Omit<KvGroup, 'spec'> {
   if (!isObject(value)) throw badArg(name, value, 'an object with a type');
   checkNames(value, GROUP_NAMES);
   const { type, blockSize, window, chunk, mode, numSpeculativeBlocks, sinkTokens, eagle } =
@@ -176,8 +190,8 @@ function takeGroup(name: string, value: unknown, context: KvGroupsContext): Omit
   only('mode', mode, 'mamba');
   only('numSpeculativeBlocks', numSpeculativeBlocks, 'mamba');
   only('sinkTokens', sinkTokens, 'sink');
-  const taken = type === 'mamba' ? takeMode(`${name}.mode`, mode, context) : null;
-  const defaultSize = taken === 'none' ? context.maxModelLen : context.blockSize;
+  const parsed = type === 'mamba' ? parseMode(`${name}.mode`, mode, context) : null;
+  const defaultSize = parsed === 'none' ? context.maxModelLen : context.blockSize;
   const size = checkInteger(`${name}.blockSize`, blockSize ?? defaultSize, 1, 2 ** 30);
   const sinks = type === 'sink' ? checkInteger(`${name}.sinkTokens`, sinkTokens, 1, 2 ** 20) : 0;
   if (sinks % size !== 0)
@@ -187,7 +201,7 @@ function takeGroup(name: string, value: unknown, context: KvGroupsContext): Omit
     blockSize: size,
     window: type === 'sliding' ? checkInteger(`${name}.window`, window, 1, 2 ** 30) : 0,
     chunk: type === 'chunked' ? checkInteger(`${name}.chunk`, chunk, 1, 2 ** 30) : 0,
-    mode: taken,
+    mode: parsed,
     numSpeculativeBlocks:
       type === 'mamba'
         ? checkInteger(
@@ -202,19 +216,19 @@ function takeGroup(name: string, value: unknown, context: KvGroupsContext): Omit
   };
 }
 
-function takeMode(
+function parseMode(
   name: string,
   mode: unknown,
   { enablePrefixCaching }: KvGroupsContext,
 ): 'none' | 'align' | 'all' {
-  const taken = checkOneOf(name, mode ?? (enablePrefixCaching ? 'align' : 'none'), ['none', 'align', 'all']);
-  if (enablePrefixCaching && taken === 'none')
-    throw badArg(name, taken, 'align or all with prefix caching, which finds states that were kept');
-  if (!enablePrefixCaching && taken !== 'none') throw badArg(name, taken, 'none without prefix caching');
-  return taken;
+  const parsed = checkOneOf(name, mode ?? (enablePrefixCaching ? 'align' : 'none'), ['none', 'align', 'all']);
+  if (enablePrefixCaching && parsed === 'none')
+    throw badArg(name, parsed, 'align or all with prefix caching, which finds states that were kept');
+  if (!enablePrefixCaching && parsed !== 'none') throw badArg(name, parsed, 'none without prefix caching');
+  return parsed;
 }
 
-function takeHashBlockSize(given: number | undefined, sizes: readonly number[]): number {
+function parseHashBlockSize(given: number | undefined, sizes: readonly number[]): number {
   const size = checkInteger('hashBlockSize', given ?? sizes.reduce(gcd), 1, 2 ** 30);
   if (sizes.every((each) => each % size === 0)) return size;
   throw badArg('hashBlockSize', size, `a divisor of the block sizes of all groups (${sizes.join(', ')})`);

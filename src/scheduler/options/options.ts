@@ -3,7 +3,7 @@ import type { BorrowerMethods } from '../borrow/ask-borrower.js';
 import type { BorrowingAdapter } from '../borrow/borrowing-adapter.js';
 import type { SchedulerConnector } from '../connector/connector.js';
 import type { ConnectorMethods } from '../connector/connector-methods.js';
-import type { KvEventSink, TakenKvEventSink } from '../events/kv-event.js';
+import type { KvEventSink, ParsedKvEventSink } from '../events/kv-event.js';
 import type { Deadlines } from '../request/wait.js';
 import type { Deviations } from './deviations.js';
 import { type KvGroupOptions, type KvGroups, mostPlaces } from './kv-groups.js';
@@ -47,7 +47,10 @@ export interface SchedulerOptions extends PlacementOptions {
    * Default true.
    */
   reserveFullIsl?: boolean;
-  /** Steps in flight: 1 decides as vLLM's Scheduler, 2 and 3 as its AsyncScheduler. Default 1. */
+  /**
+   * Most steps in flight. 1 decides as vLLM's Scheduler; 2 is async scheduling (vLLM `async_scheduling`), and 3 is
+   * async scheduling with one step more. Default 1.
+   */
   pipelineDepth?: 1 | 2 | 3;
   /** Draft tokens per request and step, 0 to 64. Default 0. */
   numSpeculativeTokens?: number;
@@ -195,7 +198,7 @@ export interface SchedulerConfig {
   /** The scheduler's clock, in milliseconds. */
   readonly now: () => number;
   /** Who is told which blocks the prefix cache has; null = nobody. */
-  readonly kvEvents: TakenKvEventSink | null;
+  readonly kvEvents: ParsedKvEventSink | null;
   /** Whether plans say which blocks were taken from the pool, and which ones can no longer be found. */
   readonly reportBlocks: boolean;
   /** Whether requests that decode in step are counted together, where nothing forbids it. */

@@ -184,7 +184,7 @@ export function rulesOf(like: Commit | null, context: RuleContext): VersionRules
  * @param single the single rules that these options carry
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
  */
-export function takeRules(
+export function parseRules(
   options: Partial<Omit<VersionRules, keyof SingleRules>>,
   single: Partial<SingleRules>,
   defaults: VersionRules,

@@ -15,7 +15,7 @@ export interface StepResult {
  * A `StepResult` with the sum of its counts, its arrays read once: they lie over memory whose size cannot change. Whoever is handed one
  * is handed a checked one.
  */
-export class TakenResult implements StepResult {
+export class ParsedResult implements StepResult {
   readonly tokens: Int32Array;
   readonly counts: Int32Array;
   errors: Uint8Array | undefined = undefined;

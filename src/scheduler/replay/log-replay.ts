@@ -1,7 +1,7 @@
 import { BlockstepError } from '../../base/errors.js';
 import { loadAddon } from '../../core/loader.js';
 import type { NativeAddon, ReplayResult } from '../../core/native/native.js';
-import type { TakenOutput } from '../connector/connector-output.js';
+import type { ParsedOutput } from '../connector/connector-output.js';
 import type { LogHeader } from '../log/log.js';
 import { type LogRecord, readLog } from '../log/log-reader.js';
 import { coreConfig } from '../options/core-config.js';
@@ -91,7 +91,7 @@ class Replay {
   #waiting: Plan[] = [];
   #last: Plan | undefined;
   /** Recorded reports that belong to the next update. */
-  #reports: TakenOutput | null = null;
+  #reports: ParsedOutput | null = null;
 
   constructor(scheduler: Scheduler, answers: RecordedAnswers, onPlan: (plan: Plan) => void) {
     this.#scheduler = scheduler;
@@ -115,7 +115,7 @@ class Replay {
         this.#update(record);
         break;
       case 'stepFailed':
-        this.#scheduler.failStep(this.#planOf(record.numEntries), this.#takeReports());
+        this.#scheduler.failStep(this.#planOf(record.numEntries), this.#drainReports());
         break;
       case 'replacedDrafts': {
         const plan = this.#waiting.find(({ step }) => step === record.step);
@@ -152,7 +152,7 @@ class Replay {
 
   #update({ counts, tokens, errors }: LogRecord & { kind: 'update' }): void {
     const result = errors === undefined ? { counts, tokens } : { counts, tokens, errors };
-    this.#scheduler.update(this.#planOf(counts.length), result, this.#takeReports());
+    this.#scheduler.update(this.#planOf(counts.length), result, this.#drainReports());
   }
 
   /**
@@ -167,7 +167,7 @@ class Replay {
     );
   }
 
-  #takeReports(): TakenOutput | null {
+  #drainReports(): ParsedOutput | null {
     const reports = this.#reports;
     this.#reports = null;
     return reports;

@@ -81,11 +81,11 @@ export class RecordedAnswers {
   }
 
   /**
-   * Takes the next recorded answer, after the deeds recorded before it are carried out.
+   * Returns the next recorded answer, after the deeds recorded before it are carried out.
    * @param handle the request in question; 0 = none
    * @returns undefined if the next answer belongs to another question
    */
-  take(handle: number, question: GrammarQuestion | ConnectorQuestion): unknown {
+  next(handle: number, question: GrammarQuestion | ConnectorQuestion): unknown {
     if (!this.isNext(handle, question)) {
       this.refuse(`${question} of handle ${handle} was not recorded here`);
       return undefined;

@@ -7,7 +7,7 @@ import type { RecordedAnswers } from './recorded-answers.js';
  */
 export function recordedGrammar(answers: RecordedAnswers, handleOf: () => number): Grammar {
   const ask = (question: 'ready' | 'acceptTokens' | 'validateTokens'): number => {
-    const answer = answers.take(handleOf(), question);
+    const answer = answers.next(handleOf(), question);
     if (typeof answer !== 'number') return 0;
     if (answer < 0) throw new Error('as recorded');
     return answer;

@@ -48,7 +48,7 @@ export class Outstanding {
    * Whether a use was reported done before it began. If so, the use counts as ended from then on, and the note is
    * gone.
    */
-  takeEarly(kind: OutstandingKind, owner: string): boolean {
+  endEarly(kind: OutstandingKind, owner: string): boolean {
     const key = keyOf(kind, owner);
     if (!this.#early.delete(key)) return false;
     this.#ended.add(key);

@@ -1,5 +1,6 @@
 import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { INSPECT, showFacts } from '../../base/inspect.js';
+import type { ConnectorRequest } from './connector-request.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Load } from './load.js';
 import type { Outstanding } from './outstanding.js';
@@ -53,7 +54,7 @@ export interface RequestInput extends StopConditions {
 }
 
 /** A checked `RequestInput`. The methods of its grammar were looked up once. */
-export interface TakenRequest extends RequestInput {
+export interface ParsedRequest extends RequestInput {
   prompt: Int32Array;
   stopTokenIds?: readonly number[];
   grammarCalls?: GrammarCalls;
@@ -67,7 +68,7 @@ export interface TakenRequest extends RequestInput {
  * Invariants: `container` is null exactly when `finishReason` is not null; `numComputedTokens <= numTokens +
  * numOutputPlaceholders + scheduled drafts`; `numOutputPlaceholders` is 0 unless steps are pipelined.
  */
-export class Request {
+export class Request implements ConnectorRequest {
   // The fields that a decode step touches stand first and share two cache lines. Each is a number from the start, so
   // that the JavaScript engine never has to check its type.
   /** @internal `numTokens`, `numComputedTokens` and `numOutputPlaceholders`, less what `clock` counts. */
@@ -214,7 +215,7 @@ export class Request {
 
   /** @internal */
   constructor(
-    input: TakenRequest,
+    input: ParsedRequest,
     handle: number,
     slot: number,
     limits: RequestLimits,

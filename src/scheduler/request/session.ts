@@ -1,4 +1,4 @@
-import type { StopConditions, TakenStops } from './stop-conditions.js';
+import type { ParsedStops, StopConditions } from './stop-conditions.js';
 
 /**
  * What a caller gives to `Scheduler.addChunk`. A stop condition that a chunk leaves out is that of `add`, and not
@@ -22,7 +22,7 @@ export interface ChunkInput extends Partial<StopConditions> {
 /** A checked chunk with complete stop conditions. */
 export interface Chunk {
   readonly prompt: Int32Array;
-  readonly stops: TakenStops;
+  readonly stops: ParsedStops;
   readonly arrivalTime: number;
   readonly params: unknown;
   /** When the chunk was given to the session, in milliseconds of the scheduler's clock. */
@@ -47,7 +47,7 @@ export class Session {
    * @param numChunks chunks whose answer was begun: the prompt of `add` is the first chunk, unless it is empty
    */
   constructor(
-    readonly stops: TakenStops,
+    readonly stops: ParsedStops,
     readonly params: unknown = undefined,
     public numChunks: number = 1,
   ) {}

@@ -18,7 +18,7 @@ export interface StopConditions {
 }
 
 /** Checked `StopConditions`. */
-export interface TakenStops extends StopConditions {
+export interface ParsedStops extends StopConditions {
   stopTokenIds?: readonly number[];
 }
 
@@ -48,7 +48,7 @@ export interface StopFields {
 }
 
 /** Sets the stop conditions of a request. Their counts start behind its present prompt tokens. */
-export function setStops(request: StopFields, stops: TakenStops, limits: RequestLimits): void {
+export function setStops(request: StopFields, stops: ParsedStops, limits: RequestLimits): void {
   const numPrompt = request.numPromptTokens;
   request.eosTokenId = stops.ignoreEos === true || stops.eosTokenId === undefined ? -1 : stops.eosTokenId;
   request.checkFrom = 0;

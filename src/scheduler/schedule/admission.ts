@@ -1,5 +1,5 @@
 import { Control } from '../../core/core.js';
-import { NO_MATCH, type TakenMatch } from '../connector/connector-answers.js';
+import { NO_MATCH, type ParsedMatch } from '../connector/connector-answers.js';
 import type { RuledConfig } from '../options/options.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -12,25 +12,20 @@ export interface Prefix {
   readonly request: Request;
   /** The request has no computed tokens, so prefix cache and connector were asked. */
   readonly fresh: boolean;
-  /** Leading blocks that the prefix cache has, of the tokens of a block hash (`hashedTokens`). */
+  /** Leading blocks that the prefix cache has, of the tokens of a block hash (`KvGroups.hashBlockSize`). */
   readonly numHits: number;
   /** Blocks that the request holds already. */
   readonly numHeld: number;
   /** Tokens that the connector can load behind the local blocks. */
-  readonly external: TakenMatch;
+  readonly external: ParsedMatch;
 }
 
 /** Computed tokens of a request right after its admission, those still to be loaded included. */
 export function computedAtAdmission(
-  { config }: SchedulerState,
+  { groups }: SchedulerState,
   { request, fresh, numHits, external }: Prefix,
 ): number {
-  return fresh ? numHits * hashedTokens(config) + (external.numTokens ?? 0) : request.numComputedTokens;
-}
-
-/** Tokens that a block hash covers. Hits are counted in blocks of so many tokens. */
-export function hashedTokens({ kvGroups, blockSize }: RuledConfig): number {
-  return kvGroups === null ? blockSize : kvGroups.hashBlockSize;
+  return fresh ? numHits * groups.hashBlockSize + (external.numTokens ?? 0) : request.numComputedTokens;
 }
 
 /**

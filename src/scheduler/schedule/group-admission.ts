@@ -6,7 +6,7 @@ import type { Plan } from '../plan/plan.js';
 import { keptInFlight } from '../plan/tokens-in-flight.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { computedAtAdmission, hashedTokens, lookaheadAtAdmission, type Prefix } from './admission.js';
+import { computedAtAdmission, lookaheadAtAdmission, type Prefix } from './admission.js';
 
 /**
  * Takes the rows of a request in all KV cache groups, and their blocks.
@@ -29,7 +29,7 @@ export function takeGroups(
   if (!fresh) keepDropped(s, request, Math.max(0, request.numComputedTokens - inFlight));
   return s.core.native.admitGroups(
     request.slot,
-    numHits * hashedTokens(s.config),
+    numHits * s.groups.hashBlockSize,
     external.numTokens ?? 0,
     fresh ? 0 : request.numComputedTokens,
     numNew,
@@ -74,15 +74,23 @@ export function noteGroups({ core: { control } }: SchedulerState, plan: Plan, at
 /**
  * Tokens that a request computes in a step where steps must end at the end of a block, so that there is a state to keep (vLLM
  * `_mamba_block_aligned_split`, as of May 2026 without the deviation `wholeStates`).
+ * @param known tokens that the request has, with those that steps in flight bring. At `pipelineDepth` 3 steps from before a preemption
+ * may bring some too, so that a resumed request has several to compute.
  * @param computed tokens that are computed before the step
  * @param numNew tokens that the step could compute; 0: none, because no block ends within them
  */
-export function alignedTokens(s: SchedulerState, request: Request, computed: number, numNew: number): number {
-  const { numTokens, numPromptTokens, session } = request;
-  const promptEnd = Math.max(numPromptTokens, numTokens - 1);
+export function alignedTokens(
+  s: SchedulerState,
+  request: Request,
+  known: number,
+  computed: number,
+  numNew: number,
+): number {
+  const { numPromptTokens, session } = request;
+  const promptEnd = Math.max(numPromptTokens, known - 1);
   if (computed >= promptEnd) return numNew;
   const { blockSize, deviations } = s.config;
-  const wholeBlocks = numTokens - (numTokens % blockSize);
+  const wholeBlocks = known - (known % blockSize);
   // The last block of a drafter's prefix hit is computed again.
   const end = s.dropLastHit ? Math.max(wholeBlocks - blockSize, 0) : wholeBlocks;
   if (deviations.wholeStates)

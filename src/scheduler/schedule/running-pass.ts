@@ -82,7 +82,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   const threshold = s.config.longPrefillTokenThreshold || MAX_TOKENS;
   const lastPosition = s.config.maxModelLen - 1;
   const slotLimit = s.slotLimit | 0;
-  const aligns = s.config.kvGroups?.alignsSteps === true;
+  const aligns = s.groups.alignsSteps;
   const ends = s.endsOutgrown === true;
   const kind = EntryKind.running;
   const first = plan.numRequests;
@@ -103,7 +103,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     if (numNew > budget) numNew = budget;
     if (numNew > lastPosition - computed) numNew = lastPosition - computed;
     if (numNew > slotLimit - computed) numNew = slotLimit - computed;
-    if (aligns && numNew > 0) numNew = alignedTokens(s, request, computed, numNew);
+    if (aligns && numNew > 0) numNew = alignedTokens(s, request, known, computed, numNew);
     if (numNew <= 0) {
       if (!ends || computed < slotLimit) continue;
       // Whoever is told of the end may ask how much of the requests before it is settled.

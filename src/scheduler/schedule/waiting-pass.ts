@@ -14,7 +14,6 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import {
   blocksToSpare,
   computedAtAdmission,
-  hashedTokens,
   matchPrefix,
   type Prefix,
   tokensToCompute,
@@ -77,7 +76,7 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
   const numHits = matchPrefix(s, request);
   const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
   if (s.connector === null || !asksConnector(s, request)) return local;
-  const numLocal = numHits * hashedTokens(s.config);
+  const numLocal = numHits * s.groups.hashBlockSize;
   const external = s.connector.askMatch(request, numLocal);
   if (external === FAILED) {
     endUnreported(s, request, FinishCode.error);
@@ -114,7 +113,7 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
     return false;
   let numNew = external.async ? 0 : tokensToCompute(config, missing + numDrafts, budget);
   if (numNew < 0) return false;
-  if (config.kvGroups?.alignsSteps) numNew = alignedTokens(s, request, computed, numNew);
+  if (s.groups.alignsSteps) numNew = alignedTokens(s, request, request.numTokens, computed, numNew);
   if (numNew < 1 + numDrafts && config.deviations.padWholeRows) numDrafts = 0;
   if (numDrafts === 0) numNew = Math.min(numNew, missing);
   if (numNew === 0 && config.kvGroups !== null && !external.async) return false;
@@ -177,7 +176,7 @@ export function enter(
 ): void {
   const { request, fresh, numHits, external } = prefix;
   const computed = computedAtAdmission(s, prefix);
-  const local = fresh ? numHits * hashedTokens(s.config) : computed;
+  const local = fresh ? numHits * s.groups.hashBlockSize : computed;
   if (fresh) countLookup(s, request, local, external.numTokens ?? 0);
   if (s.connector !== null && !beginLoad(s, plan, request, external, local)) return;
   request.numComputedTokens = computed;

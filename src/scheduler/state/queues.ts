@@ -142,7 +142,7 @@ export class Queues {
     passedOver.length = 0;
   }
 
-  /** Takes a request out of its container until `takeBack`. */
+  /** Takes a request out of its container until `putBack`. */
   lend(request: Request): void {
     const { container } = request;
     if (container === null || container === 'lent') return;
@@ -156,7 +156,7 @@ export class Queues {
    * Puts a lent request back into the container that it came from: in front of the others or behind them, or, if it was
    * skipped, to its place. Nothing happens if it is not lent.
    */
-  takeBack(request: Request, atFront: boolean): void {
+  putBack(request: Request, atFront: boolean): void {
     const from = this.lent.get(request);
     if (from === undefined) return;
     this.removeLent(request);

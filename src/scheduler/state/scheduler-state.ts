@@ -5,11 +5,12 @@ import { AskedBorrower } from '../borrow/ask-borrower.js';
 import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js';
 import type { EventGroup } from '../events/kv-event-words.js';
 import { ToldKvEvents } from '../events/told-kv-events.js';
+import { groupsOf, type KvGroups } from '../options/kv-groups.js';
 import { dropsLastHit, numLookaheadTokens, poolTokens, type RuledConfig } from '../options/options.js';
 import { type LetGo, letGoBy, type StepLetGo } from '../plan/let-go.js';
 import { NEVER, Plan } from '../plan/plan.js';
 import { StepOutputs } from '../plan/step-outputs.js';
-import type { TakenResult } from '../plan/step-result.js';
+import type { ParsedResult } from '../plan/step-result.js';
 import { AskedGrammars, type GrammarLog } from '../request/ask-grammar.js';
 import { Outstanding, type OutstandingKind } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
@@ -58,6 +59,8 @@ export class SchedulerState {
   readonly grammars: AskedGrammars;
   /** Who is told of the prefix cache; null = nobody. */
   readonly kvEvents: ToldKvEvents | null;
+  /** The KV cache groups; without the option `kvGroups` one. */
+  readonly groups: KvGroups;
   readonly adapters: StepAdapters;
   /** The connector's pins. */
   readonly pins = new PinCounts();
@@ -158,6 +161,7 @@ export class SchedulerState {
     this.grammars = new AskedGrammars(this.anomalies, log);
     this.kvEvents =
       config.kvEvents && new ToldKvEvents(config.kvEvents, core, this.anomalies, eventGroups(config));
+    this.groups = groupsOf(config);
     this.adapters = new StepAdapters(config);
     this.pipelined = config.pipelineDepth > 1;
     this.maxDrafts = config.numSpeculativeTokens;
@@ -219,7 +223,7 @@ export class SchedulerState {
   }
 
   /** The oldest plan in flight has been executed. */
-  takeFromFlight(plan: Plan): void {
+  removeFromFlight(plan: Plan): void {
     plan.awaitsUpdate = false;
     plan.inFlight = false;
     // Of one plan `pop` takes a third of the time.
@@ -246,7 +250,7 @@ export interface SteadyDecode {
   check(): void;
   plan(plan: Plan): number;
   breakUpIn(plan: Plan): void;
-  take(plan: Plan, result: TakenResult, outputs: StepOutputs, now: number): number;
+  apply(plan: Plan, result: ParsedResult, outputs: StepOutputs, now: number): number;
   dropStopped(): void;
 }
 

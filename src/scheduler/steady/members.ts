@@ -33,10 +33,10 @@ export class Members {
   }
 
   /**
-   * Takes out requests, in their order here; others than members are passed over. A rule looks at what steps in flight
+   * Removes requests, in their order here; others than members are passed over. A rule looks at what steps in flight
    * bring them.
    */
-  takeOut(leavers: readonly Request[]): void {
+  remove(leavers: readonly Request[]): void {
     const { requests } = this;
     let kept = -1;
     let from = 0;

@@ -1,9 +1,9 @@
-import { takeInt32Array } from '../../base/arrays.js';
+import { parseInt32Array } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
-import { type StepResult, TakenResult } from '../plan/step-result.js';
+import { ParsedResult, type StepResult } from '../plan/step-result.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { MOST_TICKS, type Steady } from './steady.js';
 
@@ -48,8 +48,11 @@ export class Repeat {
   #countsView: Int32Array = new Int32Array(0);
   readonly #takeBlocks = (): void => {
     const { size } = this.#steady;
-    const taken = this.#s.core.native.run(this.#plan.frame, 0, size);
+    const { native, control } = this.#s.core;
+    const taken = native.run(this.#plan.frame, 0, size);
     if (taken !== size) throw new Error(`a repeated step found blocks for ${taken} of its ${size} entries`);
+    if (control[Control.numRepeats] !== 0)
+      throw new Error('the native addon is older: it does not repeat steps');
   };
   readonly #readClock = (): void => this.#calls.readClock();
   readonly #askConnector = (): void => this.#calls.askConnector(this.#plan);
@@ -80,8 +83,54 @@ export class Repeat {
     for (const each of s.inFlight) each.plainIn = this.#run;
   }
 
-  /** @returns the next plan; null if the rules have to make it, with nothing changed */
-  plan(): Plan | null {
+  /**
+   * Steps behind a plan that are sure to be repeated.
+   * @param last the plan made last
+   * @returns 0 if this plan was not repeated, or if somebody may have to be asked or told between two steps
+   */
+  sureSteps(last: Plan): number {
+    const { core, config, inFlight, connector, deadlines, blocksMoved } = this.#s;
+    if (this.#run === 0 || last.repeats !== this.#run) return 0;
+    if (connector !== null || deadlines.size > 0 || inFlight.length !== this.#depth - 1) return 0;
+    if (blocksMoved || channels.step.hasSubscribers || this.#calls.aborts.size > 0) return 0;
+    const { size, clock, isBroken } = this.#steady;
+    if (isBroken) return 0;
+    const untilDue = this.#nextDue - 1 - clock.sampled;
+    // In as many steps as a block has tokens, no entry takes more than one block.
+    const untilFull = Math.floor(core.control[Control.freeBlocks] / size) * config.blockSize;
+    return Math.min(untilDue, untilFull);
+  }
+
+  /**
+   * Makes steps in one native call, as `plan` and `take` make them, without the last `take`. In all of them each request
+   * samples what it has sampled last.
+   * @param steps at most `sureSteps`
+   * @returns the last plan; null if the rules have to make the next step, with nothing changed
+   */
+  planMany(steps: number): Plan | null {
+    const { inFlight, counters } = this.#s;
+    const { size } = this.#steady;
+    const earlier = steps - 1;
+    const plan = this.plan(earlier);
+    if (plan === null) return null;
+    this.#steady.noteRepeats(earlier);
+    counters.generationTokens += earlier * size;
+    this.#s.step += earlier;
+    this.#s.numScheduledPlans += earlier;
+    // Each plan in flight is now as many steps later. Its blocks were of use to its executor alone.
+    for (const each of inFlight) {
+      each.step += earlier;
+      if (each === plan) continue;
+      for (let i = 0; i < size; i++) each.numComputedTokens[i] += earlier;
+    }
+    return plan;
+  }
+
+  /**
+   * @param earlier steps that native code makes before the one of the plan
+   * @returns the next plan; null if the rules have to make it, with nothing changed
+   */
+  plan(earlier = 0): Plan | null {
     if (this.#run === 0) return null;
     const s = this.#s;
     const { control } = s.core;
@@ -107,6 +156,7 @@ export class Repeat {
     this.#plan = plan;
     this.#steady.notePlanned(s.step);
     control[Control.headSlot] = slots[0];
+    control[Control.numRepeats] = earlier;
     this.#calls.gate.change(this.#takeBlocks);
     plan.step = s.step++;
     plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
@@ -119,7 +169,7 @@ export class Repeat {
   }
 
   /** @returns the rows of a plan that `plan` made; null if the rules have to take the result, with nothing changed */
-  take(plan: Plan, result: StepResult): StepOutputs | null {
+  apply(plan: Plan, result: StepResult): StepOutputs | null {
     const s = this.#s;
     if (!this.#isDue(plan)) return null;
     if (typeof result !== 'object' || result === null) return null;
@@ -127,19 +177,19 @@ export class Repeat {
     if (tokens === undefined || counts === undefined || errors !== undefined) return null;
     // The arrays of a result that was checked before are views already.
     if (tokens !== this.#tokens) {
-      this.#tokensView = result instanceof TakenResult ? tokens : takeInt32Array('tokens', tokens);
+      this.#tokensView = result instanceof ParsedResult ? tokens : parseInt32Array('tokens', tokens);
       this.#tokens = tokens;
     }
     if (counts !== this.#counts) {
-      this.#countsView = result instanceof TakenResult ? counts : takeInt32Array('counts', counts);
+      this.#countsView = result instanceof ParsedResult ? counts : parseInt32Array('counts', counts);
       this.#counts = counts;
     }
     // To read the result may have called back.
     if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
     this.#calls.gate.checkFree();
     if (!this.#steady.isPlanned) return null;
-    if (!this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
-    s.takeFromFlight(plan);
+    if (!this.#applyTokens(plan, this.#tokensView, this.#countsView)) return null;
+    s.removeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
     return s.outputs;
@@ -165,8 +215,8 @@ export class Repeat {
     return !isBroken && this.#nextDue > clock.sampled + 1;
   }
 
-  /** Takes one token of each entry. @returns false if a rule has to look at one, with nothing changed */
-  #takeTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
+  /** Applies one token of each entry. @returns false if a rule has to look at one, with nothing changed */
+  #applyTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
     const { clock } = this.#steady;
     const { ends, numSteady: count } = plan;
     if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;

@@ -1,7 +1,7 @@
 import { NO_TOKEN } from '../../core/core.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
-import type { TakenResult } from '../plan/step-result.js';
+import type { ParsedResult } from '../plan/step-result.js';
 import { FinishCode } from '../request/status.js';
 import type { Members } from './members.js';
 
@@ -29,7 +29,12 @@ export class Rows {
    * @param tick the tick of the members' clock that this update is
    * @returns false if an entry brings another number of tokens
    */
-  copyTokens({ slots, ends, numSteady }: Plan, result: TakenResult, members: Members, tick: number): boolean {
+  copyTokens(
+    { slots, ends, numSteady }: Plan,
+    result: ParsedResult,
+    members: Members,
+    tick: number,
+  ): boolean {
     const { tokens, counts } = result;
     const sampled = this.#sampled;
     const { dueAt } = members;

@@ -1,7 +1,7 @@
 import { Control } from '../../core/core.js';
 import { NEVER, type Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
-import type { TakenResult } from '../plan/step-result.js';
+import type { ParsedResult } from '../plan/step-result.js';
 import type { Request } from '../request/request.js';
 import { RequestClock, STILL } from '../request/request-clock.js';
 import { FinishCode } from '../request/status.js';
@@ -114,6 +114,13 @@ export class Steady implements SteadyDecode {
     this.isPlanned = false;
   }
 
+  /** Counts steps whose plans were made, and whose tokens were taken, in the native call of the step planned last. */
+  noteRepeats(steps: number): void {
+    this.clock.planned += steps;
+    this.clock.sampled += steps;
+    this.#lastStep += steps;
+  }
+
   /** Whether the plan of the step before gave each of its requests a token. */
   wasPlannedBefore(step: number): boolean {
     return this.#lastStep === step - 1;
@@ -127,17 +134,17 @@ export class Steady implements SteadyDecode {
   }
 
   /**
-   * Takes the tokens of its entries, and fills their rows. Each entry brings one; otherwise the steady decode is broken
-   * up, and nothing was taken.
+   * Applies the tokens of its entries, and fills their rows. Each entry brings one; otherwise the steady decode is broken
+   * up, and nothing was applied.
    * @param now the time, in milliseconds of the scheduler's clock
-   * @returns entries whose tokens were taken: all of them or 0. `stopped` says whether requests have stopped with them
+   * @returns entries whose tokens were applied: all of them or 0. `stopped` says whether requests have stopped with them
    */
-  take(plan: Plan, result: TakenResult, outputs: StepOutputs, now: number): number {
+  apply(plan: Plan, result: ParsedResult, outputs: StepOutputs, now: number): number {
     this.stopped = FinishCode.none;
     if (plan.numSteady === 0 || this.size === 0) return 0;
     const tick = this.clock.sampled + 1;
-    const mayTake = !this.isBroken && this.isPlanned && plan.steadyEpoch === this.#epoch;
-    if (!mayTake || !this.#rows.copyTokens(plan, result, this.members, tick)) {
+    const mayApply = !this.isBroken && this.isPlanned && plan.steadyEpoch === this.#epoch;
+    if (!mayApply || !this.#rows.copyTokens(plan, result, this.members, tick)) {
       this.breakUp();
       return 0;
     }
@@ -156,7 +163,7 @@ export class Steady implements SteadyDecode {
     queues.steadyMoved = false;
     if (this.#resting.length > 0)
       this.#resting = this.#resting.filter((request) => !this.#stops.includes(request));
-    this.members.takeOut(this.#stops);
+    this.members.remove(this.#stops);
     if (this.size === 0) queues.numSteady = 0;
   }
 
@@ -243,7 +250,7 @@ export class Steady implements SteadyDecode {
     this.#lasts.length = kept;
     for (const request of this.#resting) this.#release(request);
     const all = this.members.requests.slice(0, this.size);
-    this.members.takeOut(all.filter((request) => request.clock !== this.clock));
+    this.members.remove(all.filter((request) => request.clock !== this.clock));
     if (this.size > 0) return;
     this.#resting.length = 0;
     this.#s.queues.numSteady = 0;

@@ -5,7 +5,7 @@ import { discardOutputs, preemptByForce } from '../life/preempt.js';
 import type { KvGroups } from '../options/kv-groups.js';
 import type { VersionRules } from '../options/rules.js';
 import type { Plan } from '../plan/plan.js';
-import type { TakenResult } from '../plan/step-result.js';
+import type { ParsedResult } from '../plan/step-result.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import { checkStop } from '../request/stop-conditions.js';
@@ -20,7 +20,7 @@ const APPEND = PendingOp.append << 24;
  * All tokens of the step are queued for the native core first, then the operations that depend on them: publications,
  * and the ends of requests in batch order. They cross into native code with the next schedule.
  */
-export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): void {
+export function updatePass(s: SchedulerState, plan: Plan, result: ParsedResult): void {
   const { tokens, counts, numTokens } = result;
   const { maxDrafts, now } = s;
   const pipelined = s.pipelined === true;
@@ -32,7 +32,7 @@ export function updatePass(s: SchedulerState, plan: Plan, result: TakenResult): 
   const { control, pending } = s.core;
   s.core.reserve(numTokens);
   const firstRow = s.outputs.length;
-  const numSteady = s.steady === null ? 0 : s.steady.take(plan, result, s.outputs, now);
+  const numSteady = s.steady === null ? 0 : s.steady.apply(plan, result, s.outputs, now);
   let row = s.outputs.length;
   let cursor = 2 * control[Control.numPending];
   const goesOn = FinishCode.none;

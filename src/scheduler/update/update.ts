@@ -1,5 +1,5 @@
 import { BlockstepError, show } from '../../base/errors.js';
-import type { TakenOutput } from '../connector/connector-output.js';
+import type { ParsedOutput } from '../connector/connector-output.js';
 import { finish } from '../life/finish.js';
 import { releaseFenced } from '../life/preempt.js';
 import { endUnloaded } from '../loads/fence.js';
@@ -8,7 +8,7 @@ import { loseBlocks } from '../loads/lost-blocks.js';
 import { applyReports } from '../loads/reports.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
-import type { TakenResult } from '../plan/step-result.js';
+import type { ParsedResult } from '../plan/step-result.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -27,8 +27,8 @@ const NO_BLOCKS: readonly number[] = [];
 export function update(
   s: SchedulerState,
   plan: Plan,
-  result: TakenResult,
-  output: TakenOutput | null,
+  result: ParsedResult,
+  output: ParsedOutput | null,
 ): StepOutputs {
   beginUpdate(s, plan, result.tokens, output);
   const { errors } = result;
@@ -39,26 +39,37 @@ export function update(
   if (plan.syncLoads.length > 0) countLoads(s, plan, true);
   s.openPlan = null;
   updatePass(s, plan, result);
-  endLost(s, lost);
-  endLost(s, without);
-  if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
-  if (output !== null) applyReports(s, output);
-  // An engine that goes idle makes no plan that could tell of them.
-  s.kvEvents?.tell([]);
-  return s.outputs;
+  return endUpdate(s, lost, without, output);
 }
 
 /** Takes the failure of a whole step: every entry failed. */
-export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | null): StepOutputs {
+export function failStep(s: SchedulerState, plan: Plan, output: ParsedOutput | null): StepOutputs {
   beginUpdate(s, plan, NO_TOKENS, output);
   const failed = failEntries(s, plan, () => true);
   const lost = output === null ? NOBODY : failLoads(s, plan, output, failed);
   const without = output === null ? NOBODY : loseBlocks(s, plan, output.lostBlocks);
   if (plan.syncLoads.length > 0) countLoads(s, plan, false);
   s.openPlan = null;
-  endLost(s, lost);
+  return endUpdate(s, lost, without, output);
+}
+
+/**
+ * The end of an update, whether its step failed or not.
+ * @param unloaded requests whose load failed
+ * @param without requests that lost blocks
+ */
+function endUpdate(
+  s: SchedulerState,
+  unloaded: readonly Request[],
+  without: readonly Request[],
+  output: ParsedOutput | null,
+): StepOutputs {
+  endLost(s, unloaded);
   endLost(s, without);
+  if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
   if (output !== null) applyReports(s, output);
+  // An engine that goes idle makes no plan that could tell of them.
+  s.kvEvents?.tell([]);
   return s.outputs;
 }
 
@@ -74,10 +85,11 @@ function countLoads({ counters }: SchedulerState, { syncLoads }: Plan, isGood: b
 }
 
 /** Takes reports of transfers outside a step: the transfer half of `update`. */
-export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
+export function updateTransfers(s: SchedulerState, output: ParsedOutput): void {
   for (const request of failLoads(s, null, output, NONE)) endUnloaded(s, request);
   for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
   applyReports(s, output);
+  s.kvEvents?.tell([]);
 }
 
 /**
@@ -111,10 +123,10 @@ export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
 }
 
 /** Takes the plan out of flight, keeps it open until its failures were taken, and begins the outputs with the rows of requests that ended outside an update. */
-function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: TakenOutput | null): void {
+function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: ParsedOutput | null): void {
   leaveOut(s, plan);
   if (plan.inFlight) {
-    s.takeFromFlight(plan);
+    s.removeFromFlight(plan);
     s.openPlan = plan;
     if (s.fencedFrees.length > 0) releaseFenced(s, false);
   }

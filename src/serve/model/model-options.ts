@@ -75,7 +75,7 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
 );
 
 /** Checks what is said of the model. @param maxModelLen most tokens of prompt and output together @throws by rejection ERR_BLOCKSTEP_BAD_ARG */
-export async function takeModel(model: unknown, maxModelLen: number): Promise<ServedModel> {
+export async function parseModel(model: unknown, maxModelLen: number): Promise<ServedModel> {
   if (!isObject(model)) throw badArg('model', model, 'an object with the id of the model');
   checkNames(model, MODEL_OPTIONS);
   const { id, chatPrompt, chatTemplate } = model as unknown as ModelOptions;

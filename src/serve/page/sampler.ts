@@ -100,7 +100,7 @@ export class Sampler {
       queries: scheduler.prefixCacheQueries,
       hits: scheduler.prefixCacheHits,
       usage: scheduler.kvCacheUsage,
-      loopDelayMs: this.#watch.takeLoopDelay(),
+      loopDelayMs: this.#watch.drainLoopDelay(),
     });
     const oldest = this.#samples[this.#samples.length - 1].time - 300_000;
     if (this.#samples.length > MOST_SAMPLES || this.#samples[0].time < oldest)

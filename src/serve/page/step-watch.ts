@@ -66,7 +66,7 @@ export class StepWatch {
   }
 
   /** The longest delay of the event loop since the last call, in milliseconds. */
-  takeLoopDelay(): number {
+  drainLoopDelay(): number {
     // The tick that is due now has not come: what it would say is known.
     const longest = Math.max(this.#longestDelayMs, performance.now() - this.#tickedAt - TICK_MS);
     this.#longestDelayMs = 0;

@@ -74,7 +74,7 @@ export const COMPLETION_BODIES: Bodies = {
     model,
     choices: choices.map((choice) => ({
       index: choice.index,
-      text: choice.takeText(),
+      text: choice.drainText(),
       ...endFields(choice, completionLogprobs(choice)),
     })),
     usage,
@@ -125,8 +125,8 @@ export const CHAT_BODIES: Bodies = {
 
 /** The message of an assistant. One that calls tools need not say anything. */
 function messageOf(choice: Choice): object {
-  const content = choice.takeText();
-  const { reasoning = '', calls = [] } = choice.takeParts() ?? {};
+  const content = choice.drainText();
+  const { reasoning = '', calls = [] } = choice.drainParts() ?? {};
   return {
     role: 'assistant',
     content: content === '' && calls.length > 0 ? null : content,
@@ -154,7 +154,7 @@ function endFields({ end, hasCalled }: Choice, logprobs: object | null): object 
 
 /** How likely the tokens were that came since this was said last, as chats say it; null: nobody wants to know. */
 function chatLogprobs(choice: Choice): object | null {
-  const tokens = choice.takeLikely();
+  const tokens = choice.drainLikely();
   if (tokens === null) return null;
   const named = ({ text, bytes, logprob }: TextLogprob) => ({ token: text, logprob, bytes });
   return {
@@ -165,7 +165,7 @@ function chatLogprobs(choice: Choice): object | null {
 
 /** The same as completions say it: lists with an item for each token. */
 function completionLogprobs(choice: Choice): object | null {
-  const tokens = choice.takeLikely();
+  const tokens = choice.drainLikely();
   if (tokens === null) return null;
   const byText = ({ top }: LikelyToken) =>
     Object.fromEntries(top.map(({ text, logprob }) => [text, logprob]));

@@ -111,9 +111,9 @@ export class Choice {
     return this.#numTokens;
   }
 
-  /** Thoughts and calls that came since the last call; null: there are none. To be called after `takeText`. */
-  takeParts(): AnswerParts | null {
-    return this.#answer?.takeParts() ?? null;
+  /** Thoughts and calls that came since the last call; null: there are none. To be called after `drainText`. */
+  drainParts(): AnswerParts | null {
+    return this.#answer?.drainParts() ?? null;
   }
 
   /** Whether the model has called tools. */
@@ -122,8 +122,8 @@ export class Choice {
   }
 
   /** The text that came since the last call. */
-  takeText(): string {
-    if (this.#answer !== null) return this.#answer.takeContent();
+  drainText(): string {
+    if (this.#answer !== null) return this.#answer.drainContent();
     const text = this.#text;
     this.#text = '';
     return text;
@@ -135,12 +135,12 @@ export class Choice {
   }
 
   /** How likely the tokens were that came since the last call; null: nobody wants to know. */
-  takeLikely(): readonly LikelyToken[] | null {
-    return this.#likely?.take() ?? null;
+  drainLikely(): readonly LikelyToken[] | null {
+    return this.#likely?.drain() ?? null;
   }
 
-  /** Takes a row of the engine's outputs. @param now by `performance.now` */
-  take({ tokens, tokenOffsets, extras, ends }: EngineOutputs, row: number, now: number): void {
+  /** Receives a row of the engine's outputs. @param now by `performance.now` */
+  receive({ tokens, tokenOffsets, extras, ends }: EngineOutputs, row: number, now: number): void {
     if (this.hasEnded) return;
     const from = tokenOffsets[row];
     const to = tokenOffsets[row + 1];

@@ -38,7 +38,7 @@ export class Choices {
 
   async #read(outputs: AsyncIterable<EngineOutputs>): Promise<void> {
     try {
-      for await (const item of outputs) this.#take(item);
+      for await (const item of outputs) this.#receive(item);
     } catch (error) {
       // An engine that breaks ends every request first. What is left here was not read because the server was held up for too long.
       for (const choice of this.#byId.values()) choice.fail(error);
@@ -47,7 +47,7 @@ export class Choices {
     this.#isReading = false;
   }
 
-  #take(outputs: EngineOutputs): void {
+  #receive(outputs: EngineOutputs): void {
     const { length, requests, ends } = outputs;
     // One reading of the clock does for all tokens of a step.
     const now = performance.now();
@@ -58,7 +58,7 @@ export class Choices {
       if (choice === undefined) continue;
       if (ends[row]?.continues === false) this.#byId.delete(id);
       try {
-        choice.take(outputs, row, now);
+        choice.receive(outputs, row, now);
       } catch (error) {
         // It is a mistake of a vocabulary, and no other client's.
         throwApart(error);

@@ -79,7 +79,7 @@ export class LikelyTokens {
   }
 
   /** The tokens that came since the last call. */
-  take(): readonly LikelyToken[] {
+  drain(): readonly LikelyToken[] {
     const tokens = this.#tokens;
     this.#tokens = [];
     return tokens;

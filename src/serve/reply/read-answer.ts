@@ -61,13 +61,13 @@ export class ReadAnswer implements AnswerSink {
     this.#calls.push({ id: this.#newId(), type: 'function', function: { name, arguments: args } });
   }
 
-  takeContent(): string {
+  drainContent(): string {
     const text = this.#content;
     this.#content = '';
     return text;
   }
 
-  takeParts(): AnswerParts | null {
+  drainParts(): AnswerParts | null {
     const reasoning = this.#reasoning;
     const calls = this.#calls;
     if (reasoning === '' && calls.length === 0) return null;

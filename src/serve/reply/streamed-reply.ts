@@ -75,9 +75,9 @@ export class StreamedReply implements GenerationReader {
   #send(choice: Choice, events: EventStream): void {
     const { index } = choice;
     if (events.isBlocked || this.#sent[index] || choice.failure !== null) return;
-    const piece = choice.takeText();
+    const piece = choice.drainText();
     this.#sentTokens[index] = choice.numTokens;
-    const parts = choice.takeParts();
+    const parts = choice.drainParts();
     if (choice.end !== null) {
       this.#sent[index] = true;
       events.write(this.#bodies.last(this.#head, choice, piece, parts));

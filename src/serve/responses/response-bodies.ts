@@ -36,10 +36,10 @@ export class ResponseBodies {
     return this.#event('response.created', { response }) + this.#event('response.in_progress', { response });
   }
 
-  /** Takes what has come of the choice. @returns its events */
-  take(choice: Choice): string {
-    const piece = choice.takeText();
-    const { reasoning = '', calls = [] } = choice.takeParts() ?? {};
+  /** Drains what has come of the choice. @returns its events */
+  drain(choice: Choice): string {
+    const piece = choice.drainText();
+    const { reasoning = '', calls = [] } = choice.drainParts() ?? {};
     let events = '';
     if (reasoning !== '') events += this.#say('reasoning', reasoning);
     if (piece !== '') events += this.#say('message', piece);
@@ -47,7 +47,7 @@ export class ResponseBodies {
     return events;
   }
 
-  /** The whole response, of a choice that has ended and was taken. */
+  /** The whole response, of a choice that has ended and was drained. */
   whole(choice: Choice, usage: Usage): object {
     this.#finish(choice);
     const isWhole = choice.end?.finishReason === 'stop';

@@ -43,7 +43,7 @@ export class StreamedResponse implements GenerationReader {
     const { numTokens, hasEnded } = choice;
     if (this.#sentTokens > 0 && numTokens < this.#sentTokens + this.#interval && !hasEnded) return;
     this.#sentTokens = numTokens;
-    const brought = this.#bodies.take(choice);
+    const brought = this.#bodies.drain(choice);
     if (brought !== '') events.write(brought);
     if (!hasEnded) return;
     this.#isOver = true;

@@ -45,7 +45,7 @@ const RESPONSES: Way = {
   bodies: {
     whole: (head, [choice], usage) => {
       const bodies = new ResponseBodies(head);
-      bodies.take(choice);
+      bodies.drain(choice);
       return bodies.whole(choice, usage);
     },
   },

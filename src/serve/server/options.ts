@@ -4,7 +4,7 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 import { Engine } from '../../engine/engine.js';
 import type { RequestBounds } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
-import { type ModelOptions, takeModel } from '../model/model-options.js';
+import { type ModelOptions, parseModel } from '../model/model-options.js';
 
 /** Options of the server of an engine. */
 export interface ServeOptions {
@@ -82,7 +82,7 @@ export interface ServeSettings extends RequestBounds {
 }
 
 /** Checks the options. @throws by rejection ERR_BLOCKSTEP_BAD_ARG */
-export async function takeServeOptions(options: unknown): Promise<ServeSettings> {
+export async function parseServeOptions(options: unknown): Promise<ServeSettings> {
   if (!isObject(options)) throw badArg('options', options, 'an object');
   checkNames(options, OPTIONS);
   const {
@@ -110,7 +110,7 @@ export async function takeServeOptions(options: unknown): Promise<ServeSettings>
     throw badArg('allowedHosts', allowedHosts, 'a list of names as "llm.example.com", without a port');
   return {
     engine,
-    model: await takeModel(model, engine.scheduler.config.maxModelLen),
+    model: await parseModel(model, engine.scheduler.config.maxModelLen),
     apiKeys: [...apiKeys] as string[],
     allowedHosts: allowedHosts.map((name) => name.toLowerCase()),
     maxBodyBytes: checkInteger('maxBodyBytes', maxBodyBytes, 1, 2 ** 30),

@@ -18,7 +18,7 @@ import { addHealthRoutes } from './health-routes.js';
 import { LiveRequests } from './live-requests.js';
 import { Load } from './load.js';
 import { addModelRoutes } from './model-routes.js';
-import { type ServeOptions, type ServeSettings, takeServeOptions } from './options.js';
+import { parseServeOptions, type ServeOptions, type ServeSettings } from './options.js';
 import { addRequestRoutes } from './request-routes.js';
 import { addTextRoutes } from './text-routes.js';
 
@@ -51,7 +51,7 @@ export const blockstepServer: ServerPlugin = (app, options, done) => {
     logSerializers: ___,
     ...own
   } = options as ServeOptions & Record<string, unknown>;
-  takeServeOptions(own)
+  parseServeOptions(own)
     .then((settings) => addServer(app as FastifyInstance, settings))
     .then(() => done(), done);
 };

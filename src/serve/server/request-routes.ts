@@ -48,7 +48,8 @@ export function addRequestRoutes(app: FastifyInstance, { engine }: ServeSettings
 /** What is known of a request of the engine, wherever it came from. @throws ApiError if there is none of this id */
 function factsOf(engine: Engine, id: string): RequestFacts {
   const { scheduler } = engine;
-  const request = scheduler.get(id) ?? scheduler.findFinished(id);
+  const seen = scheduler.inspect();
+  const request = scheduler.get(id) ?? seen.findFinished(id);
   if (request === undefined)
     throw new ApiError(
       404,
@@ -68,8 +69,8 @@ function factsOf(engine: Engine, id: string): RequestFacts {
     cached_tokens: request.numCachedTokens < 0 ? null : request.numCachedTokens,
     priority: request.priority,
     preemptions: request.numPreemptions,
-    groups: scheduler.holdingsOf(request),
-    blocks: [...scheduler.blocksOf(request)],
+    groups: seen.holdingsOf(request),
+    blocks: [...seen.blocksOf(request)],
   };
 }
 

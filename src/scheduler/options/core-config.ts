@@ -11,8 +11,8 @@ type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes' | 'retention';
 const OPS_PER_ENTRY = 4;
 
 /**
- * The part of a configuration that decides something. The placement decides nothing, so a recorded log does not name
- * one.
+ * The part of a configuration that affects decisions. The placement does not, so a recorded log has
+ * none.
  */
 type DecidingConfig = Omit<
   RuledConfig,
@@ -37,7 +37,8 @@ export function coreConfig(
     ),
     ...(kvGroups !== null && groupsForCore(kvGroups, config)),
     maxEntries: maxNumSeqs,
-    // One frame more than steps in flight: the plan updated last stays readable while the next one is made.
+    // There is one frame more than steps in flight, so that the plan updated last stays readable
+    // while the next one is made.
     numFrames: config.pipelineDepth + 1,
     pendingCapacity: maxNumSeqs * (1 + numSpeculativeTokens + OPS_PER_ENTRY) + 64,
     lookahead: numLookaheadTokens(config),

@@ -34,7 +34,7 @@ const MAX_BLOCKS = 2 ** 20;
 const MAX_ROWS = 4096;
 const MAX_RANKS = 65_536;
 const MAX_BLOCKS_PER_ROW = 2 ** 20;
-/** Blocks of a row for the states of drafts. */
+/** The maximum number of blocks of a row for the states of drafts. */
 const MAX_SPARE_BLOCKS = 64;
 const MAX_TOKENS = 2 ** 30;
 
@@ -127,7 +127,7 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
   return Object.freeze(config);
 }
 
-/** One group of MLA decides as full attention does. KV cache events alone tell them apart. */
+/** One group of MLA decides as full attention does. Only KV cache events distinguish the two. */
 function kindOf({ kvGroups }: SchedulerOptions): 'full' | 'mla' {
   const isMla = Array.isArray(kvGroups) && kvGroups.length === 1 && kvGroups[0]?.type === 'mla';
   return isMla ? 'mla' : 'full';

@@ -1,6 +1,6 @@
 import { badArg } from '../../../base/checks.js';
 
-/** The options, checked one by one, that a GPU which decides may not be given all of. */
+/** Options, each already checked, that cannot all be combined with a GPU that decides. */
 interface DecidedConfig {
   readonly borrower: object | null;
   readonly kvEvents: object | null;

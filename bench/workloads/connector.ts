@@ -1,3 +1,4 @@
+// A connector whose transfers never end.
 import type { Finished, Match, SchedulerConnector } from '../../src/connector.js';
 import type { Request } from '../../src/index.js';
 

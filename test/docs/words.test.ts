@@ -1,3 +1,4 @@
+// Flags sentences of all pages that have to be read twice.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';

@@ -1,3 +1,5 @@
+// Objectives, sweeps, routers, fleets on any number of threads, the load that breaks the
+// objectives, plans and their resumption.
 import { describe, expect, it } from 'vitest';
 import { type PlanInput, paretoOptimal, plan } from '../../src/planner/plan.js';
 import { findCapacity, type PointRun, requestRate, runFleet } from '../../src/planner/sweep/evaluation.js';

@@ -7,7 +7,7 @@ import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/re
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * What a request waits for and since when, in words for people; the words may change. The cost is bounded, except for an id that no
+ * Describes the wait of a request in words for people; the words may change. The cost is bounded, except for an id that no
  * unfinished request has: then all finished requests whose blocks are still in use are searched.
  * @param key the request's id, or its handle
  * @param isDriven whether the engine drives itself, or somebody has made a step before

@@ -8,7 +8,7 @@ type Next = IteratorResult<EngineOutputs, undefined>;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
- * What waits for one reader of all outputs, and the reader's call that waits for it. The reader is told behind the step, as listeners of
+ * The unread outputs for one reader of all outputs, and the reader's call that waits for them. The reader is told behind the step, as listeners of
  * streams are (`News`).
  *
  * Invariants: while a call waits nothing is unread, but what the news are about to tell of. `#fresh` and `#given` are two objects, which

@@ -5,7 +5,7 @@ import type { OutputEnd } from '../outputs/engine-outputs.js';
 import { OutputsFeed } from '../outputs/outputs-feed.js';
 import { RecentTokens } from './recent-tokens.js';
 
-/** What all streams of an engine share: sums over those that have not ended, so that statistics need no walk, and who is told. */
+/** Common data of all streams of an engine: sums over those that have not ended, so that statistics need no walk, and who is told. */
 export class StreamTotals {
   readonly news = new News();
   readonly recent = new RecentTokens();

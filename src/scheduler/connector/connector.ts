@@ -1,3 +1,4 @@
+// The contract of connectors: `SchedulerConnector`, `WorkerConnector`, and their messages.
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { FinishReason } from '../request/status.js';

@@ -23,7 +23,7 @@ export interface HandOver extends KvExtent {
 }
 
 /**
- * What the scheduler side of a connector may know of requests and their blocks, and what it may do to them. Every
+ * A connector's view of requests and their blocks, and its operations on them. Every
  * method may be called from inside the connector's methods, and between two calls of the scheduler. It must not be
  * called from elsewhere, for instance from a grammar: a log could not tell when the call came.
  *

@@ -1,3 +1,4 @@
+// The KV cache groups in the view of a connector, and the places that a resuming request needs.
 import type { KvGroupType } from '../events/kv-event.js';
 
 /** A KV cache group, as a connector is shown it: what it must know to decide what to store, and what to load. */

@@ -9,7 +9,7 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { boundaryGuards } from './boundary-guards.js';
 
 /**
- * What a borrowing adapter borrows in one step, and the queues that it sees meanwhile. The adapter may be wrong or
+ * One step's exchange with a borrowing adapter, and the queues that the adapter sees. The adapter may be wrong or
  * hostile: whatever it does, each live request is in exactly one container afterwards, with a status that fits.
  */
 export class Loan implements BorrowQueues {

@@ -1,3 +1,4 @@
+// The name of a KV cache group's kind.
 import type { KvGroup } from './kv-groups.js';
 
 /** What a KV cache group is, for people: its type, with what else tells it from others of that type. */

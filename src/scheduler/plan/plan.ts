@@ -15,7 +15,7 @@ export const NEVER = -2;
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * What one step computes (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that were running, in
+ * The work of one step (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that were running, in
  * their order, then those that were admitted. Entry i of every array belongs to `requests[i]`, for i < `numRequests`.
  * The object is reused: its content is valid from its `schedule()` until the `schedule()` after its `update()`.
  */

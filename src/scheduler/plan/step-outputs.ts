@@ -4,7 +4,7 @@ import type { Request } from '../request/request.js';
 import { type FinishCode, type FinishReason, finishReasonOf } from '../request/status.js';
 
 /**
- * What one update tells the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order. Row i belongs to
+ * The outputs of one update for the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order. Row i belongs to
  * `requests[i]`, for i < `length`. A request that finished has one row with its finish reason. An aborted request has
  * no row: whoever aborted it knows. The object is reused by the next update.
  *

@@ -1,4 +1,4 @@
-/** What the executor brings back for one plan. Entries stand in the order of the plan. */
+/** The result of an executor for one plan. Entries stand in the order of the plan. */
 export interface StepResult {
   /** Sampled tokens of all entries, one after the other. */
   tokens: Int32Array;

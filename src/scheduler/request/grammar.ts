@@ -1,5 +1,5 @@
 /**
- * What constrains the tokens of one request, given with the request (vLLM's StructuredOutputGrammar). The scheduler
+ * A constraint of the tokens of one request, given with the request (vLLM's StructuredOutputGrammar). The scheduler
  * asks the grammar. The executor fills bitmasks from it, in the order of `Plan.bitmaskEntries`. The grammar's methods
  * are looked up once, when the request is added, and are called on the grammar itself.
  *

@@ -1,5 +1,5 @@
 /**
- * What the token counts of requests are relative to. The requests of a steady decode share one clock, so that a step
+ * The clock that the token counts of requests are relative to. The requests of a steady decode share one clock, so that a step
  * counts for all of them at once. Every other request has `STILL`.
  */
 export class RequestClock {

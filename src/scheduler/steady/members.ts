@@ -1,7 +1,7 @@
 import { EntryKind, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 
-/** The requests that decode in step, as columns: what the rules would find out anew for each of them in each step. */
+/** The requests that decode in step, as columns: the facts that the rules would otherwise look up for each of them in each step. */
 export class Members {
   readonly requests: Request[] = [];
   /** How many there are: what stands behind them in `requests` and `slots` is left from others. */

@@ -21,7 +21,7 @@ const MAX_STOP_TOKENS = 256;
 const MAX_NAME_LENGTH = 256;
 const MAX_TOKENS = 2 ** 31 - 1;
 
-/** What the two ways to generate text have in common, checked. */
+/** The common fields of completions and chats, checked. */
 export interface GenerationRequest {
   /** The prompts, as tokens. */
   readonly prompts: readonly Int32Array[];

@@ -25,7 +25,7 @@ const CONSTANTS: Readonly<Record<string, Value>> = {
 };
 const NO_NAMES: ReadonlyMap<string, Value> = new Map();
 
-/** Reads operands: what operators stand between. What a template names that there is not is noted, and fails when it is needed. */
+/** Reads operands: values with their attributes, calls, filters and tests. What a template names that there is not is noted, and fails when it is needed. */
 export abstract class Operands {
   /** Filters and tests that there are not, in words. */
   readonly missing: Set<string>;

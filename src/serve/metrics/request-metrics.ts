@@ -2,7 +2,7 @@ import type { RequestResult } from '../../engine/outputs/outputs.js';
 import { BOUNDS, Buckets, tokenBounds } from './buckets.js';
 import type { Exposed } from './exposed.js';
 
-/** What is known of each request that came over HTTP, under vLLM's names. */
+/** Times and lengths of the requests that came over HTTP, under vLLM's names. */
 export class RequestMetrics {
   readonly #lengths: Readonly<Record<'prompt' | 'output' | 'maxOutput' | 'maxTokens' | 'computed', Buckets>>;
   readonly #times: Readonly<Record<'request' | 'queue' | 'inference' | 'prefill' | 'decode', Buckets>>;

@@ -5,7 +5,7 @@ import type { ChatMessage } from '../api/chat-message.js';
 const wordOf = (n: number): string => `zq${n}leftout${n}qz`;
 
 /**
- * What a template does not write of a chat: many know no tools, no calls of them or one alone, or no answers of tools, and leave them out
+ * The parts of a chat that a template does not write: many know no tools, no calls of them or one alone, or no answers of tools, and leave them out
  * without a word. The chat is written once more, with one more tool and words of its own in calls and messages, and these are looked for.
  *
  * Plain chats are not looked at: every template writes a system message in front, and what users and assistants say. Neither is the text of an

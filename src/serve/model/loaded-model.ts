@@ -6,7 +6,7 @@ import { openChatTemplate } from './chat-template.js';
 import type { ModelOptions } from './model-options.js';
 import { ModelVocabulary } from './model-vocabulary.js';
 
-/** What a server needs of a model that brings its own tokenizer: a `LlamaModel` of `blockstep/llama-cpp` has it. */
+/** The needs of a server from a model that brings its own tokenizer: a `LlamaModel` of `blockstep/llama-cpp` has it. */
 export interface LoadedModel {
   readonly info: {
     readonly architecture: string;

@@ -1,3 +1,4 @@
+// The HTML of the page.
 import { type Html, html } from '../../report/markup/html.js';
 
 /** A figure of the page; the script fills in its value and what stands below it. */

@@ -1,3 +1,4 @@
+// The options that a deciding GPU does not support.
 import { badArg } from '../../../base/checks.js';
 
 /** The options, checked one by one, that a GPU which decides may not be given all of. */

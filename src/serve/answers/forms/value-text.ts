@@ -2,7 +2,7 @@ import { MOST_NESTING, MOST_VALUES } from './json-values.js';
 
 const SPACE = /[ \n\r\t]*/y;
 
-/** A place in a text of values: what the readers of notations other than JSON share. What is not of the notation throws. */
+/** A place in a text of values: the common parts of the readers of notations other than JSON. What is not of the notation throws. */
 export abstract class ValueText {
   protected at = 0;
   #depth = 0;

@@ -2,7 +2,7 @@ import { grouped } from '../../../report/markup/figures.js';
 import type { Present } from '../answers.js';
 import { element } from './elements.js';
 
-/** The KV cache groups below the map's legend, where there are several: what each has, and a button that shows its blocks. */
+/** The KV cache groups below the map's legend, where there are several: the figures of each, and a button that shows its blocks. */
 export class GroupsView {
   readonly #list = element('groups', HTMLUListElement);
   #pressed: number | null = null;

@@ -1,3 +1,4 @@
+// Blockstep's attention kernel beside llama.cpp's; a wrong kernel is turned off.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

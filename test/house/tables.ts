@@ -73,9 +73,9 @@ export function freshTables(tree: Tree, readme: string): string {
   const out: string[] = [];
   /** The folder that the lines are about. */
   let folder = home;
-  /** By folder: its files without a row so far, and where further rows of it go. */
   const listed = new Set<string>();
-  const ends = new Map<string, number>();
+  /** By folder of listed files: the line where its further files go, and the folder that their names start from. */
+  const ends = new Map<string, { at: number; scope: string }>();
   let isTable = false;
   for (const [i, line] of lines.entries()) {
     const heading = /^##+ (?:`?([\w./-]+)\/`?.*)?/.exec(line);
@@ -104,12 +104,14 @@ export function freshTables(tree: Tree, readme: string): string {
         for (const each of partners(tree, file)) listed.add(each);
         out.push(rowOf(tree, file, scope));
       }
-    if (isOfFiles) ends.set(scope, out.length);
+    if (!isOfFiles) continue;
+    for (const name of names) ends.set(posix.dirname(name), { at: out.length, scope });
   }
-  for (const [scope, at] of [...ends].sort(([, a], [, b]) => b - a)) {
+  for (const [inside, { at, scope }] of [...ends].sort(([, a], [, b]) => b.at - a.at)) {
+    if (inside !== home && tree.has(`${inside}/README.md`)) continue;
     const further = tree
       .files()
-      .filter((path) => posix.dirname(path) === scope && isListed(path) && !listed.has(path));
+      .filter((path) => posix.dirname(path) === inside && isListed(path) && !listed.has(path));
     const rows: string[] = [];
     for (const path of further) {
       if (listed.has(path)) continue;

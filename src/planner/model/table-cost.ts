@@ -65,16 +65,15 @@ export class TableCost implements StepCost {
   }
 
   stepMs(features: Readonly<StepFeatures>): number {
-    const { paddedTokens, rows, prefillTokens, prefillContextTokens, decodes, largestDecodeContext } =
-      features;
-    const { meanDecodeContext } = features;
+    const { paddedTokens, rows, drafts, prefillTokens, prefillContextTokens, decodes } = features;
+    const { meanDecodeContext, largestDecodeContext } = features;
     const attention = (context: number): number =>
       this.#attention.at(prefillTokens, decodes, prefillContextTokens, context);
     let attentionMs = attention(meanDecodeContext);
     if (this.#skew > 0 && decodes > 1) {
       attentionMs += this.#skew * Math.max(0, attention(largestDecodeContext) - attentionMs);
     }
-    return this.#linear.at(paddedTokens) + this.#rows.at(rows) + attentionMs;
+    return this.#linear.at(paddedTokens) + this.#rows.at(rows + drafts) + attentionMs;
   }
 }
 

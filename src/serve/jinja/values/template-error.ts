@@ -1,4 +1,4 @@
-/** The error of a template. */
+/** An error in a template. */
 export class TemplateError extends Error {
   constructor(message: string, line?: number) {
     super(line === undefined ? message : `line ${line}: ${message}`);

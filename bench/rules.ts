@@ -1,3 +1,4 @@
+// The benefit of the rules in which versions of vLLM differ (`npm run bench:rules`).
 import { parseArgs } from 'node:util';
 import type { SchedulerOptions } from '../src/scheduler/options/options.js';
 import { carryRules, type WithRules } from '../src/scheduler/options/single-rules.js';

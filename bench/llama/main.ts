@@ -1,3 +1,5 @@
+// `npm run bench:llama`: blockstep over llama.cpp beside node-llama-cpp's own batching and
+// llama.cpp's server.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';

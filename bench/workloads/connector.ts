@@ -1,3 +1,4 @@
+// A connector whose transfers never end.
 import type { ConnectorRequest, Finished, Match, SchedulerConnector } from '../../src/connector.js';
 
 /** Prompt of a request whose transfer is in flight. */

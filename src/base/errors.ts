@@ -1,3 +1,5 @@
+// Every error code, `BlockstepError`, and how a value is shown in a message.
+
 /**
  * Every error code of blockstep, and when it is thrown. Codes are stable: programs may match on
  * them. A new code is added here first. docs/errors.md repeats these sentences, and says for each

@@ -1,3 +1,4 @@
+// `blockstep serve`: its executors, output, ports, keys, wrong options.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';

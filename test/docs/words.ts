@@ -1,3 +1,5 @@
+// Finds sentences that are too long, or have a clause without a noun.
+
 /** A sentence of a page that has to be read twice, and why. */
 export interface Flag {
   sentence: string;

@@ -1,3 +1,4 @@
+// Each example prints something when it is run.
 import { describe, expect, it } from 'vitest';
 import { main as allOutputs } from '../../examples/all-outputs.js';
 import { main as batch } from '../../examples/batch.js';

@@ -1,3 +1,5 @@
+// F33, F34, F55, F56, F57: loads that hold all blocks, finished objects in a queue, limits,
+// requests larger than the pool.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../src/index.js';
 import type { WithRules } from '../../src/scheduler/options/single-rules.js';

@@ -1,3 +1,4 @@
+// Compiles consumers by several versions of TypeScript and module systems.
 import { equal } from 'node:assert/strict';
 import type { Project } from './project.js';
 

@@ -1,3 +1,4 @@
+// The connector that answers as a trace recorded.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { TraceConnector } from './connector.js';
 import type { Told } from './subject.js';

@@ -1,3 +1,5 @@
+// The connector of a trace: answers from the `kv` parameters of the requests, and writes down each
+// call.
 import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector/connector.js';
 import type { FinishReason } from '../../src/scheduler/request/status.js';
 import { type SubjectConnector, type Told, vllmStatus } from './subject.js';

@@ -1,3 +1,4 @@
+// Faults of vLLM in recorded traces, and the right behaviour.
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import { replay } from './driver.js';

@@ -1,3 +1,4 @@
+// Recorded traces in which vLLM is unsound, with the first such step.
 import type { Difference } from './compare.js';
 import { replay } from './driver.js';
 import { versionOf } from './options.js';

@@ -1,3 +1,4 @@
+// The calls and fields that the runner needs of a scheduler.
 import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector/connector.js';
 import type {
   KvBlocksCleared,

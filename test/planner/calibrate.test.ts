@@ -1,3 +1,4 @@
+// `blockstep calibrate`: the three kinds of profiles, its output, wrong input.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';

@@ -1,3 +1,5 @@
+// Fits return known coefficients, from iterations and from times of requests; differences are
+// named, and impossible input is refused.
 import { describe, expect, it } from 'vitest';
 import { calibrate } from '../../src/planner/calibrate.js';
 import { readIterationLog } from '../../src/planner/fit/iteration-log.js';

@@ -1,3 +1,4 @@
+// `blockstep plan`: tables, JSON, the page, the state, wrong input, an interrupt.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';

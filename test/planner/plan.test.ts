@@ -1,3 +1,5 @@
+// Objectives, sweeps, routers, fleets on any number of threads, the load that breaks the
+// objectives, plans and their resumption.
 import { describe, expect, it } from 'vitest';
 import { RANGED, type SeenRange } from '../../src/planner/model/seen-range.js';
 import { type PlanInput, plan } from '../../src/planner/plan.js';

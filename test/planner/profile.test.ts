@@ -1,3 +1,5 @@
+// Features of a step, rooflines, tables, ranges; profiles are read as they were written, and
+// refused if costs fall or are missing.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// Helper: a run under known coefficients, in the formats of vLLM and load generators.
 import { Random } from '../../src/base/random.js';
 import type { Coefficients } from '../../src/planner/model/coefficients.js';
 import { GPUS } from '../../src/planner/model/gpus.js';

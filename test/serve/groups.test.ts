@@ -1,3 +1,4 @@
+// A server's reports of several KV cache groups.
 import { describe, expect, it } from 'vitest';
 import type { KvGroupOptions } from '../../src/index.js';
 import type { Figures, RequestFacts } from '../../src/serve/page/answers.js';

@@ -1,3 +1,5 @@
+// The page's routes: the document and its policy, figures, the map of blocks, requests; no cost
+// without viewers.
 import { createHash } from 'node:crypto';
 import { get } from 'node:http';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';

@@ -1,3 +1,4 @@
+// `blockstep calibrate`: its flags, its input, its output.
 import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { type Command, Option } from 'commander';

@@ -1,3 +1,4 @@
+// `blockstep plan`: its flags, its progress, its end.
 import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { type Command, Option } from 'commander';

@@ -1,3 +1,4 @@
+// The executors of the server: a model, reference, simulated, a module of the user's.
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isObject } from '../../base/checks.js';

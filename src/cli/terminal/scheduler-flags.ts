@@ -1,3 +1,4 @@
+// One flag for each option of the scheduler, named after it.
 import { type Command, Option } from 'commander';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';

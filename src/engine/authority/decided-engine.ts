@@ -1,3 +1,5 @@
+// An engine whose plans a GPU decides: its state, and the rounds and turns around plans that take
+// more than one call.
 import { BlockstepError } from '../../base/errors.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { Scheduler } from '../../scheduler/scheduler.js';

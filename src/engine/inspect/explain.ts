@@ -7,9 +7,9 @@ import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/re
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * What a request waits for and since when, as text for people; the wording may change. The cost is
- * bounded, except for an id of no unfinished request: then all finished requests whose blocks are
- * still in use are searched.
+ * Describes the wait of a request, and its begin, as text for people; the wording may change. The
+ * cost is bounded, except for an id of no unfinished request: then all finished requests whose
+ * blocks are still in use are searched.
  * @param key the request's id, or its handle
  * @param isDriven whether the engine drives itself, or a step was made before
  * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither

@@ -1,3 +1,4 @@
+// Reads a profile from a file.
 import { readFileSync } from 'node:fs';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import { type Profile, parseProfile } from './profile.js';

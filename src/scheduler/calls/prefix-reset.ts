@@ -1,3 +1,4 @@
+// Forgets all cached prefixes.
 import { hasRows } from '../../core/rows.js';
 import { preemptByReset, releaseFenced } from '../life/preempt.js';
 import { reclaimAllSessions } from '../life/reclaim.js';

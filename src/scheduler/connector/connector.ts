@@ -1,3 +1,4 @@
+// The contract of connectors: `SchedulerConnector`, `WorkerConnector`, and their messages.
 import type { ConnectorRequest } from '../request/connector-request.js';
 import type { FinishReason } from '../request/status.js';
 import type { BlockLists, ConnectorPlan, HandOver, KvView } from './kv-view.js';

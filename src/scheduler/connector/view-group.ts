@@ -1,3 +1,4 @@
+// The KV cache groups in the view of a connector, and the places that a resuming request needs.
 import type { KvGroupType } from '../events/kv-event.js';
 
 /**

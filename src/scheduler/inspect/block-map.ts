@@ -1,3 +1,4 @@
+// The state of every block, and its holders.
 import { heldBlocks } from '../../core/rows.js';
 import { numSinkBlocks } from '../options/options.js';
 import type { Request } from '../request/request.js';

@@ -1,3 +1,4 @@
+// Checks every invariant of the scheduler and of the native core.
 import { BlockstepError } from '../../base/errors.js';
 import { isLoading } from '../request/load.js';
 import { isUsed } from '../request/outstanding.js';

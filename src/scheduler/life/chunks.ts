@@ -1,3 +1,4 @@
+// Gives a session its next chunk; continues a session whose answer ended.
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
 import { isFull } from '../options/kv-groups.js';

@@ -1,3 +1,4 @@
+// Ends the wait for a load that is done; marks loads as failed.
 import { PendingOp } from '../../core/core.js';
 import { isFull } from '../options/kv-groups.js';
 import { isLoading, type Load } from '../request/load.js';

@@ -1,3 +1,4 @@
+// The tokens of a request that are lost with a block, and the tokens that stay computed.
 import type { KvGroup } from '../options/kv-groups.js';
 import { newBlocksOf, newPlacesOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';

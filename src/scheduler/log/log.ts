@@ -1,3 +1,4 @@
+// The format of a log, and the writer of its records.
 import type { ConnectorAnswer } from '../connector/connector-answers.js';
 import {
   type ConnectorMethods,

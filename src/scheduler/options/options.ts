@@ -1,3 +1,4 @@
+// `SchedulerOptions`, the checked `SchedulerConfig`, and values derived from it.
 import type { Placement, PlacementOptions } from '../../core/placement.js';
 import type { BorrowerMethods } from '../borrow/ask-borrower.js';
 import type { BorrowingAdapter } from '../borrow/borrowing-adapter.js';

@@ -1,3 +1,4 @@
+// The rules in which versions of vLLM differ, and the rules of each version.
 import { badArg, checkBoolean, checkOneOf } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import type { Deviations } from './deviations.js';

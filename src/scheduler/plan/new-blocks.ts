@@ -1,3 +1,4 @@
+// The blocks that an entry took from the pool in its step.
 import type { Core } from '../../core/core.js';
 import { EntryKind, type Plan } from './plan.js';
 

@@ -1,3 +1,4 @@
+// The arithmetic of an admission: its cached prefix, its tokens, its blocks.
 import { Control } from '../../core/core.js';
 import { NO_MATCH, type ParsedMatch } from '../connector/connector-answers.js';
 import type { RuledConfig } from '../options/options.js';

@@ -1,3 +1,4 @@
+// The blocks of an admission in several KV cache groups.
 import { Control } from '../../core/core.js';
 import { neededPlaces } from '../connector/view-group.js';
 import { keepDropped } from '../life/preempt.js';

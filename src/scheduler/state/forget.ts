@@ -1,3 +1,4 @@
+// Removes hashes from blocks, so that no lookup finds them.
 import { PendingOp } from '../../core/core.js';
 import type { SchedulerState } from './scheduler-state.js';
 

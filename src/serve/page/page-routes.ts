@@ -1,3 +1,4 @@
+// The routes of the page: the document, figures, the block map.
 import type { FastifyInstance } from 'fastify';
 import { show } from '../../base/errors.js';
 import type { Engine } from '../../engine/engine.js';

@@ -1,3 +1,4 @@
+// The requests of all clients: listed, explained, aborted.
 import type { FastifyInstance } from 'fastify';
 import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';

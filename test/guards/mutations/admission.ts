@@ -1,3 +1,4 @@
+// F33, F34, F55, F56, F57: admission.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/admission.test.ts';

@@ -1,3 +1,4 @@
+// F63: a steady decode continues where a rule must act.
 import type { Mutation } from './mutation.js';
 
 export const mutations: readonly Mutation[] = [

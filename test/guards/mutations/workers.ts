@@ -1,3 +1,4 @@
+// The contract of workers: F7, F18, F24, F25, F26, F33, F36, F37, F39, F42, F43.
 import type { Mutation } from './mutation.js';
 
 const stores = 'test/guards/store-verdicts.test.ts';

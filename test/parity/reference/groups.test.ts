@@ -1,3 +1,4 @@
+// The reference decides as vLLM did with KV cache groups; faults of vLLM, and the right behaviour.
 import { describe, expect, it } from 'vitest';
 import { replay } from '../driver.js';
 import { faultFixtureNames, groupFixtureNames, readFixture } from '../fixtures.js';

@@ -1,3 +1,4 @@
+// A plan as a list of entries.
 import type { SubjectGroupPlan, SubjectPlan } from '../subject.js';
 import type { BlockCopy } from './kv/group.js';
 import type { ReferenceRequest } from './request.js';

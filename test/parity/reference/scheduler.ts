@@ -1,3 +1,4 @@
+// vLLM's `Scheduler` and `AsyncScheduler`.
 import type { ConnectorOutput } from '../../../src/scheduler/connector/connector.js';
 import type { FlatTokens, Subject, SubjectOutputs } from '../subject.js';
 import { allowed, replaceDrafts } from './grammars.js';

@@ -1,3 +1,5 @@
+// The view of a connector: requests and their settled part, stores of running requests, later
+// lookups, protected blocks.
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { PartialMetadata } from '../../../src/connector.js';

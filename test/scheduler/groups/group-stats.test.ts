@@ -1,3 +1,4 @@
+// The statistics of each group, and the group of each block, recounted at every step.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Random } from '../../../src/base/random.js';
 import { rowsOf } from '../../../src/core/rows.js';

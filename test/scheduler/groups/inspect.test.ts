@@ -1,3 +1,4 @@
+// The map of blocks and their holders, with groups.
 import { expect, it } from 'vitest';
 import { Random } from '../../../src/base/random.js';
 import { rowsOf } from '../../../src/core/rows.js';

@@ -1,3 +1,4 @@
+// The state and the holders of every block, through random lives.
 import { describe, expect, it, vi } from 'vitest';
 import type { Scheduler } from '../../../src/index.js';
 import { BlockState } from '../../../src/scheduler/inspect/block-state.js';

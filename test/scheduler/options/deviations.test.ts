@@ -1,3 +1,4 @@
+// Deviations about admission, preemption and eviction.
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../../src/scheduler/options/deviations.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';

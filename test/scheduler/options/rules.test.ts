@@ -1,3 +1,4 @@
+// The rules in which versions of vLLM differ, and the rules of each version.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import { resolveOptions } from '../../../src/scheduler/options/resolve-options.js';

@@ -1,3 +1,4 @@
+// The events that a repeated step must not miss, case by case.
 import { channel } from 'node:diagnostics_channel';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Control } from '../../../src/core/core.js';

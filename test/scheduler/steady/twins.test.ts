@@ -1,3 +1,4 @@
+// Random lives with and without a steady decode, which must be equal.
 import { describe, expect, it } from 'vitest';
 import { share } from '../../support/share.js';
 import { type ConnectedTwinOptions, ConnectedTwins } from './connected-twins.js';

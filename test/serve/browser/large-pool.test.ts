@@ -1,3 +1,4 @@
+// 100,000 blocks and 1,000 requests: bounded elements, one drawing for each map.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Inspection } from '../../../src/scheduler/inspect/inspection.js';

@@ -1,3 +1,5 @@
+// The page fits every width and scheme, works by pointer and keyboard, starts, streams and aborts;
+// keys; hostile texts.
 import type { Browser, Page, Response } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CHROMIUM, faintTexts, openBrowser, type Scheme, WHY_SKIPPED } from '../../report/browser/browser.js';

@@ -4,7 +4,7 @@ import type { Asked, Reason, Stops } from './facts.js';
 /** How a request that ended outside of an abort is told to its client. */
 export type Notice = 'none' | 'due' | 'given';
 
-/** What the auditor knows of one incarnation, from inputs and answers alone. */
+/** The auditor's knowledge of one incarnation, from inputs and answers alone. */
 export class Account {
   readonly handle: number;
   readonly asked: Asked;

@@ -2,7 +2,7 @@ import { type EntryFacts, type PlanFacts, type Seen, type Sight, Violation } fro
 import type { Ledger } from './ledger.js';
 import type { StepAudit } from './step-audit.js';
 
-/** What the rules in which versions of vLLM differ say of plans, of the free queue and of rows that are given up. */
+/** The rules in which versions of vLLM differ, for plans, the free queue and rows that are given up. */
 export class VersionAudit {
   readonly #ledger: Ledger;
   readonly #steps: StepAudit;

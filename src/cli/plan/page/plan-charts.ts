@@ -1,3 +1,5 @@
+// The charts of a plan: the best results, the load that breaks the objectives, options, engines
+// over time.
 import type { EChartsOption } from 'echarts';
 import type { Finalist, PlannedPoint, Sensitivity } from '../../../planner/plan.js';
 import type { EngineWindow } from '../../../planner/sweep/fleet-size.js';

@@ -1,3 +1,4 @@
+// Sentences that the tables and the page of a plan share; the command line of vLLM.
 import type { Finalist, Plan, PlanInput } from '../../../planner/plan.js';
 import { KNOBS, optionsAt, type Point } from '../../../planner/sweep/knobs.js';
 import { sloInWords } from '../../../planner/sweep/slo.js';

@@ -1,3 +1,4 @@
+// The transfer params that clients carry from one engine to the other, and the digests in them.
 import { createHash } from 'node:crypto';
 import { isCount, isList, isObject } from '../../../base/checks.js';
 import type { ConnectorRequest } from '../../../scheduler/request/connector-request.js';

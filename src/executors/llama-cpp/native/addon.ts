@@ -1,3 +1,4 @@
+// Loads the addon, without llama.cpp.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { BlockstepError, show } from '../../../base/errors.js';

@@ -1,3 +1,5 @@
+// The exports of the addon over llama.cpp.
+
 /** The exports of `blockstep_llama.node`. native/llama/objects/addon.cc is the other side. */
 export interface LlamaAddon {
   /** Version of this interface. */

@@ -1,3 +1,4 @@
+// From the results of a program to an executor's answer.
 import type { ExecutorPlan, ExecutorResult } from '../../../engine/executor/executor.js';
 import type { TokenLogprobs } from '../../../engine/executor/sampling-params.js';
 import { EntryError } from '../sampling/entry-error.js';

@@ -1,3 +1,4 @@
+// The options that a deciding GPU does not support.
 import { badArg } from '../../../base/checks.js';
 
 /** Options, each already checked, that cannot all be combined with a GPU that decides. */

@@ -1,3 +1,4 @@
+// Blockstep's attention kernel beside llama.cpp's; a wrong kernel is turned off.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -100,8 +101,7 @@ describe.skipIf(!hasLlama)('our kernel of attention', { timeout: 250_000 }, () =
 
   it('ends only the requests whose rows a thread without memory could not compute', () => {
     const model = use.path();
-    const answers = (kernel: string) =>
-      runProgram('starved.mjs', kernel, { model, lengths: [40, 520, 40] });
+    const answers = (kernel: string) => runProgram('starved.mjs', kernel, { model, lengths: [40, 520, 40] });
     // No token can be picked from logits that are no numbers.
     const [good, failed] = [1, 0].map((count) => ({ failure: '', count }));
     expect(answers('starved')).toEqual([good, failed, good]);

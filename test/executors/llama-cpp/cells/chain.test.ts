@@ -1,3 +1,5 @@
+// Steps that llama.cpp computes ahead of their plans are answered in order, and dropped when another
+// plan comes.
 import { describe, expect, it } from 'vitest';
 import type { StepTables } from '../../../../src/core/tables.js';
 import type { ExecutorPlan } from '../../../../src/engine/executor/executor.js';

@@ -1,3 +1,5 @@
+// Random engines over the planner of the executor: every text is right, in a cache with as many
+// cells as the pool has tokens.
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../../src/base/random.js';
 import type { StepTables } from '../../../../src/core/tables.js';

@@ -1,3 +1,4 @@
+// Fixed seeds of every configuration and kind of model; planted bugs are noticed.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type LlamaModel, openLlamaModel } from '../../../../src/executors/llama-cpp/model/llama-model.js';
 import { type RandomModel, writeRandomModel } from '../../../support/gguf/random-model.js';

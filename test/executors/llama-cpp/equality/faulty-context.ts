@@ -1,3 +1,4 @@
+// Plants bugs and failures between executor and llama.cpp.
 import type { NativeAnswer, NativeContext } from '../../../../src/executors/llama-cpp/native/binding.js';
 
 /** What is done to programs on their way to llama.cpp. */

@@ -1,3 +1,4 @@
+// The manager: allocates in all groups or in none, publishes, releases.
 import type { SubjectCore, SubjectInput, SubjectKvGroup, SubjectOptions } from '../../subject.js';
 import { ReferenceRequest } from '../request.js';
 import { Fence } from '../rules/fence.js';

@@ -1,3 +1,4 @@
+// One group of attention: full, latent, with sinks, sliding, chunked.
 import type { SubjectEventGroup, SubjectKvGroup, SubjectOptions } from '../../subject.js';
 import type { ReferenceRules } from '../rules/rules.js';
 import type { Key } from './contents.js';

@@ -1,3 +1,4 @@
+// One group of states, in the modes none, all and align.
 import type { Key } from './contents.js';
 import { type Demand, ReferenceGroup } from './group.js';
 import { NULL_BLOCK } from './pool.js';

@@ -1,3 +1,4 @@
+// vLLM's `BlockPool`.
 import type { ContentName, Key } from './contents.js';
 import type { EventLog } from './event-log.js';
 

@@ -1,4 +1,4 @@
-/** What a request has in one group: its blocks, and what vLLM's manager of the group keeps of it besides. */
+/** The blocks of a request in one group, and the other data that vLLM's manager of the group keeps of it. */
 export interface Row {
   /** Place i holds the KV of tokens [i, i + 1) x block size, or the null block. */
   blocks: number[];

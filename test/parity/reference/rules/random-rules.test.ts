@@ -1,3 +1,4 @@
+// The scheduler decides as the reference under August's rules, and under single rules.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../../src/index.js';
 import type { WithRules } from '../../../../src/scheduler/options/single-rules.js';

@@ -1,3 +1,4 @@
+// Every rule of the reference scheduler, and those of each version.
 import type { SubjectOptions, SubjectRules } from '../../subject.js';
 
 /** Every rule in which versions of vLLM differ, as a reference follows it. */

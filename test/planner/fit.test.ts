@@ -163,6 +163,15 @@ describe('results of a load generator', () => {
     for (const name of profile.fit.undetermined) expect(name in TRUTH).toBe(true);
   });
 
+  it('are refused where the GPU could not be so fast', async () => {
+    const firstMs = workload.arrivalMs.map((ms) => ms + 50);
+    const lastMs = firstMs.map((ms, i) => ms + 2 * (workload.outputTokens[i] - 1));
+    const text = asVllmBench(workload, { firstMs, lastMs });
+    await expect(calibrate({ prior: PRIOR, name: 'b', text, scheduler: SCHEDULER })).rejects.toThrow(
+      /of \d+ times between tokens are shorter than the .* ms in which the GPU .* of another model or GPU/,
+    );
+  });
+
   it('stop with a signal', async () => {
     const text = asVllmBench(workload, times);
     const signal = AbortSignal.abort(new Error('enough'));

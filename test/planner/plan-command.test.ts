@@ -119,7 +119,11 @@ describe('blockstep plan', () => {
     ];
     for (const [args, says] of cases) {
       const { code, stdout, stderr } = await run(args);
-      expect([code > 0, stdout, stderr]).toEqual([true, '', expect.stringMatching(says)]);
+      expect([code === 1 ? 'a failure' : 'refused', stdout, stderr]).toEqual([
+        'refused',
+        '',
+        expect.stringMatching(says),
+      ]);
       expect(existsSync(page)).toBe(false);
     }
   });

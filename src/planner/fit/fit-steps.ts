@@ -39,21 +39,14 @@ export interface StepFit extends Fitted {
 const FEWEST = 50;
 const NOISE = 0.03;
 /**
- * This fraction of the steps may be faster than the data sheet allows, because the clock is
- * sometimes read late.
- */
-const TOO_FAST = 0.1;
-
-/**
  * Fits coefficients to the iteration log of vLLM. The same requests are scheduled with the logged
  * times as the clock. As long as each step computes what the log says, all its inputs are known
  * exactly. The first step that differs is named, and only the steps before it are fitted.
- * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than 50 steps are equal, or if the times cannot be those
- * of steps; the signal's reason once it is aborted
+ * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than 50 steps are equal; the signal's reason once it is
+ * aborted
  */
 export async function fitSteps(input: StepFitInput): Promise<StepFit> {
   const { log, physics, host, share } = input;
-  refuseImpossible(input);
   const { features, difference } = schedule(input);
   const equalSteps = features.length;
   if (equalSteps < FEWEST) {
@@ -169,19 +162,6 @@ export function differenceInWords({ step, line, logged, ours }: StepDifference):
     `${c.contextRequests} context requests with ${c.contextTokens} tokens and ${c.generationRequests} generation requests with ${c.generationTokens}`;
   const own = ours === null ? 'ours has ended' : `ours has ${words(ours)}`;
   return `step ${step} (line ${line}) differs: the log has ${words(logged)}, ${own}`;
-}
-
-/**
- * Refuses times that no step can have. Some logs contain the time in which the host submitted a
- * step.
- */
-function refuseImpossible({ log, physics }: StepFitInput): void {
-  const least = (1000 * physics.weightBytes) / physics.memoryBytesPerSecond;
-  const tooFast = log.filter(({ elapsedMs }) => elapsedMs < 0.9 * least).length;
-  if (tooFast <= TOO_FAST * log.length) return;
-  const what = `${tooFast} of ${log.length} iterations are shorter than the ${least.toFixed(2)} ms in which the GPU can read the weights`;
-  const why = 'or vLLM ran with --async-scheduling, where the elapsed time is not the step’s';
-  throw bad(`${what}: the log is of another model or GPU, ${why}`);
 }
 
 function bad(problem: string): BlockstepError {

@@ -1,6 +1,6 @@
 import { sloInWords } from '../../../planner/sweep/slo.js';
 import { readHost } from '../../../report/host.js';
-import { counted, datum, decimal, duration, figure } from '../../../report/markup/figures.js';
+import { counted, datum, decimal, duration, figure, percent } from '../../../report/markup/figures.js';
 import { type Html, html } from '../../../report/markup/html.js';
 import { dataTable, factTable } from '../../../report/markup/tables.js';
 import type { PlotLibrary } from '../../../report/page/library.js';
@@ -152,6 +152,7 @@ function pointTable({ found }: Told): Html {
     datum(run.tokensPerSecond),
     datum(run.preemptions),
     datum(run.requests),
+    percent(run.extrapolated),
     isParetoOptimal ? 'yes' : '',
   ]);
   const head = [
@@ -165,6 +166,7 @@ function pointTable({ found }: Told): Html {
     'tokens/s',
     'preemptions',
     'requests',
+    'extrapolated',
     'Pareto',
   ];
   return dataTable(head, rows);

@@ -89,6 +89,7 @@ export function updateTransfers(s: SchedulerState, output: ParsedOutput): void {
   for (const request of failLoads(s, null, output, NONE)) endUnloaded(s, request);
   for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
   applyReports(s, output);
+  s.kvEvents?.tell([]);
 }
 
 /**

@@ -64,6 +64,15 @@ describe('KV cache events', () => {
     scheduler.dispose();
   });
 
+  it('tell with reports between two steps what they have taken back, also if nothing is ever scheduled again', () => {
+    const kvEvents = listener();
+    const driver = new Driver({ kvEvents });
+    driver.add({ id: 'a', prompt: prompt(8), maxTokens: 1 });
+    driver.run();
+    driver.scheduler.updateTransfers({ lostBlocks: [...driver.scheduler.core.published()] });
+    expect(kvEvents.told).toEqual(['stored 2 of 8 tokens', 'removed 2']);
+  });
+
   it('tell of a reset at once, also if nothing is ever scheduled again', () => {
     const kvEvents = listener();
     const driver = new Driver({ kvEvents });

@@ -173,7 +173,10 @@ export function knobChart({ knob, values }: Sensitivity): Chart {
   const option: EChartsOption = {
     dataset: { source },
     xAxis: xAxis(knob, { type: 'category' }),
-    yAxis: yAxis('% of the nearest bound', logAxis([100, ...values.map(({ best }) => percentOf(best))])),
+    yAxis: yAxis(
+      '% of the nearest bound',
+      logAxis([100, ...values.flatMap(({ best, median }) => [percentOf(best), percentOf(median)])]),
+    ),
     series: [
       line(1, { lineStyle: { color, width: 1.6 }, itemStyle: { color }, markLine: bounds([{ yAxis: 100 }]) }),
       line(2, {

@@ -76,7 +76,7 @@ export function planPage(told: PlanPageInput, library: PlotLibrary): string {
       brand: 'blockstep plan',
       title: html`Capacity for <bdi>${trace}</bdi>`,
       plainTitle: `Capacity for ${trace}`,
-      lead: html`${counted(points.length, 'set')} of options for ${profile.name}, each simulated with the requests of the trace, under ${sloInWords(slo)}.`,
+      lead: html`${counted(points.length, 'set')} of options for ${profile.name}, each simulated with ${input.search === 'halving' ? 'all requests of the trace or the first ones' : 'the requests of the trace'}, under ${sloInWords(slo)}.`,
       source: 'virtual',
       warnings: warningsOf(told),
       tiles: tiles(told),

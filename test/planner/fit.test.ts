@@ -4,6 +4,7 @@ import { readIterationLog } from '../../src/planner/fit/iteration-log.js';
 import { solve } from '../../src/planner/fit/least-squares.js';
 import { readRequestLog } from '../../src/planner/fit/request-log.js';
 import { parseProfile } from '../../src/planner/model/profile.js';
+import { Workload } from '../../src/workload/workload.js';
 import { asVllmBench, measure, PRIOR, requests, SCHEDULER, TRUTH } from './truth.js';
 
 describe('least squares with a prior', () => {
@@ -64,6 +65,17 @@ describe('a log of iterations', () => {
     const { log } = measure(workload, { scheduler });
     const { steps } = await calibrate({ ...input, scheduler, text: log });
     expect(steps?.difference).toBeNull();
+  });
+
+  it('is followed although requests come late, and although time passes between its steps', async () => {
+    const late = new Workload(
+      { ...workload.columns, arrivalMs: workload.arrivalMs.map((ms, i) => ms + ((i * 7) % 23)) },
+      0,
+    );
+    const { log } = measure(late, { noise: 0.02, betweenMs: 1.3 });
+    const { steps, profile } = await calibrate({ ...input, text: log });
+    expect(steps).toMatchObject({ difference: null, equalSteps: steps?.steps });
+    expect(profile.fit.errors.stepMs).toBeLessThan(0.02);
   });
 
   it('names the first step that differs, where the server had other options', async () => {

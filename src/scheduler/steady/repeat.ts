@@ -132,7 +132,7 @@ export class Repeat {
   }
 
   /**
-   * Makes steps in one native call, as `plan` and `take` make them, without the last `take`. In all of them each request
+   * Makes steps in one native call, as `plan` and `apply` make them, without the last `apply`. In all of them each request
    * samples what it has sampled last.
    * @param steps at most `sureSteps`
    * @returns the last plan; null if the rules have to make the next step, with nothing changed

@@ -24,7 +24,8 @@ export function parsePlace(device: unknown = 'cpu', stream: unknown = null): Exe
 }
 
 /**
- * The options of a scheduler that follows its executor: `device` and `stream` become the executor's.
+ * The options of a scheduler on the device of its executor: `device` and `stream` become the
+ * executor's.
  * @throws ERR_BLOCKSTEP_BAD_ARG for options that name another device or stream
  */
 export function placed(options: SchedulerOptions, place: ExecutorPlace | null): SchedulerOptions {
@@ -34,5 +35,5 @@ export function placed(options: SchedulerOptions, place: ExecutorPlace | null): 
     throw badArgument('device', show(device), `${place.device}, which is the executor's`);
   if (checkStream('stream', stream) !== place.stream)
     throw badArgument('stream', show(stream), `${place.stream}n, which is the executor's`);
-  return Object.create(options, { device: { value: device }, stream: { value: stream } }) as SchedulerOptions;
+  return { ...options, device, stream };
 }

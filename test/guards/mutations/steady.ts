@@ -476,7 +476,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: '    if (this.#log !== null) this.#calls.gate.change(() => this.#calls.flushLog());\n',
+    find: '    if (this.#log !== null) this.#calls.gate.change(this.#flushLog);\n',
     replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'the log has the commands of repeated plans later',

@@ -33,6 +33,8 @@ export class Account {
   askedIn = -1;
   /** What its grammar was shown and its client not given yet. */
   shown: number[] = [];
+  /** Known tokens that its last entry went to. */
+  reached = 0;
   /** Prompt and delivered tokens. */
   numTokens: number;
   reason: Reason | null = null;

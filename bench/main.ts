@@ -1,5 +1,5 @@
 /**
- * The benchmark of blockstep: `npm run bench -- --help` says what it measures and how to read it (options.ts).
+ * The benchmark of blockstep, `npm run bench`; `--help` says what it measures and how to read it (options.ts).
  *
  * The sources are compiled by tsc, as they are for a release: loaders that transform them on the fly change what V8
  * makes of the hot loops. The addon is the release build of native/.

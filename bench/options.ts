@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { GROUPS, type Group } from './rows/row.js';
 
-/** What the command was asked for. */
+/** The options of the benchmark, and the text of `--help`. */
 export interface Options {
   only: Group | null;
   quick: boolean;

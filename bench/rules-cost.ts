@@ -1,3 +1,4 @@
+// The cost in time of the rules in which versions of vLLM differ (`npm run bench:rules -- --cost`).
 import { Random } from '../src/base/random.js';
 import { Core, PendingOp, slotOf } from '../src/core/core.js';
 import { hashSeedBytes } from '../src/scheduler/options/hash-seed.js';

@@ -1,3 +1,4 @@
+// `npm run test:full`: all suites, proofs included.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,14 +1,17 @@
+// The source tree keeps the rules of `house/`, and each rule finds a planted fault.
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { SECONDS_FILE, suitesAreQuick } from './house/quick.js';
 import { FACES, FOLDERS, isForeign } from './house/rooms.js';
 import {
-  everyFileHasALine,
+  everyFileSaysWhatItIs,
+  everyFolderHasALine,
   facesOnly,
   filesAreShort,
   importsGoDown,
   noCircles,
   type Rule,
+  tablesAreFresh,
   tripsExist,
 } from './house/rules.js';
 import { Tree } from './house/tree.js';
@@ -77,18 +80,47 @@ const RULES: readonly { rule: Rule; what: string; fault: string; broken: () => T
     says: /FACES names src\/scheduler\/.*, which does not exist: /,
   },
   {
-    rule: everyFileHasALine,
-    what: 'lines in READMEs',
-    fault: 'a file without a line',
-    broken: () => tree.with({ 'src/base/unsaid.ts': '' }),
-    says: /^src\/base\/unsaid\.ts has no line in src\/base\/README\.md: /,
+    rule: everyFolderHasALine,
+    what: 'lines of folders',
+    fault: 'a folder without a line',
+    broken: () => tree.with({ 'src/attic/thing.ts': '// A thing.\n' }),
+    says: /^src\/attic has no line in src\/README\.md: /,
   },
   {
-    rule: everyFileHasALine,
-    what: 'lines in READMEs',
-    fault: 'a folder without a line',
-    broken: () => tree.with({ 'src/attic/README.md': 'Its file is `thing.ts`.', 'src/attic/thing.ts': '' }),
-    says: /^src\/attic has no line in src\/README\.md: /,
+    rule: everyFileSaysWhatItIs,
+    what: 'sentences of files',
+    fault: 'a file that says nothing',
+    broken: () => tree.with({ 'src/base/unsaid.ts': 'export const a = 1;\n' }),
+    says: /^src\/base\/unsaid\.ts does not say what it is: /,
+  },
+  {
+    rule: everyFileSaysWhatItIs,
+    what: 'sentences of files',
+    fault: 'a file whose first comment is about something else than its noun',
+    broken: () => tree.with({ 'src/base/unsaid.ts': '/** Most of them. */\nconst MOST = 1;\n' }),
+    says: /^src\/base\/unsaid\.ts does not say what it is: /,
+  },
+  {
+    rule: tablesAreFresh,
+    what: 'tables of READMEs',
+    fault: 'a new file',
+    broken: () => tree.with({ 'src/base/new.ts': '// A new noun.\n' }),
+    says: /^src\/base\/README\.md has a table that is not what its files say: /,
+  },
+  {
+    rule: tablesAreFresh,
+    what: 'tables of READMEs',
+    fault: 'a file that is gone',
+    broken: () => tree.without('src/base/arrays.ts'),
+    says: /^src\/base\/README\.md has a table that is not what its files say: /,
+  },
+  {
+    rule: tablesAreFresh,
+    what: 'tables of READMEs',
+    fault: 'a file that says something else by now',
+    broken: () =>
+      tree.with({ 'src/base/arrays.ts': `// Something else.\n${tree.text('src/base/arrays.ts')}` }),
+    says: /^src\/base\/README\.md has a table that is not what its files say: /,
   },
   {
     rule: filesAreShort,

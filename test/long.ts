@@ -1,3 +1,4 @@
+// `npm run test:long`: the proofs in their full size.
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
 

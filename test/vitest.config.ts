@@ -1,3 +1,4 @@
+// The configuration of all suites.
 import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';

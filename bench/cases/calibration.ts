@@ -1,3 +1,4 @@
+// A bare loop, and an empty native call: the speed of the machine in the same minute.
 import { Core } from '../../src/core/core.js';
 import { hashSeedBytes } from '../../src/scheduler/options/hash-seed.js';
 import { type Effort, measure } from '../rows/measure.js';

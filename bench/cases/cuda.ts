@@ -1,3 +1,4 @@
+// Decode steps with a mirror on a GPU, beside steps without.
 import { probeBackends } from '../../src/index.js';
 import { type Effort, measure } from '../rows/measure.js';
 import { type Row, timeRow } from '../rows/row.js';

@@ -1,3 +1,4 @@
+// One whole step of 1 to 1,024 running decodes, and its variants.
 import { type Effort, measure } from '../rows/measure.js';
 import { type Row, timeRow } from '../rows/row.js';
 import { type DecodeVariant, makeDecode } from '../workloads/workloads.js';

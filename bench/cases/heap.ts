@@ -1,3 +1,4 @@
+// Allocations of a step, and the memory of a request.
 import { Scheduler } from '../../src/index.js';
 import { type Allocations, allocations } from '../rows/allocations.js';
 import type { Row } from '../rows/row.js';

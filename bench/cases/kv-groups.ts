@@ -1,3 +1,4 @@
+// Steps and long hits with several KV cache groups.
 import { type KvGroupOptions, type Plan, Scheduler } from '../../src/index.js';
 import { type Effort, measure } from '../rows/measure.js';
 import { type Row, timeRow } from '../rows/row.js';

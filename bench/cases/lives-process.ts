@@ -1,3 +1,4 @@
+// The process that makes and disposes schedulers in a loop.
 import { makeDecode } from '../workloads/workloads.js';
 
 /**

@@ -1,3 +1,4 @@
+// Steps in schedulers that one process makes and disposes in a loop.
 import { execFileSync } from 'node:child_process';
 import { scriptArguments } from '../../src/base/scripts/script-file.js';
 import type { Row } from '../rows/row.js';

@@ -1,3 +1,4 @@
+// One whole step of a full engine: prefills beside decodes, ends, replacements.
 import { type Effort, measure } from '../rows/measure.js';
 import { type Row, timeRow } from '../rows/row.js';
 import { Mixed, SEQUENCES } from '../workloads/mixed.js';

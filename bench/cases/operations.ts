@@ -1,3 +1,5 @@
+// Adding, allocating, hitting, releasing one request of 2,048 tokens; `explain` and `stats` of a
+// long queue.
 import { PendingOp, slotOf } from '../../src/core/core.js';
 import { Engine, Scheduler } from '../../src/index.js';
 import { type Effort, measure, type Subject } from '../rows/measure.js';

@@ -1,3 +1,4 @@
+// One step of the reference executor.
 import type { ExecutorResult } from '../../src/engine/executor/executor.js';
 import { ReferenceExecutor, Scheduler } from '../../src/index.js';
 import { type Effort, measure, type Subject } from '../rows/measure.js';

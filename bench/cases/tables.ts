@@ -1,3 +1,4 @@
+// Gathering the tables of a step for a model runner.
 import { Scheduler } from '../../src/index.js';
 import { type Effort, measure, type Subject } from '../rows/measure.js';
 import { type Row, timeRow } from '../rows/row.js';

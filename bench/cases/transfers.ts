@@ -1,3 +1,4 @@
+// Completions, submitted copies, a host lane beside `memcpy`.
 import { BlockArena, CompletionQueue, HostLane, Verdict } from '../../src/transfer.js';
 import { type Effort, measure, type Subject } from '../rows/measure.js';
 import { type Row, timeRow } from '../rows/row.js';

@@ -1,4 +1,4 @@
-/** `npm run bench:steps -- --help` says what it measures. Prints a table in Markdown. */
+/** `npm run bench:steps`: a decode step with each connector; `--help` says what it measures. Prints a table in Markdown. */
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';

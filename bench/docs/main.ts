@@ -1,3 +1,4 @@
+// The program: runs all programs, and writes docs/benchmarks.md.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';

@@ -1,3 +1,4 @@
+// The page docs/benchmarks.md, and the section of `README.md`.
 import { REPOSITORY, shortCommit } from '../machine.js';
 import type { Results } from '../rows/results.js';
 import { Figures } from './figures.js';

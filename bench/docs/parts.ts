@@ -1,3 +1,5 @@
+// The programs whose printed tables go into docs/benchmarks.md.
+
 /** A program of the benchmark whose tables stand on the page as it prints them. */
 export interface PartProgram {
   readonly name: string;

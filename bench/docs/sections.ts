@@ -1,3 +1,4 @@
+// The words of docs/benchmarks.md.
 import { markdown } from '../rows/table.js';
 import type { Figures } from './figures.js';
 

@@ -1,3 +1,4 @@
+// Tokens per second through streams, delays of the event loop, heap per token.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { RequestStream } from '../../src/index.js';
 import { countAllocations } from '../rows/allocations.js';

@@ -1,3 +1,4 @@
+// The measured engine, and an executor that does nothing.
 import { Engine, type Executor, type ExecutorResult, type RequestStream } from '../../src/index.js';
 import { schedulerOf } from '../../test/support/scheduler-of.js';
 import { BLOCK_SIZE, HASH_SEED, Prompts, touchPool } from '../workloads/workloads.js';

@@ -1,3 +1,4 @@
+// Steps of an engine beside those of its bare scheduler.
 import { allocations } from '../rows/allocations.js';
 import { type Effort, measure } from '../rows/measure.js';
 import { type Latency, type Row, timeRow } from '../rows/row.js';

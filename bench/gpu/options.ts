@@ -1,3 +1,4 @@
+// The options of a check of a GPU host, and the text of `--help`.
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 

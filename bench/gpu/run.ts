@@ -1,3 +1,4 @@
+// Runs every requested check, and records each at its end.
 import { judgeComparison, runComparison, runNative } from './checks/comparison.js';
 import { measureFigures, measureThroughNode } from './checks/figures.js';
 import { buildNative, type NativePrograms } from './checks/native-build.js';

@@ -1,3 +1,4 @@
+// Blockstep and node-llama-cpp, made ready for a workload.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Random } from '../../src/base/random.js';

@@ -1,3 +1,4 @@
+// `llama-server`, in a separate process.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

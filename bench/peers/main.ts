@@ -1,3 +1,4 @@
+// The program `npm run bench:peers`: peers take turns, and it prints tables.
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { scriptArguments } from '../../src/base/scripts/script-file.js';

@@ -1,3 +1,4 @@
+// Blockstep as a peer.
 import { createInterface } from 'node:readline';
 import { Scheduler } from '../../src/index.js';
 import { HASH_SEED } from '../workloads/workloads.js';

@@ -1,3 +1,4 @@
+// Decode, mixed and one request, each with its checks.
 import { Random } from '../workloads/random.js';
 import { BLOCK_SIZE, Prompts } from '../workloads/workloads.js';
 import type { Peer } from './peer.js';

@@ -1,5 +1,5 @@
 /**
- * What pipelines cost: `npm run bench:pipeline`. It needs `redis-server`; everything ran in the same minutes, the sides of a
+ * The cost of pipelines: `npm run bench:pipeline`. It needs `redis-server`; everything ran in the same minutes, the sides of a
  * comparison by turns.
  */
 import { MemoryTransport } from '../../src/pipeline/index.js';

@@ -1,3 +1,4 @@
+// A server of Redis for the benchmark of pipelines.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';

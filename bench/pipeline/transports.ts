@@ -1,3 +1,4 @@
+// Chunks through a transport, beside the bare client of a server.
 import { Redis } from 'iovalkey';
 import type { PipelineMessage, Transport } from '../../src/pipeline/index.js';
 import { toWire } from '../../src/pipeline/redis/wire/message-parts.js';

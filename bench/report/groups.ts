@@ -1,3 +1,4 @@
+// Descriptions of the groups of cases.
 import type { Group } from '../rows/row.js';
 
 /** What a group of figures is about, for readers of the page. */

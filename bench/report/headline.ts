@@ -15,7 +15,7 @@ const TIMES: readonly { label: string; group: Group; name: string }[] = [
   { label: 'Drain 1,000 completions', group: 'transfers', name: 'drain 1,000' },
 ];
 
-/** What most readers of the benchmark's page come for, of what was measured. */
+/** The figures at the top of the benchmark's page. */
 export function headline(rows: readonly Row[], verdicts: readonly Verdict[]): Tile[] {
   const tiles = TIMES.flatMap(({ label, group, name }) => {
     const row = rows.find((each) => each.group === group && each.name === name);

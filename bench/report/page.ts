@@ -1,3 +1,4 @@
+// The page of a report.
 import { commandLine } from '../../src/cli/terminal/command-line.js';
 import type { Chart } from '../../src/report/charts/chart.js';
 import { datum } from '../../src/report/markup/figures.js';

@@ -1,3 +1,4 @@
+// Charts of named rows: their height and labels.
 import type { YAXisComponentOption } from 'echarts';
 
 /** How many characters of a row's name fit into a line of a narrow page, and the height of a line in pixels. */

@@ -1,6 +1,6 @@
 import { GCProfiler } from 'node:v8';
 
-/** What code allocated on the V8 heap. */
+/** The allocations of code on the V8 heap. */
 export interface Allocations {
   /** Bytes, garbage included. */
   bytes: number;

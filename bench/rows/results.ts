@@ -7,7 +7,7 @@ import type { Row } from './row.js';
 /** The version of the file format. It goes up when a reader of the old format would misread the new one. */
 export const SCHEMA = 1;
 
-/** What one run measured, as its file holds it. */
+/** The figures of one run, as its file holds them. */
 export interface Results {
   schema: typeof SCHEMA;
   machine: Machine;

@@ -1,3 +1,4 @@
+// Rows and verdicts as tables for a terminal, and tables in Markdown.
 import Table from 'cli-table3';
 import { inWords, type Verdict } from './budgets.js';
 import { BARE_LOOP, type Group, type Row } from './row.js';

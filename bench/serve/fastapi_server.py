@@ -1,4 +1,4 @@
-"""What vLLM's front end is made of, without an engine: FastAPI on uvicorn with uvloop and httptools, which writes the bytes that our server
+"""The base of vLLM's front end, without an engine: FastAPI on uvicorn with uvloop and httptools, which writes the bytes that our server
 writes. fastapi_server.py PACE_MS. It speaks to the program that started it in lines of JSON."""
 
 import asyncio

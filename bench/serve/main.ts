@@ -1,4 +1,4 @@
-/** `npm run bench:serve -- --help` says what it measures. Prints tables in Markdown. */
+/** `npm run bench:serve`: servers and clients by turns; `--help` says what it measures. Prints tables in Markdown. */
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { printTable } from '../connectors/support/table.js';

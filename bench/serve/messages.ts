@@ -1,3 +1,5 @@
+// The messages between the benchmark of the server and its processes.
+
 /** What a server of the benchmark says to the program that started it. */
 export type ServerMessage =
   | { readonly kind: 'ready'; readonly port: number }

@@ -1,4 +1,4 @@
-/** What a server of Node alone does: `node:http`, which writes the bytes that ours writes, one `write` for each stream and step: `plain.js PACE_MS`. */
+/** A server of Node alone, `node:http`: writes the bytes that ours writes, one `write` for each stream and step: `plain.js PACE_MS`. */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { ServerMessage } from './messages.js';

@@ -1,3 +1,4 @@
+// The measurements of a server in its process.
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import { quantile, type ServerMessage } from './messages.js';
 

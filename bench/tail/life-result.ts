@@ -1,3 +1,5 @@
+// The answer of a process whose steps were timed.
+
 /** Workloads whose tail is looked at. */
 export const TAIL_CASES = ['decode-256', 'decode-1024', 'mixed-256'] as const;
 export type TailCase = (typeof TAIL_CASES)[number];

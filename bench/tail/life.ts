@@ -1,3 +1,4 @@
+// One process: every step timed, with the work of the system and V8 meanwhile.
 import { PerformanceObserver } from 'node:perf_hooks';
 import { bareLoop } from '../cases/calibration.js';
 import { countAllocations } from '../rows/allocations.js';

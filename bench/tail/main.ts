@@ -1,3 +1,4 @@
+// Runs every workload in several processes, and prints the table of the slowest steps.
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { scriptArguments } from '../../src/base/scripts/script-file.js';

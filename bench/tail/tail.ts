@@ -1,7 +1,7 @@
 import { quantile } from '../rows/quantile.js';
 import { Cause, type Life } from './life-result.js';
 
-/** What the tail of a workload is made of. */
+/** The analysis of the slowest steps of a workload. */
 export interface Tail {
   readonly p50: number;
   readonly p99: number;

@@ -1,3 +1,4 @@
+// Checks a checkout; copies each build into a separate folder.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';

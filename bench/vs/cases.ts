@@ -1,3 +1,4 @@
+// The workloads of a comparison of builds, loaded once for each build.
 import { Scheduler } from '../../src/index.js';
 import { makeEngine } from '../engine/engine-workloads.js';
 import { Mixed } from '../workloads/mixed.js';

@@ -1,3 +1,4 @@
+// Measures every case of a comparison of builds in processes, and prints the table.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,4 @@
+// The options of `npm run bench -- --vs`, and its help.
 import { parseArgs } from 'node:util';
 import { CASES } from './cases.js';
 

@@ -1,4 +1,4 @@
-/** What one process found: microseconds of either build, or what is wrong with one of them. */
+/** The result of one process: microseconds of either build, or the fault of one of them. */
 export type PairResult =
   | { readonly first: Spread; readonly second: Spread }
   | { readonly wrong: 'first' | 'second'; readonly error: string };

@@ -1,3 +1,4 @@
+// One process: one case over two builds.
 import { pathToFileURL } from 'node:url';
 import { quantile } from '../rows/quantile.js';
 import type * as Cases from './cases.js';

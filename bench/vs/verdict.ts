@@ -1,3 +1,4 @@
+// The verdict of all processes of a case.
 import type { Spread } from './pair-result.js';
 
 /** One process: this build's times, and those of what it was compared with. */

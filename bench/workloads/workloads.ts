@@ -1,3 +1,4 @@
+// The measured batches of decodes, and their prompts.
 import { type Plan, Scheduler, type SchedulerOptions } from '../../src/index.js';
 import { EndlessConnector, TRANSFERRED } from './connector.js';
 import { Random } from './random.js';

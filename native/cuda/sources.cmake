@@ -1,4 +1,4 @@
-# What the CUDA back end is made of, for the builds by nvcc and over the emulated runtime.
+# The sources of the CUDA back end, for the builds by nvcc and over the emulated runtime.
 set(BLOCKSTEP_KERNEL_SOURCES
   kernels/copy.cu
   kernels/decide.cu

@@ -1,4 +1,4 @@
-// What a shared library asks of the machine that loads it, read by binutils.
+// The requirements of a shared library to the machine that loads it, read by binutils.
 import { execFileSync } from 'node:child_process';
 
 function readelf(path, ...options) {

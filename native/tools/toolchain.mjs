@@ -1,4 +1,4 @@
-// What a build needs, and what to say to somebody who lacks it. Plain JavaScript without dependencies, because it runs before
+// The compilers that a build needs, and the messages about missing ones. Plain JavaScript without dependencies, because it runs before
 // anything is built or installed.
 import { spawnSync } from 'node:child_process';
 

@@ -1,3 +1,4 @@
+// Checks typed arrays of callers, and makes views without the properties that a caller added.
 import { types } from 'node:util';
 import { badArgument, show } from './errors.js';
 

@@ -1,3 +1,4 @@
+// Checks names, numbers and flags, and plain data from files.
 import { type BlockstepError, badArgument, show } from './errors.js';
 
 /**

@@ -1,3 +1,5 @@
+// Every error code, `BlockstepError`, and how a value is shown in a message.
+
 /**
  * Every error code of blockstep, and when it is thrown. Codes are stable: programs may match on
  * them. A new code is added here first. docs/errors.md repeats these sentences, and says for each
@@ -109,7 +111,7 @@ export const ERROR_CODES = {
    * help.
    */
   ERR_BLOCKSTEP_UNFIT:
-    'the prompt does not fit the model length, the pool or maxQueuedTokens, and never will',
+    'the prompt does not fit the model length, the pool, a step or maxQueuedTokens, and never will',
 } as const;
 
 /** One of the stable error codes. */

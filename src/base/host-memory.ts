@@ -1,3 +1,4 @@
+// Refuses host memory that the machine does not have.
 import os from 'node:os';
 import { BlockstepError, show } from './errors.js';
 import { bytes as inWords } from './inspect.js';

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+// The process of the command line: its streams, its interrupts, its exit code.
 import { describeError } from '../base/errors.js';
 import { runProgram } from './program.js';
 import { ExitCode } from './terminal/io.js';

@@ -1,3 +1,4 @@
+// The command line as a whole: adds the commands, reads the arguments, reports errors.
 import { createRequire } from 'node:module';
 import { Command, CommanderError } from 'commander';
 import { BlockstepError, type ErrorCode } from '../base/errors.js';

@@ -1,3 +1,4 @@
+// Finds and loads the binary of the native core.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

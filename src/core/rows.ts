@@ -1,3 +1,4 @@
+// The rows of a slot in all KV cache groups.
 import type { Core } from './core.js';
 
 const ONE = new Int32Array(1);

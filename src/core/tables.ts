@@ -1,3 +1,4 @@
+// The tables of a plan that a model runner reads, in memory of the host.
 import { BlockstepError, badArgument, checkInteger, show } from '../base/errors.js';
 import { INSPECT, showFacts } from '../base/inspect.js';
 import type { Frame } from './exchange.js';

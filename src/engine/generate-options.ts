@@ -1,3 +1,4 @@
+// The options and results of `Engine.generate`.
 import { badArgument, show } from '../base/errors.js';
 import { knownNames } from '../base/known-names.js';
 import { REQUEST_FIELDS } from '../scheduler/calls/request-names.js';

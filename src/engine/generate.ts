@@ -1,3 +1,4 @@
+// A batch of prompts on its way through the engine: `Engine.generate`.
 import { addAbortListener } from 'node:events';
 import { BlockstepError, badArgument, show } from '../base/errors.js';
 import {

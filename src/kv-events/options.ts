@@ -1,3 +1,4 @@
+// The publisher's options, checked.
 import { badArg, checkName, checkOneOf } from '../base/checks.js';
 import { checkInteger } from '../base/errors.js';
 import { checkNames, knownNames } from '../base/known-names.js';

@@ -1,3 +1,4 @@
+// `KvEventPublisher`: the sockets, and the queue of batches.
 import type { Encoder } from '@msgpack/msgpack';
 import type { Publisher, Router } from 'zeromq';
 import { badArg } from '../base/checks.js';

@@ -1,3 +1,4 @@
+// A batch of KV cache events as vLLM has it, in both of its forms.
 import {
   HASH_BYTES,
   type KvBlocksStored,

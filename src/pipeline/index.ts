@@ -1,3 +1,4 @@
+// The exports of `blockstep/pipeline`.
 export type { PipelineOutput, PipelineResult, StageResult } from './orchestrator/outputs.js';
 export type { PipelineStream } from './orchestrator/pipeline-stream.js';
 export type { PipelineInput, PipelineSubmitOptions } from './orchestrator/submission.js';

@@ -2,12 +2,15 @@ import { createHash } from 'node:crypto';
 import { checkNumber } from '../base/checks.js';
 import { badArgument, checkInteger, show } from '../base/errors.js';
 import type { SchedulerOptions } from '../scheduler/options/options.js';
+import { resolveOptions } from '../scheduler/options/resolve-options.js';
 import type { Workload } from '../workload/workload.js';
 import { fitRequests } from './fit/fit-requests.js';
 import { fitSteps, type StepFit } from './fit/fit-steps.js';
-import { isIterationLog, readIterationLog } from './fit/iteration-log.js';
-import { readRequestLog } from './fit/request-log.js';
+import { isIterationLog, type LoggedStep, readIterationLog } from './fit/iteration-log.js';
+import { checkRequests, checkSteps } from './fit/possible.js';
+import { type RequestLog, readRequestLog } from './fit/request-log.js';
 import type { Fitted } from './fit/search.js';
+import type { Physics } from './model/physics.js';
 import type { FitErrors, Profile } from './model/profile.js';
 
 /** The input of a fit. */
@@ -70,38 +73,26 @@ export interface Calibration {
  * once it is aborted
  */
 export async function calibrate(input: CalibrateInput): Promise<Calibration> {
+  const measurement = checkCalibrate(input);
   const { prior, text, name, scheduler, share = 0.5, starts = 2, evaluations = 70, signal } = input;
-  if (prior.kind === 'table') throw badPrior(prior.name);
-  const { numSpeculativeTokens = 0 } = scheduler;
-  if (numSpeculativeTokens !== 0)
-    throw badArgument(
-      'numSpeculativeTokens',
-      show(numSpeculativeTokens),
-      '0: a measurement does not say which drafts were accepted',
-    );
-  checkNumber('share', share, 0.1, 0.95);
-  checkInteger('starts', starts, 1, 16);
-  checkInteger('evaluations', evaluations, 10, 10_000);
-  const common = { scheduler, physics: prior.physics, host: prior.host, share, starts, evaluations, signal };
+  const { physics } = measurement;
+  const common = { scheduler, physics, host: prior.host, share, starts, evaluations, signal };
   let fitted: Fitted;
   let steps: Calibration['steps'] = null;
   let form = 'iterations';
   let left = 0;
-  if (isIterationLog(text)) {
-    const log = readIterationLog(text, name);
-    if (input.requests == null) throw noRequests(name);
-    const found = await fitSteps({ ...common, workload: input.requests, log });
+  if (measurement.steps !== null) {
+    const found = await fitSteps({ ...common, workload: measurement.workload, log: measurement.steps });
     const { equalSteps, difference } = found;
     steps = { equalSteps, steps: found.steps, difference };
     fitted = found;
   } else {
-    const log = readRequestLog(text, name);
-    ({ form, left } = log);
-    const { workload, times } = log;
+    ({ form, left } = measurement.log);
+    const { workload, times } = measurement.log;
     fitted = await fitRequests({ ...common, workload, times, onProgress: input.onProgress });
   }
   const { space, solution, ensemble, errors, seen } = fitted;
-  const { schema, name: what, provenance, host, kvTokens, physics } = prior;
+  const { schema, name: what, provenance, host, kvTokens } = prior;
   return {
     profile: {
       schema,
@@ -131,6 +122,41 @@ export async function calibrate(input: CalibrateInput): Promise<Calibration> {
     steps,
     left,
   };
+}
+
+/** A measurement that was read: logged steps with their requests, or the times of requests. */
+type Measurement = { readonly physics: Physics } & (
+  | { readonly steps: readonly LoggedStep[]; readonly workload: Workload }
+  | { readonly steps: null; readonly log: RequestLog }
+);
+
+/**
+ * Checks the input of a fit, and reads the measurement.
+ * @throws as `calibrate`, but for a log of other requests or options
+ */
+export function checkCalibrate(input: CalibrateInput): Measurement {
+  const { prior, text, name, requests, scheduler, share, starts, evaluations } = input;
+  if (prior.kind === 'table') throw badPrior(prior.name);
+  const { numSpeculativeTokens } = resolveOptions(scheduler);
+  if (numSpeculativeTokens !== 0)
+    throw badArgument(
+      'numSpeculativeTokens',
+      show(numSpeculativeTokens),
+      '0: a measurement does not say which drafts were accepted',
+    );
+  checkNumber('share', share ?? 0.5, 0.1, 0.95);
+  checkInteger('starts', starts ?? 2, 1, 16);
+  checkInteger('evaluations', evaluations ?? 70, 10, 10_000);
+  const { physics } = prior;
+  if (!isIterationLog(text)) {
+    const log = readRequestLog(text, name);
+    checkRequests(log, physics);
+    return { physics, steps: null, log };
+  }
+  const steps = readIterationLog(text, name);
+  if (requests == null) throw noRequests(name);
+  checkSteps(steps, physics);
+  return { physics, steps, workload: requests };
 }
 
 function badPrior(name: string): Error {

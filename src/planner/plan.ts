@@ -121,23 +121,10 @@ const WINDOWS = 24;
  * @throws the signal's reason once it is aborted
  */
 export async function plan(input: PlanInput): Promise<Plan> {
+  const points = checkPlan(input);
   const { workload, profile, slo, scheduler, sweep, search = 'grid', signal } = input;
   const { engines = 1, router = 'round-robin', finalists = 3, maxEngines = 0, threads = 1 } = input;
-  const acceptanceRate = checkNumber('acceptanceRate', input.acceptanceRate ?? 0.7, 0, 1);
-  checkInteger('engines', engines, 1, 10_000);
-  checkInteger('maxEngines', maxEngines, 0, 10_000);
-  checkInteger('threads', threads, 1, 256);
-  checkInteger('finalists', finalists, 1, 100);
-  if (!SEARCHES.includes(search)) throw badArgument('search', show(search), SEARCHES.join(' or '));
-  if (!ROUTERS.includes(router)) throw badArgument('router', show(router), ROUTERS.join(' or '));
-  if (workload.length < 2 || !(workload.arrivalMs[workload.length - 1] > 0))
-    throw badArgument(
-      'the trace',
-      `${workload.length} requests that arrive at once`,
-      'requests that arrive over time',
-    );
-  const points = pointsOf(sweep);
-  for (const point of points) checkPoint(workload, optionsAt(scheduler, point), point);
+  const { acceptanceRate = 0.7 } = input;
   signal?.throwIfAborted();
   const pool = new Pool({ columns: shareColumns(workload), profile }, threads);
   const stop = (): void => pool.fail(signal?.reason);
@@ -235,6 +222,31 @@ export async function plan(input: PlanInput): Promise<Plan> {
   }
 }
 
+/**
+ * Checks the input of a plan.
+ * @returns its points
+ * @throws ERR_BLOCKSTEP_BAD_ARG as `plan`
+ */
+export function checkPlan(input: PlanInput): Point[] {
+  const { workload, scheduler, sweep, search = 'grid', router = 'round-robin' } = input;
+  checkNumber('acceptanceRate', input.acceptanceRate ?? 0.7, 0, 1);
+  checkInteger('engines', input.engines ?? 1, 1, 10_000);
+  checkInteger('maxEngines', input.maxEngines ?? 0, 0, 10_000);
+  checkInteger('threads', input.threads ?? 1, 1, 256);
+  checkInteger('finalists', input.finalists ?? 3, 1, 100);
+  if (!SEARCHES.includes(search)) throw badArgument('search', show(search), SEARCHES.join(' or '));
+  if (!ROUTERS.includes(router)) throw badArgument('router', show(router), ROUTERS.join(' or '));
+  if (workload.length < 2 || !(workload.arrivalMs[workload.length - 1] > 0))
+    throw badArgument(
+      'the trace',
+      `${workload.length} requests that arrive at once`,
+      'requests that arrive over time',
+    );
+  const points = pointsOf(sweep);
+  for (const point of points) checkPoint(workload, optionsAt(scheduler, point), point);
+  return points;
+}
+
 /** Begins a stage. @returns a function to be called as each of its parts is done */
 function begin({ onProgress }: PlanInput, stage: string, of: number): () => void {
   let done = 0;
@@ -256,8 +268,15 @@ function membersOf<R>(count: number, act: (member: number) => Promise<R>): Promi
 
 function checkPoint(workload: Workload, options: Omit<SchedulerOptions, 'now'>, point: Point): void {
   try {
-    const taken = resolveOptions({ maxModelLen: workload.maxTotalTokens, ...options });
-    const { numSpeculativeTokens, speculativeMethod, pipelineDepth } = taken;
+    const resolved = resolveOptions({ maxModelLen: workload.maxTotalTokens, ...options });
+    const { numSpeculativeTokens, speculativeMethod, pipelineDepth, maxNumSeqs, maxNumBatchedTokens } =
+      resolved;
+    if (maxNumBatchedTokens < maxNumSeqs)
+      throw badArgument(
+        'maxNumBatchedTokens',
+        show(maxNumBatchedTokens),
+        `at least maxNumSeqs (${maxNumSeqs}), as in vLLM`,
+      );
     if (numSpeculativeTokens > 0 && speculativeMethod === 'ngram' && pipelineDepth > 1)
       throw badArgument(
         'speculativeMethod',

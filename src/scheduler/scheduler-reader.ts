@@ -2,14 +2,10 @@ import { INSPECT, showFacts } from '../base/inspect.js';
 import type { Core } from '../core/core.js';
 import type { Aborts } from './calls/aborts.js';
 import type { SchedulerCalls } from './calls/scheduler-calls.js';
-import { blocksOf, holdersOf, readBlockStates } from './inspect/block-map.js';
-import { type GroupHolding, readHoldings } from './inspect/group-stats.js';
 import {
-  findFinished,
   hasRunnable,
   hasWork,
-  type Inspection,
-  inspect,
+  Inspection,
   numUnfinished,
   type PlaceInLine,
   placeInLine,
@@ -207,72 +203,6 @@ export class SchedulerReader {
     return awaitsOutputs(this.#s, request);
   }
 
-  /**
-   * @internal The finished request with this id whose blocks are still in use. Examines all such
-   * requests.
-   */
-  findFinished(id: string): Request | undefined {
-    return findFinished(this.#s, id);
-  }
-
-  /**
-   * @internal Whether a finished request is quarantined: its blocks are still in use, but their
-   * report is no longer awaited.
-   */
-  isQuarantined(request: Request): boolean {
-    return this.#s.quarantined.has(request);
-  }
-
-  /**
-   * @internal The blocks of a request in each KV cache group.
-   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
-   */
-  holdingsOf(request: Request): GroupHolding[] {
-    this.#calls.gate.checkUsable();
-    return readHoldings(this.#s, request);
-  }
-
-  /**
-   * @internal The KV cache group of every block, by its id: the one whose row holds it, or for which it carries a hash; 255 = none.
-   * Null without `kvGroups`. Its cost grows with the pool, and with the rows of all requests.
-   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
-   */
-  blockGroups(): Uint8Array | null {
-    this.#calls.gate.checkUsable();
-    return this.#s.config.kvGroups === null ? null : this.#s.core.native.groupsOfBlocks();
-  }
-
-  /**
-   * @internal The state of every block as one byte, a `BlockState`, by the id of the block; in a new array. Its cost
-   * grows with the pool.
-   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
-   */
-  blockStates(): Uint8Array {
-    this.#calls.gate.checkUsable();
-    const states = new Uint8Array(this.#s.config.numBlocks);
-    readBlockStates(this.#s, states);
-    return states;
-  }
-
-  /**
-   * @internal The requests that hold a block, finished ones included. Examines every request that
-   * may hold one.
-   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
-   */
-  holdersOf(block: number): Request[] {
-    this.#calls.gate.checkUsable();
-    return holdersOf(this.#s, block);
-  }
-
-  /**
-   * @internal The ids of the blocks that a request holds, in a new array.
-   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
-   */
-  blocksOf(request: Request): Int32Array {
-    this.#calls.gate.checkUsable();
-    return blocksOf(this.#s, request);
-  }
-
   /** For `util.inspect` and `console.log`: the load of the scheduler; also after `dispose`. */
   [INSPECT](depth: number, options: object): string {
     const { isDisposed, isPoisoned } = this.#calls.gate;
@@ -294,7 +224,7 @@ export class SchedulerReader {
    * requests.
    */
   inspect(): Inspection {
-    return inspect(this.#s);
+    return new Inspection(this.#s, () => this.#calls.gate.checkUsable());
   }
 
   /** Checks every invariant of the scheduler and of the native core. @throws ERR_BLOCKSTEP_INVARIANT */

@@ -252,8 +252,7 @@ export class Scheduler extends SchedulerReader {
       const s = this.#s;
       checkOldest(s, plan);
       const parsed = validate.parseStepResult(plan, result);
-      const reports = parseOutput(this.#s.anomalies, output);
-      this.#noteReports(reports, true);
+      const reports = this.#noteReports(parseOutput(s.anomalies, output), true);
       this.#calls.log?.update(s.now, plan.numRequests, parsed);
       const outputs = this.#calls.gate.change(() => update(s, plan, parsed, reports));
       repeat?.begin(plan);
@@ -269,8 +268,7 @@ export class Scheduler extends SchedulerReader {
     return this.#calls.enter(() => {
       const s = this.#s;
       checkOldest(s, plan);
-      const reports = parseOutput(this.#s.anomalies, output);
-      this.#noteReports(reports, true);
+      const reports = this.#noteReports(parseOutput(s.anomalies, output), true);
       this.#calls.log?.stepFailed(s.now, plan.numRequests);
       return this.#calls.gate.change(() => failStep(s, plan, reports));
     });
@@ -317,8 +315,7 @@ export class Scheduler extends SchedulerReader {
    */
   updateTransfers(output: ConnectorOutput): void {
     this.#calls.enter(() => {
-      const reports = validate.parseTransfers(this.#s.anomalies, output);
-      this.#noteReports(reports, false);
+      const reports = this.#noteReports(validate.parseTransfers(this.#s.anomalies, output), false);
       this.#calls.gate.change(() => updateTransfers(this.#s, reports));
     });
   }
@@ -426,13 +423,11 @@ export class Scheduler extends SchedulerReader {
     if (params !== null) connector?.tellRefused(params);
   }
 
-  /**
-   * Writes reports to the log, after the pending aborts. @param isOfStep whether they come with the
-   * result of a step
-   */
-  #noteReports(reports: ParsedOutput | null, isOfStep: boolean): void {
+  /** Writes reports to the log, behind the aborts that wait. @param isOfStep whether they come with the result of a step */
+  #noteReports<T extends ParsedOutput | null>(reports: T, isOfStep: boolean): T {
     this.#calls.aborts.drainInCall();
     if (reports !== null) this.#calls.log?.transfers(this.#s.now, reports, isOfStep);
+    return reports;
   }
 
   #setPause(mode: 'none' | 'new' | 'all'): void {

@@ -1,3 +1,4 @@
+// The exports of `blockstep/testing`.
 export {
   type ConnectorCase,
   type ConnectorCaseOptions,

@@ -1,3 +1,4 @@
+// One run of the conformance suite: clients and faults, then calm; at the end nothing may be left.
 import { Random } from '../base/random.js';
 import { Clients } from './clients.js';
 import type { Scene } from './scene.js';

@@ -1,3 +1,4 @@
+// The surroundings for which a connector is built, and the built connector.
 import type { LaneFactory } from '../connectors/base/kv-lanes.js';
 import type { KvMemory } from '../connectors/base/kv-memory.js';
 import type { SchedulerConnector, WorkerConnector } from '../scheduler/connector/connector.js';

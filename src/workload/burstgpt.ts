@@ -1,3 +1,4 @@
+// The trace format of BurstGPT.
 import type { CsvFormat } from './csv.js';
 import { badTrace, integerText, MAX_TOKENS, type Place, shown } from './place.js';
 

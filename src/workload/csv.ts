@@ -1,3 +1,4 @@
+// Splits CSV traces; the type of a CSV format.
 import { parse } from 'csv-parse/sync';
 import { badTrace, type Place, shown } from './place.js';
 import type { TraceRow } from './workload-builder.js';

@@ -1,3 +1,4 @@
+// A generated workload in the shape of production traces.
 import { checkNames, knownNames } from '../base/known-names.js';
 import { Random } from '../base/random.js';
 import { HASH_BLOCK_TOKENS, type Workload } from './workload.js';

@@ -1,3 +1,4 @@
+// The lines of a file, one at a time.
 import { createReadStream } from 'node:fs';
 import { BlockstepError } from '../base/errors.js';
 import { badTrace, type Place } from './place.js';

@@ -1,3 +1,4 @@
+// The trace format of Mooncake: JSON lines with hash ids.
 import { badTrace, integerField, MAX_TOKENS, type Place, shown } from './place.js';
 import { HASH_BLOCK_TOKENS } from './workload.js';
 import type { TraceRow } from './workload-builder.js';

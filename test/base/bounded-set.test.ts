@@ -1,3 +1,4 @@
+// The set stays within its limit.
 import { expect, it } from 'vitest';
 import { BoundedSet } from '../../src/base/collections/bounded-set.js';
 

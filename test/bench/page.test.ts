@@ -1,3 +1,4 @@
+// The page of a result, and the options of `npm run bench`.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,3 +1,4 @@
+// Schedulers side by side: workloads, and misbehaving peers.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// The analysis of the slowest steps.
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { Cause, type Life } from '../../bench/tail/life-result.js';

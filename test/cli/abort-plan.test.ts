@@ -1,3 +1,4 @@
+// `AbortPlan` draws which requests are aborted, and when.
 import { describe, expect, it } from 'vitest';
 import { AbortPlan } from '../../src/cli/replay/run/abort-plan.js';
 

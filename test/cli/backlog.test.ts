@@ -1,3 +1,4 @@
+// The report says how many requests waited, and when the load exceeded the capacity.
 import { describe, expect, it } from 'vitest';
 import { Backlog, type Load } from '../../src/cli/replay/run/backlog.js';
 import { replay, run } from './run-program.js';

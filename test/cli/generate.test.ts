@@ -1,3 +1,4 @@
+// Generated workloads and their random numbers are equal for equal seeds, on every machine.
 import { describe, expect, it } from 'vitest';
 import { chance, mix, Random, textKey } from '../../src/base/random.js';
 import { generateWorkload } from '../../src/workload/generate.js';

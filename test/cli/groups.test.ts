@@ -1,3 +1,4 @@
+// `serve` and `replay` with `--kv-groups`: over HTTP, with events, figures and metrics.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Figures } from '../../src/serve/page/answers.js';
 import { Follower } from '../kv-events/follower.js';

@@ -1,3 +1,4 @@
+// `Histogram` keeps percentiles to 0.1 %.
 import { describe, expect, it } from 'vitest';
 import { Histogram } from '../../src/cli/replay/run/histogram.js';
 

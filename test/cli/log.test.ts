@@ -1,3 +1,5 @@
+// A recorded log replays to the same decisions, with a connector too; differing and damaged logs
+// are distinguished.
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';

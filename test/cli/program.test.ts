@@ -1,3 +1,5 @@
+// The command line: output, `--help`, wrong options, progress, exit codes; the scheduler flags; the
+// process as a whole.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';

@@ -1,3 +1,5 @@
+// The report of a replay counts every request and token; aborts, the queue outside the scheduler,
+// steps in flight, drafts, an interrupt.
 import { describe, expect, it } from 'vitest';
 import type { Report } from '../../src/cli/replay/report/report.js';
 import { Replay, type ReplayOptions } from '../../src/cli/replay/run/replay.js';

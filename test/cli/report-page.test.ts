@@ -1,3 +1,4 @@
+// The HTML page of a replay shows what the report says, in every chart.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

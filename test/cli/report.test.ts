@@ -1,3 +1,4 @@
+// A report, page or log that cannot be written is refused or ends the program with exit code 1.
 import { spawnSync } from 'node:child_process';
 import { cpSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';

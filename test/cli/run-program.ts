@@ -1,3 +1,4 @@
+// Runs the command line in this process and collects its output.
 import { PassThrough } from 'node:stream';
 import { runProgram } from '../../src/cli/program.js';
 import type { Report } from '../../src/cli/replay/report/report.js';

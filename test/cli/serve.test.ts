@@ -1,3 +1,4 @@
+// `blockstep serve`: its executors, output, ports, keys, wrong options.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -130,6 +131,7 @@ describe('blockstep serve', () => {
     writeFileSync(path, JSON.stringify({ ...profile, kvTokens: 16 * 321 }));
     const { said, url } = await serve('--executor', 'simulated', '--profile', path, '--block-size', '16');
     expect(said.stdout).toMatch(/A stand-in for Llama-3.1-8B on NVIDIA H100 SXM: /);
+    expect(said.stdout).toMatch(/EXTRAPOLATED: nothing in this profile was measured/);
     const metrics = await (await fetch(`${url}/metrics`)).text();
     expect(metrics).toMatch(/num_gpu_blocks="321"/);
   });

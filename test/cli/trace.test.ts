@@ -1,3 +1,5 @@
+// Mooncake, Azure and BurstGPT traces are read as their formats say; bad lines are refused by line
+// number.
 import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { readTrace, type TraceOptions } from '../../src/workload/trace.js';

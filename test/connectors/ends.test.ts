@@ -1,3 +1,4 @@
+// No connector keeps a process alive behind the end of an engine.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// Engines with KV cache groups that share a store, alone and behind an offload, from end to end.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { MemoryStore } from '../../examples/memory-store.js';
 import { MultiConnector, MultiWorker } from '../../src/connectors/multi/index.js';

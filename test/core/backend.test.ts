@@ -1,3 +1,5 @@
+// The back end of a core (host or CUDA), the data that goes to it, and a mirror on a real or
+// emulated GPU.
 import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../src/base/errors.js';
 import { Core } from '../../src/core/core.js';

@@ -1,3 +1,4 @@
+// The bad values for that.
 import { detach, OTHER_ARRAYS } from '../misuse/bad-values.js';
 
 export const hostile = () => {

@@ -1,3 +1,4 @@
+// Block hashes follow the named function.
 import { describe, expect, it } from 'vitest';
 import { PendingOp } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';

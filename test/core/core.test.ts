@@ -1,3 +1,4 @@
+// Errors and their codes, the loader of the addon, and the wrapper of a native core.
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, checkInteger, ERROR_CODES, show } from '../../src/base/errors.js';
 import { Core, generationOf, SLOT_LIMIT, slotOf } from '../../src/core/core.js';

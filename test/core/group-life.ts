@@ -1,3 +1,4 @@
+// Random KV cache groups, and random requests in a scheduler that has them.
 import type { NativeGroup } from '../../src/core/native/native-groups.js';
 import type { Plan, Scheduler, SchedulerOptions } from '../../src/index.js';
 import { range, seeded } from '../support/core-bench.js';

@@ -1,3 +1,5 @@
+// With KV cache groups, each group's tables are the rows of the core, also where places hold
+// nothing.
 import { describe, expect, it } from 'vitest';
 import { type Core, PendingOp } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';

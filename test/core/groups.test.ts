@@ -1,3 +1,4 @@
+// A core with KV cache groups.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Control, slotOf } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';

@@ -1,3 +1,4 @@
+// The addon that node-gyp builds with only a compiler keeps the contract.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -1,3 +1,4 @@
+// Unknown option names are refused, with the nearest known name as a suggestion.
 import { describe, expect, it } from 'vitest';
 import { checkNames, insteadOf, knownNames, suggest } from '../../src/base/known-names.js';
 import { hostile, MINE } from '../misuse/bad-values.js';

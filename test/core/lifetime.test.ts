@@ -1,3 +1,5 @@
+// Cores in worker threads, two copies of the addon, collected cores, processes that end with cores
+// in use.
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';

@@ -1,3 +1,4 @@
+// Misuse of the functions of the addon's module itself: `create` and `replay`.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Control } from '../../src/core/core.js';
 import { exchangeWords } from '../../src/core/exchange.js';

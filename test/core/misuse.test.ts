@@ -1,3 +1,4 @@
+// Every bad value in every place of every method of a core is refused and changes nothing.
 import vm from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAddon } from '../../src/core/loader.js';

@@ -1,3 +1,4 @@
+// Random schedules: the core agrees with `pool-model.ts` after every step.
 import { describe, expect, it } from 'vitest';
 import { PendingOp } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';

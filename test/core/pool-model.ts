@@ -1,3 +1,5 @@
+// vLLM's block pool in its plainest form.
+
 /**
  * vLLM's block pool, request by request and block by block, in the plainest form: the native core must agree with it
  * after every operation. It knows nothing of rows, logs, hashes or thresholds.

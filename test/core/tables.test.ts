@@ -1,3 +1,4 @@
+// The tables of a step have every word of a plan; a senseless gather is refused.
 import { describe, expect, it, vi } from 'vitest';
 import { PendingOp } from '../../src/core/core.js';
 import { loadAddon } from '../../src/core/loader.js';

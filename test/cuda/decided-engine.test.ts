@@ -1,3 +1,4 @@
+// An engine whose GPU decides: calls that wait behind a step, streams, random lives.
 import { afterEach, describe, expect, it } from 'vitest';
 import '../support/gpu.js';
 import { Engine, type EngineOptions, ReferenceExecutor, type RequestStream } from '../../src/index.js';

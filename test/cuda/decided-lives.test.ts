@@ -1,3 +1,4 @@
+// Random lives have the same plans and blocks as on the host, with a hostile connector too.
 import { describe, expect, it } from 'vitest';
 import '../support/gpu.js';
 import type { SchedulerOptions } from '../../src/index.js';

@@ -1,3 +1,4 @@
+// A GPU decides as vLLM does, in recorded and in random traces.
 import { describe, expect, it } from 'vitest';
 import '../support/gpu.js';
 import { replay } from '../parity/driver.js';

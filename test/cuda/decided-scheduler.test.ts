@@ -1,3 +1,5 @@
+// A scheduler whose GPU decides: reads and aborts while a decision is under way, failing calls,
+// round trips per step.
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import '../support/gpu.js';
 import { BlockstepError } from '../../src/base/errors.js';

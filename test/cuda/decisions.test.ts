@@ -1,3 +1,5 @@
+// A core whose GPU decides: admission, growth, tables, refusals; the values of the option
+// `authority`.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Control, PendingOp } from '../../src/core/core.js';
 import {

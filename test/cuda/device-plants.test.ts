@@ -1,3 +1,5 @@
+// The reference executor finds errors planted in tables and KV memory on a GPU, and a gather in a
+// wrong stream.
 import '../support/gpu.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { DeviceTables } from '../../src/core/device-tables.js';

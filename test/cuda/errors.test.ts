@@ -1,3 +1,4 @@
+// Every CUDA error, at any call, becomes a code and poisons only its own scheduler.
 import { afterEach, describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../src/base/errors.js';
 import { probeBackends } from '../../src/core/placement.js';

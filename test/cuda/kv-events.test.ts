@@ -1,3 +1,4 @@
+// KV cache events of a core with a mirror.
 import '../support/gpu.js';
 import { expect, it, onTestFinished } from 'vitest';
 import { driveRandomly, engineHashes, smallEngine } from '../kv-events/random-engine.js';

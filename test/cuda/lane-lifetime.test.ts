@@ -1,3 +1,5 @@
+// CUDA lanes without references are collected; workers are terminated while a GPU copies (emulated
+// GPU only).
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

@@ -1,3 +1,5 @@
+// A CUDA lane keeps the contract of lanes (`test/transfer/lane-contract.ts`) and copies in order
+// with the executor's steps; a lane whose GPU fails.
 import { afterEach, describe, expect, it } from 'vitest';
 import { ReferenceExecutor } from '../../src/index.js';
 import {

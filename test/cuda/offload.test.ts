@@ -1,3 +1,4 @@
+// An offload of the KV memory of a GPU to pinned memory.
 import '../support/gpu.js';
 import { describe, expect, it } from 'vitest';
 import { offload } from '../../src/connectors/offload/index.js';

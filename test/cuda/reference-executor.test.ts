@@ -1,3 +1,4 @@
+// The reference executor on a GPU: order of steps, memory, refusals, CUDA errors.
 import '../support/gpu.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../src/base/errors.js';

@@ -1,3 +1,5 @@
+// With KV cache groups on a GPU: random lives, planted errors, texts through an engine; refused
+// tables, CUDA errors.
 import '../support/gpu.js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../src/base/errors.js';

@@ -1,3 +1,4 @@
+// The reference executor on a GPU finds every kind of planted error.
 import '../support/gpu.js';
 import { describePlants } from '../executors/reference/plants.js';
 

@@ -1,3 +1,4 @@
+// Random lives of the reference executor on a GPU.
 import '../support/gpu.js';
 import { describeLives, RARE } from '../executors/reference/lives.js';
 import { share } from '../support/share.js';

@@ -1,3 +1,5 @@
+// Random lives of an engine whose KV goes over CUDA lanes to pinned memory and back, by the copy
+// engine and by a kernel.
 import '../support/gpu.js';
 import { CudaLane } from '../../src/transfer.js';
 import { describeTierLife } from '../engine/transfers/tier-life.js';

@@ -1,3 +1,5 @@
+// Compares the exports of each entry point of the package with their report in `api/`; `--update`
+// writes the reports.
 import { join } from 'node:path';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// Reads fields, unions and comments out of source files, and compiles the programs of the pages.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

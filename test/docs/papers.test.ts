@@ -1,3 +1,4 @@
+// Checks each page, then the links and programs of all pages.
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { Command } from 'commander';

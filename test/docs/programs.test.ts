@@ -1,3 +1,4 @@
+// Runs the whole programs of some pages, each in a process that must end by itself.
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

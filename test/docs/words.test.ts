@@ -1,3 +1,4 @@
+// Flags sentences of all pages that have to be read twice.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -22,7 +23,7 @@ it('knows the pages', () => {
   expect(PAGES).toEqual(
     expect.arrayContaining(['docs/serving.md', 'src/engine/README.md', 'test/guards/README.md']),
   );
-  expect(PAGES.length).toBeGreaterThan(180);
+  expect(PAGES.length).toBeGreaterThan(140);
 });
 
 it.each(PAGES)('%s has no sentence that has to be read twice', (path) => {

@@ -1,3 +1,4 @@
+// The end of a client's request, by every way in which a client can learn it.
 import { expect } from 'vitest';
 import { BlockstepError } from '../../src/index.js';
 import type { Client } from './random-life.js';

@@ -1,3 +1,4 @@
+// The first program of the main README prints what that README says.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// A random life of an engine.
 import type { OutputIterator } from '../../src/engine/streams/request-stream.js';
 import {
   Engine,

@@ -1,3 +1,5 @@
+// Random lives: every text is right, every client is told once how its request ended, nothing is
+// left.
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import type { OutputRequest } from '../../src/engine/outputs/engine-outputs.js';

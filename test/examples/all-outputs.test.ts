@@ -1,3 +1,4 @@
+// `all-outputs.ts`: all requests over one channel.
 import { expect, it } from 'vitest';
 import { forward, type News } from '../../examples/all-outputs.js';
 import { EngineBench, settled } from '../support/engine-bench.js';

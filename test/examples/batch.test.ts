@@ -1,3 +1,4 @@
+// The batch example answers a file of lines and continues one that was interrupted.
 import { describe, expect, it } from 'vitest';
 import { continueLines } from '../../examples/batch.js';
 import { Engine, ReferenceExecutor } from '../../src/index.js';

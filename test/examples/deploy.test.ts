@@ -1,3 +1,4 @@
+// The unit, the image and the alerts: flags, times, names.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// OpenAI's API beside the routes of an existing server.
 import { expect, it } from 'vitest';
 import { server } from '../../examples/embed.js';
 

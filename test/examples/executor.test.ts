@@ -1,3 +1,4 @@
+// The smallest executor is the program that docs/executors.md shows, and its texts are right.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ToyExecutor } from '../../examples/executor.js';

@@ -1,3 +1,5 @@
+// The HTTP endpoint streams, aborts requests of clients that disconnect, and answers 429 when the
+// queue is full.
 import type { FastifyInstance } from 'fastify';
 import { encode } from 'gpt-tokenizer';
 import { afterEach, describe, expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// The block store in memory is the program that docs/connectors.md shows, and keeps its bound.
 import { expect, it } from 'vitest';
 import { MemoryStore } from '../../examples/memory-store.js';
 import { Outcome } from '../../src/connectors/store/index.js';

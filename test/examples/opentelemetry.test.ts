@@ -1,3 +1,5 @@
+// A server's requests become spans, as children of their clients'; preemptions, aborts and stops
+// show in them.
 import { type Attributes, trace } from '@opentelemetry/api';
 import {
   InMemorySpanExporter,

@@ -1,3 +1,5 @@
+// The example of a pipeline streams words through three stages, and says the same in three
+// processes over Redis.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

@@ -1,3 +1,4 @@
+// Each example prints something when it is run.
 import { describe, expect, it } from 'vitest';
 import { main as allOutputs } from '../../examples/all-outputs.js';
 import { main as batch } from '../../examples/batch.js';
@@ -5,6 +6,7 @@ import { main as embed } from '../../examples/embed.js';
 import { main as executor } from '../../examples/executor.js';
 import { main as fastify } from '../../examples/fastify.js';
 import { main as hostTier } from '../../examples/host-tier.js';
+import { main as iterationLog } from '../../examples/iteration-log.js';
 import { main as memo } from '../../examples/memo.js';
 import { main as memoryStore } from '../../examples/memory-store.js';
 import { main as tenantLimit } from '../../examples/tenant-limit.js';
@@ -22,6 +24,11 @@ describe('an example that is run', () => {
       'host-tier',
       hostTier,
       /^the prompt from 1: 0 of 100.*\nthe prompt from 500: 0 .*\nthe prompt from 1: 96 of/,
+    ],
+    [
+      'iteration-log',
+      iterationLog,
+      /^trace.csv.*\n(\d+) of \1 steps are decided as by the server\na step is off by 2\d\.\d % by data sheet, by 0\.\d % .*\n.*\nwith other options, step \d+ differs: /,
     ],
     ['memo', memo, /^the prompt from 1: 0 of 100.*\nthe prompt from 500: 0 .*\nthe prompt from 1: 96 of/],
     [

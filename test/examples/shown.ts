@@ -1,3 +1,4 @@
+// Reads a class out of an example or a page.
 import { readFileSync } from 'node:fs';
 
 /** The text of a class that an example exports and a page shows. @param path from the root of the repository */

@@ -1,3 +1,4 @@
+// The limit for each tenant holds requests up, and leaves nothing behind when they are aborted.
 import { expect, it } from 'vitest';
 import { TenantLimit } from '../../examples/tenant-limit.js';
 import { EngineBench } from '../support/engine-bench.js';

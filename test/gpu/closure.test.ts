@@ -1,3 +1,4 @@
+// A bundle has the files and packages that its programs import, and no others.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type Lock, packageClosure } from '../../bench/gpu/bundle/closure.js';

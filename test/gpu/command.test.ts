@@ -1,3 +1,4 @@
+// Programs run to their end or their limit, and leave nothing running.
 import { describe, expect, it } from 'vitest';
 import { runCommand, tail } from '../../bench/gpu/host/command.js';
 import { PATIENCE_MS } from '../support/waiting.js';

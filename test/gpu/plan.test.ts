@@ -1,3 +1,5 @@
+// The two calls of a run fit their time, with the most telling checks first; the arguments of tools
+// and programs.
 import { describe, expect, it } from 'vitest';
 import { newestGlibc } from '../../bench/gpu/bundle/glibc.js';
 import { configuration } from '../../bench/gpu/checks/native-build.js';

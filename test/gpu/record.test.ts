@@ -1,3 +1,5 @@
+// The record of a run is written after every check; figures, suites, comparisons and options are
+// read rightly.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// A run of compute-sanitizer passes only if its own summary says so.
 import { describe, expect, it } from 'vitest';
 import { FOUND_EXIT_CODE, judgeSanitizer } from '../../bench/gpu/checks/sanitizer-report.js';
 import type { Ended } from '../../bench/gpu/host/command.js';

@@ -1,3 +1,5 @@
+// Output of compute-sanitizer.
+
 /** What compute-sanitizer prints, as far as it is documented and was seen. */
 export const TEXTS = {
   CLEAN_MEMCHECK: `========= COMPUTE-SANITIZER

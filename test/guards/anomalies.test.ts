@@ -1,3 +1,4 @@
+// Every wrong report about a transfer is counted and changes nothing; strict mode throws.
 import { describe, expect, it } from 'vitest';
 import type { ConnectorOutput } from '../../src/connector.js';
 import { BlockstepError, type SchedulerOptions } from '../../src/index.js';

@@ -1,3 +1,4 @@
+// The errors, answers and calls of hostile methods.
 import { prompt } from '../support/driver.js';
 import type { RemoteDriver } from './remote.js';
 

@@ -1,3 +1,4 @@
+// F28, F48, F56: adapters that throw, lose, double and misplace requests.
 import { describe, expect, it } from 'vitest';
 import type { BorrowQueues } from '../../src/borrow.js';
 import type { Finished, Match, SchedulerConnector } from '../../src/connector.js';

@@ -1,3 +1,4 @@
+// F44, F45, F46, F47: adapters that borrow requests: purge, realign, sweep.
 import { describe, expect, it } from 'vitest';
 import { Core } from '../../src/core/core.js';
 import type { SchedulerOptions } from '../../src/index.js';

@@ -1,3 +1,4 @@
+// F42, F43: connectors that are made of several children, and ranks that never report.
 import { describe, expect, it } from 'vitest';
 import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';

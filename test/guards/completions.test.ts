@@ -1,3 +1,4 @@
+// F1, F9, F11, F15: reports that are late, early, repeated, or about an id that is used again.
 import { describe, expect, it } from 'vitest';
 import { leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';

@@ -1,3 +1,4 @@
+// F26, F27, F28, F29, F59: the calls of a connector, and the cost of its errors.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../src/index.js';
 import { allBlocks, codeOf, leftovers, prompt } from '../support/driver.js';

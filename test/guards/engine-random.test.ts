@@ -1,3 +1,4 @@
+// Random lives of an engine whose loads land and fail at any time.
 import { describe, expect, it } from 'vitest';
 import type { RequestStream } from '../../src/index.js';
 import type { Script } from '../support/connector/scripted-connector.js';

@@ -1,3 +1,4 @@
+// F25, F28, F29, F30, F58, F60: an engine with workers.
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError, RequestStream } from '../../src/index.js';
 import { prompt } from '../support/driver.js';

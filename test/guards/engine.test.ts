@@ -1,3 +1,4 @@
+// F3, F8, F16: aborts and slots in an engine.
 import { describe, expect, it } from 'vitest';
 import type { ConnectorOutput } from '../../src/connector.js';
 import type { EngineOptions } from '../../src/index.js';

@@ -1,3 +1,4 @@
+// F2, F4, F5, F6, F7: the end of a request whose blocks are still read.
 import { describe, expect, it } from 'vitest';
 import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';

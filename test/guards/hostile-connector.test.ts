@@ -1,3 +1,4 @@
+// Every method of a connector throws, answers nonsense, calls back, aborts.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerConnector } from '../../src/connector.js';
 import { Request } from '../../src/scheduler/request/request.js';

@@ -1,3 +1,4 @@
+// Every method of a worker throws, answers nonsense, calls back, aborts.
 import { describe, expect, it } from 'vitest';
 import type { ConnectorOutput, WorkerConnector } from '../../src/connector.js';
 import { EngineBench, leftovers, prompt } from '../support/engine-bench.js';

@@ -1,3 +1,4 @@
+// F19, F20, F21, F22: blocks that a load did not bring.
 import { describe, expect, it } from 'vitest';
 import type { InvalidBlock } from '../../src/connector.js';
 import { leftovers, prompt } from '../support/driver.js';

@@ -1,3 +1,4 @@
+// F31, F32: leases.
 import { describe, expect, it } from 'vitest';
 import { Anomalies } from '../../src/index.js';
 import { Leases } from '../../src/transfer.js';

@@ -1,3 +1,4 @@
+// F23, F24, F25, F53, F54: loads that failed, and reports in any order.
 import { describe, expect, it } from 'vitest';
 import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';

@@ -1,3 +1,4 @@
+// F10, F12, F13, F14, F17, F18: aborts and deadlines of loads.
 import { describe, expect, it } from 'vitest';
 import type { ConnectorOutput } from '../../src/connector.js';
 import { allBlocks, leftovers, prompt } from '../support/driver.js';

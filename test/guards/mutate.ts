@@ -1,3 +1,6 @@
+// `npm run mutate:guards -- [F10 ...]`: removes guards in a copy, and runs the tests of the
+// failure, which must turn red. If the text of a mutation is not in the source any more, the
+// mutation counts as unseen.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,4 @@
+// F35, F36, F37, F39: preemption of requests that load, deliver, or have blocks in use.
 import { describe, expect, it } from 'vitest';
 import { EntryKind } from '../../src/index.js';
 import { allBlocks, leftovers, prompt } from '../support/driver.js';

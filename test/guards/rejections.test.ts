@@ -1,3 +1,4 @@
+// A method that is asynchronous and rejects costs one request.
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { scriptArguments } from '../../src/base/scripts/script-file.js';

@@ -245,7 +245,7 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
   }
 }
 
-/** An engine over such an executor, a remote connector, and one worker a rank. */
+/** An engine over an executor with KV memory, a remote connector, and one worker a rank. */
 export class RemoteEngine {
   readonly engine: Engine;
   readonly kv: KvExecutor;

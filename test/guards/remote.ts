@@ -1,3 +1,4 @@
+// A driver with a connector whose loads land when the test says so.
 import type {
   BlockLists,
   ConnectorOutput,

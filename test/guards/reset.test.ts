@@ -1,3 +1,4 @@
+// F40, F41: resets of the prefix cache.
 import { describe, expect, it } from 'vitest';
 import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';

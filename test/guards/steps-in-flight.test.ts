@@ -1,3 +1,4 @@
+// F38: a load into blocks that were freed under a step in flight.
 import { describe, expect, it } from 'vitest';
 import type { Script } from '../support/connector/scripted-connector.js';
 import { prompt } from '../support/driver.js';

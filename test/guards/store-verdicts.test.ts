@@ -1,3 +1,4 @@
+// F25, F37: KV that workers must not store.
 import { describe, expect, it } from 'vitest';
 import { prompt } from '../support/driver.js';
 import { leftovers, rejection } from '../support/engine-bench.js';

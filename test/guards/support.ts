@@ -1,3 +1,4 @@
+// Helpers of several tests.
 import { expect } from 'vitest';
 import type { ConnectorOutput } from '../../src/connector.js';
 import type { Plan, Scheduler } from '../../src/index.js';

@@ -1,3 +1,4 @@
+// F61, F62: waits without an end.
 import { describe, expect, it } from 'vitest';
 import { leftovers, prompt } from '../support/driver.js';
 import { EngineBench, leftovers as leftIn, outputs, rejection } from '../support/engine-bench.js';

@@ -1,3 +1,4 @@
+// F7, F18, F24, F26, F29, F36, F37, F43: the messages to workers, and the meaning of their silence.
 import { describe, expect, it } from 'vitest';
 import type { Finished, HandOver, WorkerOutput } from '../../src/connector.js';
 import { Engine, type Request } from '../../src/index.js';

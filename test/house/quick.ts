@@ -1,3 +1,4 @@
+// Suites are quick in `npm test`, by times from a quiet machine.
 import type { Tree } from './tree.js';
 
 /** How long suites took in `npm test` on a quiet machine, as `npm run test:full -- --seconds` wrote it down. */

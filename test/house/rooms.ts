@@ -254,6 +254,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'plan/step-outputs.ts',
     'plan/step-result.ts',
     'replay/log-replay.ts',
+    'request/connector-request.ts',
     'request/grammar.ts',
     'request/outstanding.ts',
     'request/request.ts',

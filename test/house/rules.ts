@@ -1,6 +1,8 @@
+// The rules; each returns a message per fault, which says what to do.
 import { posix } from 'node:path';
 import { circles } from './circles.js';
 import { FACES, FOLDERS, isData, MOST_LINES, NATIVE_ROOMS, ROOMS, UNLIMITED } from './rooms.js';
+import { freshTables, isListed, saidOf } from './tables.js';
 import type { Tree } from './tree.js';
 
 /** What is wrong with a tree by one rule: a message for each fault, which says what to do. */
@@ -88,44 +90,45 @@ export const facesOnly: Rule = (tree) => {
   return faults;
 };
 
-/**
- * Every file and every folder has its line in the nearest README: its own folder's, or that of a folder around it, where a
- * section `## folder/` speaks of that folder alone.
- */
-export const everyFileHasALine: Rule = (tree) => {
+/** Every folder has its line in the nearest README above it. */
+export const everyFolderHasALine: Rule = (tree) => {
   const faults: string[] = [];
-  // How many files of a name share a README, in which they then have to be named by their paths.
-  const named = new Map<string, number>();
-  const shared = (readme: string | null, name: string) => `${readme} ${name}`;
-  for (const path of tree.files()) {
-    const key = shared(nearestReadme(tree, posix.dirname(path)), posix.basename(path));
-    named.set(key, (named.get(key) ?? 0) + 1);
-  }
-  const missing = (path: string, name: string, from: string): void => {
+  for (const path of tree.folders()) {
+    if (FOLDERS.includes(path) || path.includes('/fixtures')) continue;
+    const from = posix.dirname(path);
     const readme = nearestReadme(tree, from);
     if (readme === null) {
       faults.push(`${path} has no README.md above it: write ${from}/README.md`);
-      return;
+      continue;
     }
-    const inside = posix.relative(posix.dirname(readme), path);
-    const folder = posix.relative(posix.dirname(readme), from);
-    if (name.endsWith('/') && sectionOf(tree.text(readme), inside) !== null) return;
-    const section = sectionOf(tree.text(readme), folder);
-    const mayBeShort = section !== null || folder === '' || (named.get(shared(readme, name)) ?? 0) < 2;
+    const home = posix.dirname(readme);
+    const inside = `${posix.relative(home, path)}/`;
+    const section = sectionOf(tree.text(readme), posix.relative(home, from));
     const text = section ?? tree.text(readme);
-    if ((mayBeShort && text.includes(`\`${name}`)) || text.includes(`\`${inside}`)) return;
+    const name = `${posix.basename(path)}/`;
+    const isNamed =
+      text.includes(`\`${inside}`) || ((section !== null || from === home) && text.includes(`\`${name}`));
+    if (isNamed || sectionOf(tree.text(readme), inside.slice(0, -1)) !== null) continue;
     faults.push(
-      `${path} has no line in ${readme}: say there in a line what \`${mayBeShort ? name : inside}\` is for`,
+      `${path} has no line in ${readme}: say there in a line what \`${section === null ? inside : name}\` is for`,
     );
-  };
-  for (const path of tree.files())
-    if (!isData(path)) missing(path, posix.basename(path), posix.dirname(path));
-  for (const path of tree.folders()) {
-    if (FOLDERS.includes(path) || path.includes('/fixtures')) continue;
-    missing(path, `${posix.basename(path)}/`, posix.dirname(path));
   }
   return faults;
 };
+
+/** Every file says what it is, for those who open it and for the tables of READMEs. */
+export const everyFileSaysWhatItIs: Rule = (tree) =>
+  tree
+    .files()
+    .filter((path) => isListed(path) && saidOf(tree, path) === null)
+    .map((path) => `${path} does not say what it is: begin it with a comment of one sentence`);
+
+/** The tables of files in READMEs have what the files say. */
+export const tablesAreFresh: Rule = (tree) =>
+  tree
+    .files()
+    .filter((path) => path.endsWith('/README.md') && freshTables(tree, path) !== tree.text(path))
+    .map((path) => `${path} has a table that is not what its files say: npm run readmes`);
 
 /** The part of a README about a folder below it, under the heading `## folder/`; null if it has none. */
 function sectionOf(readme: string, folder: string): string | null {

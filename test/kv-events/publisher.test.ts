@@ -1,3 +1,4 @@
+// The publisher: 10,000 random steps with lost messages, every form, replay, bad options.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { KvGroupOptions } from '../../src/index.js';
 import { KvEventPublisher, type KvEventPublisherOptions } from '../../src/kv-events/index.js';

@@ -1,3 +1,4 @@
+// A subscriber in Python, which knows only vLLM's formats.
 import { execFile, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';

@@ -1,3 +1,4 @@
+// An engine with a small pool, driven at random.
 import { Random } from '../../src/base/random.js';
 import { type OffloadConnector, offload } from '../../src/connectors/offload/index.js';
 import type { PlacementOptions } from '../../src/core/placement.js';

@@ -1,3 +1,4 @@
+// Values that no argument may have.
 import vm from 'node:vm';
 
 /** What a hostile callback throws; it must arrive as it is. */

@@ -1,3 +1,4 @@
+// The arguments of every other call; lists for `abort`; strict mode.
 import { describe, expect, it } from 'vitest';
 import type { OutstandingKind } from '../../src/scheduler/request/outstanding.js';
 import {

@@ -1,3 +1,4 @@
+// Every error code is thrown, tested, and documented in docs/errors.md.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

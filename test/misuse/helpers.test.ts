@@ -1,3 +1,4 @@
+// `finishReasonOf`, `purgeUntracked` and `CostModelExecutor`.
 import { describe, expect, it } from 'vitest';
 import { purgeUntracked } from '../../src/borrow.js';
 import { CostModelExecutor } from '../../src/executors/cost-model/cost-model-executor.js';

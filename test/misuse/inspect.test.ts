@@ -1,3 +1,4 @@
+// `console.log` of schedulers, engines and transfers: one line, without throwing.
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { bytes, percent, showFacts } from '../../src/base/inspect.js';

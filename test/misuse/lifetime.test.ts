@@ -1,3 +1,4 @@
+// Schedulers in workers and processes, `dispose`, plans whose arrays were transferred away.
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';

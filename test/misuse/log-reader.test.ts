@@ -1,3 +1,4 @@
+// The functions that read logs, with wrong values, cut logs and damaged logs.
 import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../src/index.js';
 import { readLog, replayCommands, replayInputs } from '../../src/replay.js';

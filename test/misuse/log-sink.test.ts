@@ -1,3 +1,4 @@
+// A log sink that throws, calls back, or changes the bytes.
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../src/index.js';
 import { type LogSink, readLog, replayCommands, replayInputs } from '../../src/replay.js';

@@ -1,3 +1,4 @@
+// Makes one bad call and checks that it is refused and changes nothing.
 import { expect } from 'vitest';
 import { BlockstepError, type ErrorCode, type SchedulerOptions } from '../../src/index.js';
 import { MINE } from './bad-values.js';

@@ -1,3 +1,4 @@
+// Unknown names in every options object are refused; names known from vLLM get a hint.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterAll, describe, expect, it } from 'vitest';
 import { Core, type CoreConfig } from '../../src/core/core.js';

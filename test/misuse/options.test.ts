@@ -1,3 +1,4 @@
+// Options of the constructor, one by one and combined.
 import { describe, expect, it } from 'vitest';
 import { Scheduler, type SchedulerOptions } from '../../src/index.js';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';

@@ -1,3 +1,4 @@
+// Foreign, stale and copied plans; results and drafts that do not fit their plan.
 import { describe, expect, it } from 'vitest';
 import type { Drafts, Plan, StepResult } from '../../src/index.js';
 import {

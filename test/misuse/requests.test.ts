@@ -1,3 +1,4 @@
+// `add`: every field of a request, read once and copied.
 import { types } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { SLOT_LIMIT } from '../../src/core/core.js';

@@ -1,3 +1,4 @@
+// `addChunk`: every field of a chunk, and sizes that can never fit.
 import { describe, expect, it } from 'vitest';
 import type { ChunkInput } from '../../src/index.js';
 import {

@@ -1,3 +1,5 @@
+// Every call in every state; calls from diagnostics subscribers and from getters of arguments; a
+// wrong receiver.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { type BlockstepError, Scheduler } from '../../src/index.js';

@@ -1,3 +1,4 @@
+// The files of `npm pack`: all files that run, no more; its dependencies, links and declarations.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';

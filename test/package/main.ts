@@ -1,3 +1,4 @@
+// The command `npm run test:package`.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,5 @@
+// A model in a file, served by the installed package: a missing package is named, and then a chat
+// is answered.
 import { equal, match } from 'node:assert/strict';
 import { libraryPackage } from '../../src/executors/llama-cpp/native/packages.js';
 import { LLAMA_VERSIONS } from '../../src/executors/llama-cpp/native/versions.js';

@@ -1,3 +1,4 @@
+// The ways to install the package, and the checks of each.
 import { equal, match, ok } from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';

@@ -1,3 +1,5 @@
+// Recorded decisions are falsified, every kind of field once; each change must be found at its
+// path.
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
 import { ABSENT } from './compare.js';

@@ -1,3 +1,5 @@
+// Python's order of strings.
+
 /** Python's order of strings: by code points, which `[...text]` spells one by one, surrogates without a partner too. */
 export function byCodePoints(a: string, b: string): number {
   const [left, right] = [a, b].map((text) => Array.from(text, (char) => char.codePointAt(0) as number));

@@ -1,3 +1,4 @@
+// Every leaf is compared once.
 import { describe, expect, it } from 'vitest';
 import { ABSENT, Comparison } from './compare.js';
 

@@ -1,3 +1,5 @@
+// Counts comparisons and collects differences.
+
 /** One place where what was observed is not what was recorded. */
 export interface Difference {
   path: string;

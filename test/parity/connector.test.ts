@@ -1,6 +1,7 @@
+// The connector that answers as a trace recorded.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { TraceConnector } from './connector.js';
-import type { SubjectRequest } from './subject.js';
+import type { Told } from './subject.js';
 import type { KvParameters } from './trace.js';
 
 const STOP = 'stop';
@@ -11,14 +12,14 @@ describe('the connector of a trace', () => {
   let connector: TraceConnector;
   let handles = 70;
 
-  function request(id: string, parameters: KvParameters | null): SubjectRequest & { status: string } {
-    const added = { id, handle: ++handles, status: 'WAITING' } as SubjectRequest & { status: string };
+  function request(id: string, parameters: KvParameters | null): Told & { status: string } {
+    const added = { id, handle: ++handles, status: 'WAITING' } as Told & { status: string };
     connector.expect(id, parameters);
     connector.onNewRequest(added);
     return added;
   }
 
-  function load(of: SubjectRequest, numLocalTokens = 0): void {
+  function load(of: Told, numLocalTokens = 0): void {
     const { numTokens } = connector.getNumNewMatchedTokens(of, numLocalTokens);
     connector.updateStateAfterAlloc(of, [BLOCKS], numTokens as number);
   }
@@ -140,6 +141,6 @@ describe('the connector of a trace', () => {
     expect(() => connector.outputOf({ recv: ['r1'], send: [] })).toThrow(
       'onNewRequest was not called for r1',
     );
-    expect(() => connector.onNewRequest({ id: 'r2', handle: 1 } as SubjectRequest)).toThrow('not told of r2');
+    expect(() => connector.onNewRequest({ id: 'r2', handle: 1 } as Told)).toThrow('not told of r2');
   });
 });

@@ -1,3 +1,4 @@
+// Plays the events of a trace.
 import { byCodePoints } from './code-points.js';
 import type { TraceConnector } from './connector.js';
 import { TraceGrammar } from './grammar.js';

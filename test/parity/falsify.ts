@@ -1,3 +1,4 @@
+// Finds the fields of traces that are decisions, and puts other values there.
 import { readFixture } from './fixtures.js';
 import type { Trace } from './trace.js';
 

@@ -1,3 +1,4 @@
+// Features that a trace needs and the scheduler lacks.
 import type { Trace } from './trace.js';
 
 /** What a scheduler may lack for the time being, by the name that it has in a trace. */

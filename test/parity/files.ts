@@ -1,3 +1,4 @@
+// Finds the trace files that a command line names.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 

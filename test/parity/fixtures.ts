@@ -1,3 +1,4 @@
+// Reads the recorded traces.
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { readTrace, type Trace } from './trace.js';

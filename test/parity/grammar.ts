@@ -1,3 +1,4 @@
+// The fake grammar of a trace.
 import type { SubjectGrammar } from './subject.js';
 import type { AddEvent } from './trace.js';
 

@@ -1,3 +1,4 @@
+// With KV cache groups, decisions equal those of traces of August 2026.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../src/index.js';
 import type { WithRules } from '../../src/scheduler/options/single-rules.js';

@@ -1,3 +1,4 @@
+// The words of KV cache events in traces, and that a missing or a wrong event is noticed.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { TraceKvEvents } from './kv-events.js';
 import type { SubjectKvEvent } from './subject.js';

@@ -1,3 +1,4 @@
+// Collects the KV cache events of a scheduler, and says them in the words of a trace.
 import { HASH_BYTES } from '../../src/scheduler/events/kv-event.js';
 import type { SubjectKvEvent, SubjectKvGroup } from './subject.js';
 import type { TraceKvEvent } from './trace.js';

@@ -1,3 +1,4 @@
+// The command `npm run parity`: passes, fails, skips, random traces.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

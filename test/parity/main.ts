@@ -1,3 +1,4 @@
+// The command `npm run parity`.
 import { parseArgs } from 'node:util';
 import { replay } from './driver.js';
 import { findTraces } from './files.js';

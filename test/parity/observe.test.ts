@@ -1,3 +1,4 @@
+// The words in which a step is compared with a trace.
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import {

@@ -1,3 +1,4 @@
+// Plans, outputs and state in the words of a trace.
 import { crc32 } from 'node:zlib';
 import { byCodePoints } from './code-points.js';
 import { readRow, type TraceGroups } from './rows.js';

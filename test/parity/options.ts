@@ -1,3 +1,4 @@
+// The options of the scheduler that a trace was recorded on.
 import type { SchedulerOptions } from '../../src/index.js';
 import { DEVIATIONS, type Deviations } from '../../src/scheduler/options/deviations.js';
 import { MENDED } from '../../src/scheduler/options/rules.js';

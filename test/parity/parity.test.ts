@@ -1,3 +1,4 @@
+// The scheduler decides as vLLM did in every recorded trace.
 import { describe, expect, it } from 'vitest';
 import { thinned } from '../support/share.js';
 import { replay } from './driver.js';

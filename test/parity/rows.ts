@@ -1,3 +1,4 @@
+// Reads rows of block ids, and says the state of KV cache groups in the words of a trace.
 import { crc32 } from 'node:zlib';
 import type { Subject, SubjectCore, SubjectRequest } from './subject.js';
 import type { TraceConfig } from './trace.js';

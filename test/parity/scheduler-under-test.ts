@@ -1,3 +1,4 @@
+// Makes the scheduler that a trace is replayed on, on the host or decided by a GPU.
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
 import { carryRules, type WithRules } from '../../src/scheduler/options/single-rules.js';
 import { Scheduler } from '../../src/scheduler/scheduler.js';

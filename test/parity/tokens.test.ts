@@ -1,3 +1,4 @@
+// Prompts and tokens follow the formulas of the format.
 import { describe, expect, it } from 'vitest';
 import { fixtureNames, isCut, readFixture } from './fixtures.js';
 import { outputToken, Prompts, seedToken } from './tokens.js';

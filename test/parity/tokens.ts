@@ -1,3 +1,4 @@
+// Prompts, and the tokens of the fake model.
 import type { AddEvent, Segment, Trace } from './trace.js';
 
 /** Token j of the endless text of a seed. */

@@ -1,3 +1,4 @@
+// The checker knows every field of the format and misses required ones.
 import { describe, expect, it } from 'vitest';
 import { unsupportedFeatures } from './features.js';
 import { faultFixtureNames, fixtureNames, groupFixtureNames, readFixture } from './fixtures.js';

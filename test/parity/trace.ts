@@ -1,3 +1,4 @@
+// The complete format of a trace, versions 1 to 3.
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import {

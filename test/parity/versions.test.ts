@@ -1,3 +1,5 @@
+// Decisions equal those of traces of August 2026; each trace of one rule cannot be replayed without
+// it.
 import { describe, expect, it } from 'vitest';
 import { type Plan, Scheduler, type SchedulerOptions } from '../../src/index.js';
 import { carryRules, type WithRules } from '../../src/scheduler/options/single-rules.js';

@@ -1,3 +1,4 @@
+// Pipelines and stages over reference executors, and a transport driven by hand.
 import { afterEach, expect } from 'vitest';
 import type { Engine } from '../../src/engine/engine.js';
 import { ReferenceExecutor } from '../../src/executors/reference/reference-executor.js';

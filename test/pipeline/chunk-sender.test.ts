@@ -1,3 +1,4 @@
+// Outgoing chunks: their times and sizes.
 import { describe, expect, it } from 'vitest';
 import { ChunkSender } from '../../src/pipeline/chunks/chunk-sender.js';
 import type { Chunk } from '../../src/pipeline/transport/chunk.js';

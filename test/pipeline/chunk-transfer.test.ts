@@ -1,3 +1,4 @@
+// Incoming chunks, in any order; parked requests, and their time.
 import { describe, expect, it } from 'vitest';
 import { Anomalies } from '../../src/base/anomalies.js';
 import { ChunkReceiver } from '../../src/pipeline/chunks/chunk-receiver.js';

@@ -1,3 +1,4 @@
+// Each impossible option is refused.
 import { describe, expect, it } from 'vitest';
 import { Pipeline } from '../../src/pipeline/pipeline.js';
 import { StageServer } from '../../src/pipeline/stage-server.js';

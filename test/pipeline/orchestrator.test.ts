@@ -1,3 +1,4 @@
+// The client's side: one end in every order, reconciliation, signals.
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { Pipeline } from '../../src/pipeline/pipeline.js';

@@ -1,3 +1,4 @@
+// Texts through three stages, streams, sessions, the end.
 import { describe, expect, it } from 'vitest';
 import { ReferenceExecutor } from '../../src/executors/reference/reference-executor.js';
 import type { PipelineOutput } from '../../src/pipeline/orchestrator/outputs.js';

@@ -1,3 +1,4 @@
+// One stage with late, duplicate, lost and foreign messages.
 import { describe, expect, it } from 'vitest';
 import { Stage } from '../../src/pipeline/stage/stage.js';
 import { parseStageOptions } from '../../src/pipeline/stage/stage-options.js';

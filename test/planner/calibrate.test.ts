@@ -1,3 +1,4 @@
+// `blockstep calibrate`: the three kinds of profiles, its output, wrong input.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -82,6 +83,11 @@ describe('blockstep calibrate', () => {
       [['calibrate', file, ...model], /bench.json: expected results of/],
       [['calibrate', join(folder, 'none'), ...model], /cannot be read: ENOENT/],
       [['calibrate', file, ...model, '--tables', folder], /--tables cannot be used with a FILE/],
+      [
+        ['calibrate', file, ...model, '--num-speculative-tokens', '2'],
+        /numSpeculativeTokens must be 0: a meas/,
+      ],
+      [['calibrate', file, ...model, '--share', '1'], /share must be/],
       [['calibrate', ...model, '--requests', file], /--requests needs a FILE/],
       [['calibrate', ...model.slice(0, 2), '-o', output], /--gpu/],
       [['calibrate', ...model, '--gpu', 'abacus'], /Allowed choices are a10g/],
@@ -89,7 +95,7 @@ describe('blockstep calibrate', () => {
     ];
     for (const [args, says] of cases) {
       const { code, stderr } = await run(args);
-      expect([code > 0, stderr]).toEqual([true, expect.stringMatching(says)]);
+      expect([code, stderr]).toEqual([2, expect.stringMatching(says)]);
       expect(existsSync(output)).toBe(false);
     }
   });

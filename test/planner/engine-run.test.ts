@@ -1,3 +1,5 @@
+// An engine in virtual time has the steps and times of a replay, with and without the steady
+// decode.
 import { describe, expect, it } from 'vitest';
 import { Replay } from '../../src/cli/replay/run/replay.js';
 import { GPUS } from '../../src/planner/model/gpus.js';

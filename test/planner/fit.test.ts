@@ -1,9 +1,12 @@
+// Fits return known coefficients, from iterations and from times of requests; differences are
+// named, and impossible input is refused.
 import { describe, expect, it } from 'vitest';
 import { calibrate } from '../../src/planner/calibrate.js';
 import { readIterationLog } from '../../src/planner/fit/iteration-log.js';
 import { solve } from '../../src/planner/fit/least-squares.js';
 import { readRequestLog } from '../../src/planner/fit/request-log.js';
 import { parseProfile } from '../../src/planner/model/profile.js';
+import { Workload } from '../../src/workload/workload.js';
 import { asVllmBench, measure, PRIOR, requests, SCHEDULER, TRUTH } from './truth.js';
 
 describe('least squares with a prior', () => {
@@ -64,6 +67,17 @@ describe('a log of iterations', () => {
     const { log } = measure(workload, { scheduler });
     const { steps } = await calibrate({ ...input, scheduler, text: log });
     expect(steps?.difference).toBeNull();
+  });
+
+  it('is followed although requests come late, and although time passes between its steps', async () => {
+    const late = new Workload(
+      { ...workload.columns, arrivalMs: workload.arrivalMs.map((ms, i) => ms + ((i * 7) % 23)) },
+      0,
+    );
+    const { log } = measure(late, { noise: 0.02, betweenMs: 1.3 });
+    const { steps, profile } = await calibrate({ ...input, text: log });
+    expect(steps).toMatchObject({ difference: null, equalSteps: steps?.steps });
+    expect(profile.fit.errors.stepMs).toBeLessThan(0.02);
   });
 
   it('names the first step that differs, where the server had other options', async () => {
@@ -161,6 +175,15 @@ describe('results of a load generator', () => {
     expect(done).toEqual([1, 2, 3]);
     expect(profile.seen!.rows[1]).toBeGreaterThan(5);
     for (const name of profile.fit.undetermined) expect(name in TRUTH).toBe(true);
+  });
+
+  it('are refused where the GPU could not be so fast', async () => {
+    const firstMs = workload.arrivalMs.map((ms) => ms + 50);
+    const lastMs = firstMs.map((ms, i) => ms + 2 * (workload.outputTokens[i] - 1));
+    const text = asVllmBench(workload, { firstMs, lastMs });
+    await expect(calibrate({ prior: PRIOR, name: 'b', text, scheduler: SCHEDULER })).rejects.toThrow(
+      /of \d+ times between tokens are shorter than the .* ms in which the GPU .* of another model or GPU/,
+    );
   });
 
   it('stop with a signal', async () => {

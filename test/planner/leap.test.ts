@@ -1,3 +1,5 @@
+// Steps in one native call equal steps one by one: times, counters and digests, over random loads
+// and the parity traces.
 import { describe, expect, it } from 'vitest';
 import { GPUS } from '../../src/planner/model/gpus.js';
 import { profileCost, rooflineProfile } from '../../src/planner/model/profile.js';

@@ -1,3 +1,4 @@
+// `replay` and `serve` take profiles, and mark unmeasured steps.
 import { describe, expect, it } from 'vitest';
 import { GPUS } from '../../src/planner/model/gpus.js';
 import { type Profile, rooflineProfile } from '../../src/planner/model/profile.js';

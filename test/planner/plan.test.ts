@@ -1,3 +1,5 @@
+// Objectives, sweeps, routers, fleets on any number of threads, the load that breaks the
+// objectives, plans and their resumption.
 import { describe, expect, it } from 'vitest';
 import { RANGED, type SeenRange } from '../../src/planner/model/seen-range.js';
 import { type PlanInput, plan } from '../../src/planner/plan.js';
@@ -253,6 +255,9 @@ describe('a plan', () => {
     await expect(plan({ ...never, sweep: drafts })).rejects.toThrow(
       /^at num-speculative-tokens=2,pipeline-depth=2: speculativeMethod must be eagle or draft_model with/,
     );
+    await expect(
+      plan({ ...never, sweep: parseSweep('max-num-seqs=64,max-num-batched-tokens=32') }),
+    ).rejects.toThrow(/^at .*: maxNumBatchedTokens must be at least maxNumSeqs \(64\), as in vLLM, got 32/);
     await expect(plan({ ...never, acceptanceRate: 2 })).rejects.toThrow(/acceptanceRate must be/);
     await expect(plan({ ...never, search: 'luck' as never })).rejects.toThrow(
       /search must be grid or halving/,

@@ -1,3 +1,5 @@
+// Features of a step, rooflines, tables, ranges; profiles are read as they were written, and
+// refused if costs fall or are missing.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -207,6 +209,13 @@ describe('profiles in files', () => {
       expect(() => parseProfile({ ...good, physics })).toThrow(/physics.weightBytes/);
     }
     expect(() => parseProfile({ ...good, physics: { ...good.physics, flopsPerSecond: 0 } })).toThrow(/flops/);
+    // With these the cost would fall while the work grows.
+    const falling = { ...good.coefficients, skew: 3, decodeAttention: 2 };
+    expect(() => parseProfile({ ...good, coefficients: falling })).toThrow(
+      /coefficients.skew must be .* 2, got 3/,
+    );
+    const experts = { ...good.physics, experts: 2, expertsPerToken: 5 };
+    expect(() => parseProfile({ ...good, physics: experts })).toThrow(/expertsPerToken must be .*got 5/);
   });
 
   it('come from the tables of LLMServingSim too, evened out where they fall', () => {

@@ -1,3 +1,4 @@
+// A grid and successive halving: rounds, the points that go on, the same winner.
 import { describe, expect, it } from 'vitest';
 import { plan } from '../../src/planner/plan.js';
 import type { FleetRun } from '../../src/planner/sweep/evaluation.js';

@@ -1,3 +1,4 @@
+// Helper: a run under known coefficients, in the formats of vLLM and load generators.
 import { Random } from '../../src/base/random.js';
 import type { Coefficients } from '../../src/planner/model/coefficients.js';
 import { GPUS } from '../../src/planner/model/gpus.js';
@@ -35,10 +36,15 @@ export function requests(count: number, requestRate: number, seed = 3): Workload
   return new Workload({ ...columns, hashStarts: null }, 0);
 }
 
-/** Runs requests under the truth, and writes vLLM's log of iterations. @param noise relative, of each step */
+/** Runs requests under the truth, and writes vLLM's log of iterations. @param noise relative, of each step; `betweenMs`: time between steps, which the log leaves out */
 export function measure(
   workload: Workload,
-  { scheduler = SCHEDULER as Omit<SchedulerOptions, 'now'>, noise = 0, coefficients = TRUTH } = {},
+  {
+    scheduler = SCHEDULER as Omit<SchedulerOptions, 'now'>,
+    noise = 0,
+    coefficients = TRUTH,
+    betweenMs = 0,
+  } = {},
 ): { times: RequestTimes; log: string } {
   const random = new Random(5);
   const cost = new PhysicsCost(PRIOR.physics, coefficients, PRIOR.host);
@@ -49,7 +55,7 @@ export function measure(
     scheduler,
     cost: {
       // Without steps in flight the time of an iteration has the host's in it.
-      hostMs: () => 0,
+      hostMs: () => betweenMs,
       stepMs: (features) => {
         const ms = shaken * (cost.stepMs(features) + cost.hostMs(features));
         lines.push(`${lines.pop()}, iteration elapsed time: ${ms.toFixed(2)} ms, GPU KV cache usage: 1.2%`);

@@ -1,3 +1,4 @@
+// The input files of a proof, by its imports, and a hash over them.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';

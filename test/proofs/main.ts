@@ -1,3 +1,4 @@
+// The command `npm run proofs`.
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Checkout } from './inputs.js';

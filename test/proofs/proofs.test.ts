@@ -1,3 +1,4 @@
+// A proof must run when one of its inputs changes, and only then.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';

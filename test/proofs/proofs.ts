@@ -1,3 +1,5 @@
+// The proofs: their suites, and their further inputs.
+
 /**
  * A proof that a change elsewhere does not need: of a tool of the tests, or one that is long. `npm run test:full` runs each, `.ci/run` those
  * whose inputs have changed since it was last seen to hold (`record.json`).

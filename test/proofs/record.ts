@@ -1,3 +1,4 @@
+// Reads, compares and writes `record.json`.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type Checkout, hashOf, toolsHere } from './inputs.js';

@@ -1,3 +1,4 @@
+// The bars of a distribution.
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../src/base/random.js';
 import { Distribution } from '../../src/report/charts/distribution.js';

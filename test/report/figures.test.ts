@@ -1,3 +1,4 @@
+// Numbers, durations and ticks as text, with their exact value.
 import { describe, expect, it } from 'vitest';
 import { logTicks } from '../../src/report/charts/chart.js';
 import {

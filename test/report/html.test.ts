@@ -1,3 +1,4 @@
+// HTML and scripts are escaped, with any content.
 import { createHash } from 'node:crypto';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// An output file appears when it is complete, and a failure leaves nothing behind.
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';

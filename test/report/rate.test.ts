@@ -1,3 +1,4 @@
+// A rate over time.
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../src/base/random.js';
 import { Rate } from '../../src/report/charts/rate.js';

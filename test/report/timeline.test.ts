@@ -1,3 +1,4 @@
+// A timeline keeps peaks and weighted means at bounded memory.
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../src/base/random.js';
 import { Timeline } from '../../src/report/charts/timeline.js';

@@ -1,3 +1,4 @@
+// Random lives of a scheduler.
 import type { BlockstepError } from '../../src/base/errors.js';
 import type { SchedulerOptions } from '../../src/scheduler/options/options.js';
 import { Driver, drawPool, prompt, Random } from '../support/driver.js';

@@ -1,3 +1,4 @@
+// Random lives over a small pool: every text is right, and all invariants hold.
 import { describe, expect, it } from 'vitest';
 import { leftovers } from '../support/driver.js';
 import { isQuick, share } from '../support/share.js';

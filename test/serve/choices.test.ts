@@ -1,3 +1,4 @@
+// The loop that gives each choice its outputs of the engine.
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, type Engine, type EngineOutputs } from '../../src/index.js';
 import type { Choice } from '../../src/serve/reply/choice.js';

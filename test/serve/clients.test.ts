@@ -1,3 +1,4 @@
+// Clients that disconnect in every phase, and that do not read.
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { connect, type Socket } from 'node:net';

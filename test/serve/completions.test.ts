@@ -1,3 +1,4 @@
+// Completions and chats: texts, streams, stops, batches, usage; tokens and text.
 import { describe, expect, it } from 'vitest';
 import { o200k } from '../../src/serve/index.js';
 import { BYTES } from './model/small-model.js';

@@ -1,3 +1,4 @@
+// Refusals and their format; a full queue; keys and foreign pages; old clients.
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { describe, expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// 10,000 bodies, right and wrong.
 import { describe, expect, it } from 'vitest';
 import { Random } from '../support/engine-bench.js';
 import { share } from '../support/share.js';

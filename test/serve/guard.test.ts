@@ -1,3 +1,4 @@
+// The host names that a server without a key accepts.
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { hostname } from 'node:os';

@@ -1,3 +1,4 @@
+// The log line of each request, the texts that no line has, and the ids of requests.
 import { readFileSync } from 'node:fs';
 import { LogController } from 'fastify';
 import OpenAI from 'openai';

@@ -1,3 +1,4 @@
+// Metrics: names, sums, the names in the page and the dashboard.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Engine, ReferenceExecutor } from '../../src/index.js';

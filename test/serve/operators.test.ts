@@ -1,3 +1,4 @@
+// Health, pause, reset, abort, the end of a server.
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Executor } from '../../src/index.js';

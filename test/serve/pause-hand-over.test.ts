@@ -1,3 +1,4 @@
+// A hand-over that queues while the server is paused.
 import { expect, it, onTestFinished } from 'vitest';
 import { LeaseConnector, LeaseWorker, MemoryHub } from '../../src/connectors/lease/index.js';
 import { Engine, ReferenceExecutor } from '../../src/index.js';

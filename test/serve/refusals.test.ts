@@ -1,3 +1,4 @@
+// Refusals before a route is called, and bodies.
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';

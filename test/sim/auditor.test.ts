@@ -1,3 +1,4 @@
+// The auditor finds each planted violation, and imports nothing from outside.
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,3 +1,4 @@
+// The boundary to borrowing adapters, with each guard removed.
 import type { Plant } from './shared/plant.js';
 
 const LOAN = 'src/scheduler/lend/loan.ts';

@@ -1,3 +1,4 @@
+// Bugs to be planted in loads with KV cache groups.
 import type { Plant } from './shared/plant.js';
 
 /** Guards of loads with KV cache groups. The simulation of the scheduler must miss each. */

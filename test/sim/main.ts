@@ -1,3 +1,4 @@
+// The command: seeds, failures, smaller failures.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';

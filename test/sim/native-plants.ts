@@ -1,3 +1,4 @@
+// Bugs to be planted in the native code of KV cache groups.
 import type { Plant } from './shared/plant.js';
 
 const ROWS = 'native/host/groups/group_rows.cc';

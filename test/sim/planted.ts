@@ -1,3 +1,4 @@
+// Runs the simulator in a copy of the sources in which a bug was planted.
 import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -348,8 +348,8 @@ export const PLANTS: readonly Plant[] = [
     name: 'failed-again',
     why: 'a load that fails behind a lost one makes its request go on behind what that one left',
     file: 'src/scheduler/loads/load-failure.ts',
-    text: 'request.numComputedTokens = Math.min(request.numComputedTokens, kept);',
-    replacement: 'request.numComputedTokens = kept;',
+    text: 'request.numComputedTokens = Math.min(request.numComputedTokens, sure);',
+    replacement: 'request.numComputedTokens = sure;',
   },
   {
     name: 'freed-twice',

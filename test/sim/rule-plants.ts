@@ -1,3 +1,4 @@
+// The rules in which versions of vLLM differ, each broken.
 import type { Plant } from './shared/plant.js';
 
 /** The rules in which versions of vLLM differ, each broken. The simulation of the scheduler must miss each. */

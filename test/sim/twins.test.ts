@@ -1,3 +1,4 @@
+// Whole lives with and without a steady decode, which must be the same.
 import { describe, expect, it } from 'vitest';
 import { share } from '../support/share.js';
 import { ENGINE_LOOP } from './engine/run.js';

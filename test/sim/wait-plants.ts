@@ -1,3 +1,4 @@
+// Bugs to be planted in waits and their deadlines.
 import type { Plant } from './shared/plant.js';
 
 /** Waits and their deadlines: what begins, limits or ends each, taken out. The simulation of the scheduler must miss it. */

@@ -1,3 +1,4 @@
+// The path of the addon that this process would load.
 import { existsSync } from 'node:fs';
 import { addonPaths } from '../../src/core/loader.js';
 

@@ -1,3 +1,4 @@
+// A setup file: every core gets a mirror on a GPU.
 import { vi } from 'vitest';
 import { BlockstepError } from '../../src/base/errors.js';
 import type { NativeCore } from '../../src/core/native/native.js';

@@ -1,3 +1,4 @@
+// A small native core, and helpers for it.
 import { BlockstepError, type ErrorCode } from '../../src/base/errors.js';
 import { Core, type CoreConfig, PendingOp, slotOf } from '../../src/core/core.js';
 import type { NativeAddon } from '../../src/core/native/native.js';

@@ -1,3 +1,4 @@
+// Builds the addon on the emulated GPU.
 import { spawnSync } from 'node:child_process';
 import {
   existsSync,

@@ -1,3 +1,4 @@
+// Gets hold of the scheduler's private queues, for tests of adapters that park requests.
 import type { Request } from '../../src/scheduler/request/request.js';
 import { Queues } from '../../src/scheduler/state/queues.js';
 import type { Driver } from './driver.js';

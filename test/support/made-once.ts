@@ -1,3 +1,4 @@
+// Before all suites, makes files for several of them.
 import { buildEmulatedGpu } from './emulated-gpu.js';
 import { llamaForTests } from './llama/library.js';
 import { areNamed, isQuick } from './share.js';

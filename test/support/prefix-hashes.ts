@@ -1,3 +1,4 @@
+// The hashes of a prefix cache and of an event, as digits.
 import { HASH_BYTES } from '../../src/scheduler/events/kv-event.js';
 import type { Scheduler } from '../../src/scheduler/scheduler.js';
 

@@ -1,3 +1,4 @@
+// A log in memory, and its frames.
 import type { LogSink } from '../../src/scheduler/options/options.js';
 
 /** A log in memory. */

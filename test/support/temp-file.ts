@@ -1,3 +1,4 @@
+// A folder for the files of one suite, and one for a test.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';

@@ -1,3 +1,5 @@
+// Waits for the end of the threads of this process, and terminates workers at random moments of
+// their work.
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'vitest';

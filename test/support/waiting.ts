@@ -1,3 +1,5 @@
+// Lets a test wait for a condition, and collects uncaught errors meanwhile.
+
 /** Most milliseconds that a test waits for something that must come. No test needs as long, on a machine that does little else. */
 export const PATIENCE_MS = 120_000;
 

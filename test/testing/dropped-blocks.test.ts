@@ -1,3 +1,4 @@
+// Blocks that a running request releases are not given to others while they are read.
 import { describe, expect, it } from 'vitest';
 import type { Plan, Scheduler } from '../../src/index.js';
 import type { KvGroupOptions } from '../../src/scheduler/options/kv-groups.js';

@@ -1,3 +1,4 @@
+// Both examples pass; the message of a failing case; bad options.
 import { describe, expect, it } from 'vitest';
 import { type CaseError, connectorCases } from '../../src/testing/index.js';
 import { share, thinned } from '../support/share.js';

@@ -1,3 +1,4 @@
+// The example of a tier in host memory, as the suite makes it.
 import * as example from '../../examples/host-tier.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../src/testing/index.js';
 import { fenceAll } from './fence-all.js';

@@ -1,3 +1,4 @@
+// The suite over every connector, thousands of seeds: `npm run test:long -- connectors`.
 import { parseArgs } from 'node:util';
 import { type ConnectorCase, connectorCases, type MakeConnector } from '../../src/testing/index.js';
 import { makeLease } from '../connectors/lease/made.js';

@@ -1,3 +1,4 @@
+// The small example, as the suite makes it.
 import * as example from '../../examples/memo.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../src/testing/index.js';
 import { fenceAll } from './fence-all.js';

@@ -1,3 +1,4 @@
+// Plants each bug of `plants.ts` in an example: the suite must find it.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

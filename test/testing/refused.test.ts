@@ -1,3 +1,4 @@
+// The sides of a refused engine in the suite.
 import { expect, it } from 'vitest';
 import { connectorCases } from '../../src/testing/index.js';
 import { makeMemo } from './memo.js';

@@ -1,3 +1,4 @@
+// Arenas: memory of blocks, given back when nobody uses it.
 import { describe, expect, it } from 'vitest';
 import { probeBackends } from '../../src/index.js';
 import { BlockArena, CompletionQueue, HostLane } from '../../src/transfer.js';

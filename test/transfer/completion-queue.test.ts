@@ -1,3 +1,4 @@
+// Every job is handed out once, with its verdict, in the order of begin.
 import { describe, expect, it } from 'vitest';
 import { Anomalies } from '../../src/index.js';
 import { CompletionQueue, Verdict } from '../../src/transfer.js';

@@ -1,3 +1,4 @@
+// Host lanes keep the contract of lanes.
 import { describe, expect, it } from 'vitest';
 import { BlockArena, CompletionQueue, HostLane } from '../../src/transfer.js';
 import { describeLane } from './lane-contract.js';

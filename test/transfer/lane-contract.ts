@@ -1,3 +1,4 @@
+// The contract of lanes, as a suite.
 import { describe, expect, it } from 'vitest';
 import { type Lane, Verdict } from '../../src/transfer.js';
 import { codeOf } from '../misuse/bench.js';

@@ -1,3 +1,4 @@
+// Leases: granted, renewed, released, expired.
 import { describe, expect, it } from 'vitest';
 import { Anomalies } from '../../src/index.js';
 import { Leases } from '../../src/transfer.js';

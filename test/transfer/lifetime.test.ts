@@ -1,3 +1,4 @@
+// Threads of lanes: terminated workers, lanes without references, two copies of the addon.
 import { execFile, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

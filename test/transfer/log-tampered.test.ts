@@ -1,3 +1,4 @@
+// A log with a connector whose records were changed is refused, naming the byte.
 import { describe, expect, it } from 'vitest';
 import { callEnds } from '../../src/cli/log/log-records.js';
 import { BlockstepError } from '../../src/index.js';

@@ -1,3 +1,4 @@
+// A log with a connector replays to the same plans and state.
 import { describe, expect, it } from 'vitest';
 import type { Finished } from '../../src/connector.js';
 import type { Scheduler } from '../../src/index.js';

@@ -1,3 +1,4 @@
+// Bad arguments are refused, and nothing is changed.
 import { describe, expect, it } from 'vitest';
 import { loadAddon } from '../../src/core/loader.js';
 import { Anomalies } from '../../src/index.js';

@@ -106,7 +106,7 @@ class Rank implements Disposable {
   }
 }
 
-/** The scheduler side: what the tier holds, as far as every rank has said so. */
+/** The scheduler side: the blocks of the tier, as far as every rank has reported them. */
 class Offload implements Disposable {
   readonly anomalies = new Anomalies(false);
   readonly ranks = RANKS.map((rank) => new Rank(rank, this.anomalies));

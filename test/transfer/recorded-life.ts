@@ -1,3 +1,4 @@
+// A life with a connector, recorded.
 import type { SchedulerOptions } from '../../src/index.js';
 import { ConnectedLife } from '../support/connector/connected-life.js';
 import { type Script, ScriptedConnector } from '../support/connector/scripted-connector.js';

@@ -1,3 +1,4 @@
+// Arenas in other threads and processes: the same memory, and never another file.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readlinkSync } from 'node:fs';

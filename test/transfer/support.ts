@@ -1,3 +1,4 @@
+// Arenas, blocks and drained completions.
 import { Anomalies } from '../../src/index.js';
 import {
   BlockArena,

@@ -1,3 +1,4 @@
+// Steps with a lease connector: its cases of `steps.ts`.
 import { LeaseConnector, LeaseWorker, MemoryHub, type Parcel } from '../../../src/connectors/lease/index.js';
 import type { Engine, EngineOptions } from '../../../src/index.js';
 import { BlockArena } from '../../../src/transfer.js';

@@ -1,3 +1,4 @@
+// Steps with a connector of several: its cases of `steps.ts`.
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';
 import type { EngineOptions } from '../../../src/index.js';
 import { atWork } from '../lease/steps.js';

@@ -1,4 +1,4 @@
-/** `npm run bench:offload -- --help` says what it measures. Prints tables in Markdown. */
+/** `npm run bench:offload`: working sets and traces; `--help` says what it measures. Prints tables in Markdown. */
 import { parseArgs } from 'node:util';
 import { Random } from '../../../src/base/random.js';
 import { readTrace } from '../../../src/workload/trace.js';

@@ -1,3 +1,4 @@
+// Working sets with the reference executor, in real time.
 import { Random } from '../../../src/base/random.js';
 import { type OffloadConnector, offload } from '../../../src/connectors/offload/index.js';
 import { DEFAULT_COST_MODEL, deviceMs } from '../../../src/executors/cost-model/cost-model.js';

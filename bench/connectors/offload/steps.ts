@@ -1,3 +1,4 @@
+// Steps with an offload: its cases of `steps.ts`.
 import { offload } from '../../../src/connectors/offload/index.js';
 import { BlockArena } from '../../../src/transfer.js';
 import { BLOCK_SIZE } from '../../workloads/workloads.js';

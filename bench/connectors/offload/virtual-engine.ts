@@ -1,3 +1,4 @@
+// An engine whose steps and copies take virtual time.
 import { offload } from '../../../src/connectors/offload/index.js';
 import { DEFAULT_COST_MODEL } from '../../../src/executors/cost-model/cost-model.js';
 import { CostModelExecutor } from '../../../src/executors/cost-model/cost-model-executor.js';

@@ -1,5 +1,5 @@
 /**
- * What a block store costs: `npm run bench:store`. Prints tables; everything in one table ran in the same minute. It needs
+ * The cost of a block store: `npm run bench:store`. Prints tables; everything in one table ran in the same minute. It needs
  * `redis-server` and `redis-benchmark` for the rows of Redis.
  */
 import { spawn } from 'node:child_process';

@@ -1,3 +1,4 @@
+// Steps with a store: its cases of `steps.ts`.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

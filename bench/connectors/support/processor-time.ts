@@ -1,3 +1,4 @@
+// The processor time of the engine's thread.
 import { readFileSync } from 'node:fs';
 import { sleep } from './decodes.js';
 

@@ -1,3 +1,4 @@
+// Prints a table.
 import { markdown } from '../../rows/table.js';
 
 /** Prints a table in Markdown: the first column has names, the others figures. */

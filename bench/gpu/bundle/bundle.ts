@@ -1,3 +1,4 @@
+// The command `npm run gpu:bundle`: collects and packs the files, and limits the bundle's size.
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,

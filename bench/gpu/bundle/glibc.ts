@@ -1,3 +1,5 @@
+// The newest glibc that a file needs.
+
 /** The newest version of glibc that `readelf --version-info` names; null if it names none. */
 export function newestGlibc(listing: string): string | null {
   const versions = [...listing.matchAll(/GLIBC_([\d.]+)/g)].map(([, version]) => version);

@@ -1,3 +1,4 @@
+// The files that a set of programs imports.
 import { existsSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { dirname, join, relative } from 'node:path';

@@ -1,3 +1,4 @@
+// Random steps: the GPU's state equals the host's.
 import { type Ended, runCommand, tail } from '../host/command.js';
 import type { Outcome } from '../record/record.js';
 import { words } from './native-build.js';

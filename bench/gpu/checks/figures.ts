@@ -1,3 +1,4 @@
+// The native benchmark, and the cost of a step in Node.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

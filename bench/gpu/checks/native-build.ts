@@ -1,3 +1,4 @@
+// Builds the native test program and the native benchmark on this machine.
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { type Ended, runCommand, tail } from '../host/command.js';

@@ -1,3 +1,4 @@
+// Judges the output of compute-sanitizer.
 import type { Ended } from '../host/command.js';
 import { tail } from '../host/command.js';
 import type { Verdict } from '../record/record.js';

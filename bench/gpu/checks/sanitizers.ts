@@ -1,3 +1,4 @@
+// One tool of compute-sanitizer over a native program.
 import { runCommand } from '../host/command.js';
 import { findProgram } from '../host/host.js';
 import type { Outcome } from '../record/record.js';

@@ -1,3 +1,5 @@
+// Suites of `npm test`, with every core mirrored on the GPU; those of `cuda` place their cores
+// themselves.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// The only worker that uses CUDA is terminated with copies under way.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { runCommand, tail } from '../host/command.js';

@@ -1,3 +1,4 @@
+// Runs a program to its end or its limit.
 import { type ChildProcess, spawn } from 'node:child_process';
 
 /** How a program ended. */

@@ -1,3 +1,4 @@
+// The result file of a GPU host: written again after every check.
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RESULTS_FOLDER } from '../../rows/results.js';

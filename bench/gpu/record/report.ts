@@ -1,3 +1,5 @@
+// The command `npm run gpu:report`: prints the tables of docs/gpu.md, or writes them into that
+// page.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';

@@ -1,3 +1,4 @@
+// The tables of docs/gpu.md.
 import { figure as inWords, markdown } from '../../rows/table.js';
 import type { Figure } from './figure.js';
 import type { Check, GpuResults, Verdict } from './record.js';

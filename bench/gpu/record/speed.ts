@@ -1,3 +1,4 @@
+// The line about a GPU in README.md.
 import { figure } from '../../rows/table.js';
 import { type GpuResults, newestGpuResults } from './record.js';
 

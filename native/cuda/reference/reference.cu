@@ -1,3 +1,4 @@
+// The kernels of the reference executor: save, write, read, adopt.
 #include "../kernels/launch.cuh"
 #include "reference_kernels.h"
 

@@ -1,3 +1,4 @@
+// A random attention by both kernels, for the test at load and for the tests.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,3 +1,4 @@
+// The name of the callback that is running, for the message that refuses a call from inside it.
 import { BlockstepError } from '../errors.js';
 
 /**

@@ -1,3 +1,4 @@
+// Looks up the methods of a caller's object once, and binds them.
 import { badArgument, show } from '../errors.js';
 import { enterCallee, leaveCallee } from './callee.js';
 

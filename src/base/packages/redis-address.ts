@@ -1,3 +1,4 @@
+// Checks and reads the URL of a server of Redis or Valkey.
 import { isIP } from 'node:net';
 import { badArg } from '../checks.js';
 

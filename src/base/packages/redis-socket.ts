@@ -1,3 +1,4 @@
+// Handles every error of a connection's socket.
 import type { EventEmitter } from 'node:events';
 
 interface Connector {

@@ -1,3 +1,5 @@
+// The messages between a process and the one that runs its long tasks aside.
+
 /** A task for the process of an `Aside`. */
 export interface Order {
   /** URL of the module. */

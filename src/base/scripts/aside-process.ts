@@ -1,3 +1,4 @@
+// The script of a process that runs long tasks of strangers aside.
 import { setPriority } from 'node:os';
 import { type Answer, LOADED, type Order } from './aside-order.js';
 

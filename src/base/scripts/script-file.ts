@@ -1,3 +1,4 @@
+// Starts a thread or a process with a script of this package, compiled or from source.
 import { createRequire } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker, type WorkerOptions } from 'node:worker_threads';

@@ -1,3 +1,4 @@
+// Checks a log, runs it again, finds the first call that differs.
 import { BlockstepError } from '../../base/errors.js';
 import type { ReplayResult } from '../../core/native/native.js';
 import type { LogHeader } from '../../scheduler/log/log.js';

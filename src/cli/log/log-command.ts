@@ -1,3 +1,4 @@
+// The command that replays a recorded log, and its report.
 import CliTable3 from 'cli-table3';
 import { ExitCode, type Io, type Job } from '../terminal/io.js';
 import {

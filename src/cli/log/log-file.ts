@@ -1,3 +1,4 @@
+// Writes a log to a file while it is recorded; reads a whole log.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { BlockstepError } from '../../base/errors.js';
 import type { OutputFile } from '../../report/output-file.js';

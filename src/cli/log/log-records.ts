@@ -1,3 +1,4 @@
+// Finds the ends of records and calls in a log.
 import { BlockstepError } from '../../base/errors.js';
 import { LOG_MAGIC, padding, RecordKind } from '../../scheduler/log/log.js';
 

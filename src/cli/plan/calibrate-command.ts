@@ -1,8 +1,9 @@
+// `blockstep calibrate`: its flags, its input, its output.
 import { statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
-import { type Calibration, calibrate } from '../../planner/calibrate.js';
+import { type Calibration, calibrate, checkCalibrate } from '../../planner/calibrate.js';
 import { differenceInWords } from '../../planner/fit/fit-steps.js';
 import { GPUS } from '../../planner/model/gpus.js';
 import { readLlmServingSim } from '../../planner/model/llmservingsim.js';
@@ -111,6 +112,8 @@ async function prepare(file: string | undefined, command: Command, io: Io): Prom
     let workload: Workload | null = null;
     if (requests !== undefined) ({ workload } = await readTrace(requests, { signal: io.signal }));
     const scheduler = optionsWithRoom(command, prior.kvTokens);
+    const { share, starts } = values;
+    checkCalibrate({ prior, text, name: basename(file), requests: workload, scheduler, share, starts });
     return () => run({ prior, text, file, workload, scheduler, values, output, io });
   } catch (error) {
     output.discard();

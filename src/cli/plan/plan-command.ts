@@ -1,9 +1,10 @@
+// `blockstep plan`: its flags, its progress, its end.
 import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
 import { readProfile } from '../../planner/model/profile-file.js';
-import { type PlanInput, plan } from '../../planner/plan.js';
+import { checkPlan, type PlanInput, plan } from '../../planner/plan.js';
 import { parseSweep } from '../../planner/sweep/knobs.js';
 import { ROUTERS, type Router } from '../../planner/sweep/routing.js';
 import { SEARCHES, type Search } from '../../planner/sweep/search.js';
@@ -148,6 +149,7 @@ async function prepare(trace: string, command: Command, { io, args }: Invocation
   const scheduler = optionsWithRoom(command, profile.kvTokens);
   const fleet = { engines, router, maxEngines, finalists, threads };
   const input = { workload, profile, ...given, search, acceptanceRate, scheduler, ...fleet };
+  checkPlan(input);
   let page: Run['page'] = null;
   const state = values.state === undefined ? null : PlanState.open(values.state);
   if (values.report !== undefined) page = { plots: loadPlotLibrary(), file: new OutputFile(values.report) };

@@ -1,3 +1,4 @@
+// The command `blockstep replay --url`: asks the server, runs, reports.
 import { BlockstepError } from '../../base/errors.js';
 import { EventLoopDelay } from '../../base/event-loop-delay.js';
 import { counted, duration } from '../../report/markup/figures.js';

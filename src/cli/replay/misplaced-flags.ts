@@ -1,3 +1,4 @@
+// Refuses flags that would have no effect.
 import type { Command } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
 import { FIGURE_FLAGS, FILE_FLAGS, GENERATOR_FLAGS, LOG_FLAGS, WORKLOAD_FLAGS } from './replay-flags.js';

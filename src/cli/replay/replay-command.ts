@@ -1,3 +1,4 @@
+// The command `blockstep replay`: reads flags and workload, runs, reports.
 import { type Command, Option } from 'commander';
 import { costOf } from '../../executors/cost-model/cost-model.js';
 import { duration, grouped } from '../../report/markup/figures.js';

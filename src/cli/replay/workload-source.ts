@@ -1,3 +1,4 @@
+// Reads or generates the workload that the flags ask for.
 import { counted } from '../../report/markup/figures.js';
 import { generateWorkload } from '../../workload/generate.js';
 import { readTrace } from '../../workload/trace.js';

@@ -1,3 +1,4 @@
+// Makes the app of Fastify, and its log.
 import { type FastifyInstance, fastify, LogController } from 'fastify';
 import { appOptions } from '../../serve/entry/app-options.js';
 import type { Io } from '../terminal/io.js';

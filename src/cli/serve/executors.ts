@@ -1,3 +1,4 @@
+// The executors of the server: a model, reference, simulated, a module of the user's.
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isObject } from '../../base/checks.js';
@@ -75,7 +76,7 @@ async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<
   const { o200k } = await vocabularies();
   const { SimulatedExecutor } = await import('../../executors/cost-model/simulated-executor.js');
   const { profile, meanOutputTokens, acceptanceRate, seed } = flags;
-  const { name, cost } = namedCost(profile);
+  const { name, cost, measured } = namedCost(profile);
   const builtIn = Object.hasOwn(PROFILES, profile) ? PROFILES[profile] : null;
   const { maxNumSeqs, pipelineDepth, numSpeculativeTokens } = resolveOptions(options);
   return {
@@ -93,6 +94,7 @@ async function simulated(flags: ServeFlags, options: SchedulerOptions): Promise<
     model: { id: name, sampling: 'ignore' },
     notes: [
       `A stand-in for ${builtIn?.what ?? name}: steps take the time that a cost model says, and texts are made up of words. ${IGNORES}`,
+      ...(measured === null ? [] : [measured]),
     ],
   };
 }

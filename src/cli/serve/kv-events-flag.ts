@@ -1,3 +1,4 @@
+// Reads `--kv-events-config`.
 import { InvalidArgumentError } from 'commander';
 import { isRecord } from '../../base/checks.js';
 import type { KvEventPublisherOptions } from '../../kv-events/index.js';

@@ -1,3 +1,4 @@
+// The command `blockstep serve`: its help, its flags, and their combinations.
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
 import { DEFAULT_COST_MODEL } from '../../executors/cost-model/cost-model.js';

@@ -1,3 +1,4 @@
+// Makes the engine and its server, and serves until it is interrupted.
 import type { FastifyInstance } from 'fastify';
 import { loadAddon } from '../../core/loader.js';
 import { Engine } from '../../engine/engine.js';

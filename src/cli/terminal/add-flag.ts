@@ -1,3 +1,4 @@
+// Adds a flag to a command.
 import { type Command, Option } from 'commander';
 
 /** Returns a function that adds flags to a command, each with an optional parser and default. */

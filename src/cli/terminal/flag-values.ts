@@ -1,3 +1,4 @@
+// Parsers of flag values: integers, counts, shares, the hash seed.
 import { InvalidArgumentError } from 'commander';
 
 /**

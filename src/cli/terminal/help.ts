@@ -1,3 +1,4 @@
+// Formats an option for `--help`.
 import type { Option } from 'commander';
 
 /**

@@ -17,6 +17,8 @@ export interface NamedCost {
   readonly cost: StepCost;
   /** Tokens of KV cache that fit; null: the profile does not say. */
   readonly kvTokens: number | null;
+  /** How far its times are measured, in a sentence; null for a built-in profile. */
+  readonly measured: string | null;
 }
 
 /**
@@ -27,7 +29,7 @@ export interface NamedCost {
 export function namedCost(name: string): NamedCost {
   if (Object.hasOwn(PROFILES, name)) {
     const { model, numBlocks } = PROFILES[name];
-    return { name, cost: costOf(model), kvTokens: numBlocks * BLOCK };
+    return { name, cost: costOf(model), kvTokens: numBlocks * BLOCK, measured: null };
   }
   if (!existsSync(name))
     throw badArgument(
@@ -37,5 +39,9 @@ export function namedCost(name: string): NamedCost {
     );
   const profile = readProfile(name);
   const { seen, kvTokens } = profile;
-  return { name: profile.name, cost: new WatchedCost(profileCost(profile), seen), kvTokens };
+  const measured =
+    seen === null
+      ? 'EXTRAPOLATED: nothing in this profile was measured.'
+      : `Measured with steps of up to ${seen.tokens[1]} tokens and ${seen.rows[1]} requests, and contexts of up to ${seen.largestDecodeContext[1]} tokens; steps beyond are EXTRAPOLATED.`;
+  return { name: profile.name, cost: new WatchedCost(profileCost(profile), seen), kvTokens, measured };
 }

@@ -1,3 +1,4 @@
+// Checks of options that several connectors have.
 import { badArg, isRecord } from '../../base/checks.js';
 import { checkNames, type KnownNames } from '../../base/known-names.js';
 import { type LaneFactory, laneBetween } from './kv-lanes.js';

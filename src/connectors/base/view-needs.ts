@@ -1,3 +1,4 @@
+// Refuses an engine whose blocks have no hashes, or a model with KV cache groups.
 import { badArgument } from '../../base/errors.js';
 import type { KvView } from '../../scheduler/connector/kv-view.js';
 

@@ -1,3 +1,4 @@
+// The exports of `blockstep/connectors/lease`.
 export type { LaneFactory } from '../base/kv-lanes.js';
 export type { KvMemory } from '../base/kv-memory.js';
 export { LeaseConnector, type LeaseConnectorOptions, type LeaseConnectorStats } from './lease-connector.js';

@@ -1,3 +1,4 @@
+// The statistics of a worker.
 import type { Consumer } from './consumer/consumer.js';
 import type { Link, LinkStats } from './link/link.js';
 import type { Producer } from './producer/producer.js';

@@ -1,3 +1,4 @@
+// Checks the answers of a child.
 import type { Finished, Match } from '../../scheduler/connector/connector.js';
 import { isGoodAnswer, type ParsedMatch } from '../../scheduler/connector/connector-answers.js';
 import type { Child } from './child.js';

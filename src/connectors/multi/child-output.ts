@@ -1,3 +1,4 @@
+// The reports of all children, as one child gets them.
 import type { ConnectorOutput, TransferReport } from '../../scheduler/connector/connector.js';
 import { REPORT_LISTS } from '../../scheduler/connector/connector-output.js';
 import type { Child } from './child.js';

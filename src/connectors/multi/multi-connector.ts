@@ -10,10 +10,9 @@ import type {
   SchedulerConnector,
 } from '../../scheduler/connector/connector.js';
 import type { ParsedMatch } from '../../scheduler/connector/connector-answers.js';
-import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
+import type { BlockLists, ConnectorPlan, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
 import { PartialMetadata } from '../../scheduler/connector/partial-metadata.js';
-import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 import { checkOptions } from '../base/option-checks.js';
 import { type Child, type NamedConnector, parseChildren, pinsOf } from './child.js';
@@ -48,7 +47,7 @@ const FAILED = Symbol('the child failed');
 /** The child that loads for a request, and the stand-in that the other children see. */
 interface Ownership {
   readonly owner: Child;
-  readonly standIn: Request;
+  readonly standIn: ConnectorRequest;
 }
 
 /**
@@ -73,7 +72,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
    */
   readonly #owners = new Map<number, Ownership>();
   /** By request whose blocks are still being sent: the children that send them. */
-  readonly #senders = new WeakMap<Request, readonly Child[]>();
+  readonly #senders = new WeakMap<ConnectorRequest, readonly Child[]>();
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: MultiConnectorOptions) {
@@ -103,7 +102,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
       if (methods.protection.includes('pin')) methods.bindPins?.(pinsOf(name, pins));
   }
 
-  onNewRequest(request: Request): void {
+  onNewRequest(request: ConnectorRequest): void {
     this.#all(({ methods }) => methods.onNewRequest?.(request));
   }
 
@@ -111,7 +110,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     this.#all(({ methods }) => methods.requestRefused?.(transferParams));
   }
 
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match {
     const failures: ChildFailure[] = [];
     const most = request.numTokens - numLocalTokens;
     let owner: Child | null = null;
@@ -146,7 +145,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     return match;
   }
 
-  updateStateAfterAlloc(request: Request, blocks: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: ConnectorRequest, blocks: BlockLists, numExternalTokens: number): void {
     const ownership = this.#owners.get(request.handle);
     const failures: ChildFailure[] = [];
     let hasLoad = true;
@@ -163,7 +162,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     if (failures.length > 0) throw new ChildrenError(failures);
   }
 
-  buildMetadata(plan: Plan): MultiMetadata | PartialMetadata<MultiMetadata> {
+  buildMetadata(plan: ConnectorPlan): MultiMetadata | PartialMetadata<MultiMetadata> {
     const failures: ChildFailure[] = [];
     const failedChildren: number[] = [];
     const children = this.#children.map((child) => {
@@ -186,7 +185,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     this.#all((child) => child.methods.updateConnectorOutput?.(outputOf(child, output)));
   }
 
-  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
+  requestFinished(request: ConnectorRequest, reason: FinishReason, handOver: HandOver): Finished {
     this.#owners.delete(request.handle);
     const failures: ChildFailure[] = [];
     const answers: ChildFinished[] = [];
@@ -206,7 +205,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     return mergeFinished(answers, unclear, failures);
   }
 
-  requiresKvDelivery(request: Request): boolean {
+  requiresKvDelivery(request: ConnectorRequest): boolean {
     const failures: ChildFailure[] = [];
     let answer = false;
     for (const child of this.#children)
@@ -217,7 +216,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
   }
 
   /** Only children that send blocks of the request are asked to stop. */
-  cancelSending(request: Request): void {
+  cancelSending(request: ConnectorRequest): void {
     const senders = this.#senders.get(request) ?? [];
     this.#all((child) => {
       if (senders.includes(child)) child.methods.cancelSending?.(request);

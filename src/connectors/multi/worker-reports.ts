@@ -1,3 +1,4 @@
+// Checks and merges the reports of the children's workers.
 import type { WorkerOutput } from '../../scheduler/connector/connector.js';
 import { parseWorkerOutput, REPORT_LISTS } from '../../scheduler/connector/connector-output.js';
 import type { MultiSaid } from './multi-metadata.js';

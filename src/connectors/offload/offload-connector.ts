@@ -10,9 +10,8 @@ import type {
   Match,
   SchedulerConnector,
 } from '../../scheduler/connector/connector.js';
-import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
-import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { BlockLists, ConnectorPlan, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 import { Verdict } from '../../transfer/verdict.js';
 import { BlockKeys } from '../base/block-keys.js';
@@ -128,17 +127,17 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     });
   }
 
-  onNewRequest(request: Request): void {
+  onNewRequest(request: ConnectorRequest): void {
     this.#outgoing.track(request);
   }
 
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match {
     const count = this.#matches.find(request, numLocalTokens);
     if (count === null) return NOT_NOW;
     return count === 0 ? NOTHING : { numTokens: count, async: true };
   }
 
-  updateStateAfterAlloc(request: Request, rows: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: ConnectorRequest, rows: BlockLists, numExternalTokens: number): void {
     const { handle } = request;
     this.#disk?.forget(handle);
     // The second call for one admission: the load is over.
@@ -154,7 +153,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     this.#counts.hitTokens += numExternalTokens;
   }
 
-  buildMetadata(plan: Plan): OffloadOrders | null {
+  buildMetadata(plan: ConnectorPlan): OffloadOrders | null {
     this.#outgoing.observe(plan);
     const store = this.#outgoing.drain();
     const loads = this.#incoming.drain();
@@ -181,7 +180,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
    * No request must wait: blocks being stored are pinned, and the scheduler keeps blocks being
    * loaded.
    */
-  requestFinished(request: Request, _reason: FinishReason, handOver: HandOver): Finished {
+  requestFinished(request: ConnectorRequest, _reason: FinishReason, handOver: HandOver): Finished {
     this.#outgoing.finish(request, handOver);
     this.#incoming.finish(request.handle);
     this.#disk?.finish(request.handle);

@@ -1,3 +1,4 @@
+// The options of an offload, and their checks.
 import { checkInteger } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import type { LaneFactory } from '../base/kv-lanes.js';

@@ -1,3 +1,4 @@
+// The exports of `blockstep/connectors/store`.
 export type { StoreStats } from './client/store-counts.js';
 export {
   type StoreEnd,

@@ -1,3 +1,5 @@
+// The name of the hash function of blocks.
+
 /**
  * The function of block hashes, in `native/core/base/block_hash.h`. Stores of blocks put its name
  * into their keys, so that they never find blocks of another function.

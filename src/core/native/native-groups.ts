@@ -1,3 +1,5 @@
+// The native core with KV cache groups.
+
 /** A KV cache group in native code. */
 export interface NativeGroup {
   type: 'full' | 'sliding' | 'chunked' | 'mamba-none' | 'mamba-all' | 'mamba-align';

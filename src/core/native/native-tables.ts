@@ -1,3 +1,6 @@
+// The interface of the native core for the tables of a step on a GPU, and the numbers that set the
+// size of tables.
+
 /** An array in the memory of a GPU, as native code describes it. */
 export interface NativeDeviceArray {
   pointer: bigint;

@@ -1,3 +1,5 @@
+// The interface of native lanes, arenas and completion rings.
+
 /**
  * The slots of a completion queue, see `CompletionQueue`. Like every native object, a ring is used
  * by one thread.

@@ -1,3 +1,4 @@
+// The interface of the native core, method by method.
 import type { NativeGroupCalls, NativeGroupConfig } from './native-groups.js';
 import type { NativeDeviceReference, NativeReference, NativeReferenceConfig } from './native-reference.js';
 import type { NativeDeviceGather } from './native-tables.js';

@@ -1,10 +1,15 @@
+// An engine whose plans a GPU decides: its state, and the rounds and turns around plans that take
+// more than one call.
 import { BlockstepError } from '../../base/errors.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
+import type { Scheduler } from '../../scheduler/scheduler.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { RunLoop } from '../loop/run-loop.js';
 import { StepLoop, type StepReport } from '../loop/step-loop.js';
 import { brokenBy, EngineState, type StepWords } from '../state/engine-state.js';
 import { PendingRound } from './pending-round.js';
+
+type Deciding = NonNullable<Scheduler['decided']>;
 
 /**
  * The state of an engine whose plans a GPU decides. A client's call that changes something first
@@ -21,8 +26,7 @@ class DecidedState extends EngineState {
   }
 
   override planInPlace(): Plan {
-    const { decided } = this.scheduler;
-    return decided === null ? super.planInPlace() : decided.scheduleInPlace();
+    return (this.scheduler.decided as Deciding).scheduleInPlace();
   }
 
   override get words(): StepWords {

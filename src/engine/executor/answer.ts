@@ -1,3 +1,4 @@
+// Checks the answer of an executor before it is used; fails wrong rows.
 import { parseInt32Array } from '../../base/arrays.js';
 import { badArgument, show } from '../../base/errors.js';
 import { TOKEN_MAX } from '../../core/core.js';

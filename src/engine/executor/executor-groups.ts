@@ -1,3 +1,4 @@
+// Refuses KV cache groups that an executor was not made for.
 import { badArgument } from '../../base/errors.js';
 import {
   type KvGroup,

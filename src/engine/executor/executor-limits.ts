@@ -99,7 +99,7 @@ function parseGroups(value: unknown): readonly KvGroupOptions[] | null {
  * @throws ERR_BLOCKSTEP_BAD_ARG for an option that the executor cannot serve
  */
 export function limited(options: SchedulerOptions, limits: ExecutorLimits): SchedulerOptions {
-  const lowered: PropertyDescriptorMap = {};
+  const lowered: Record<string, unknown> = {};
   const { fixedShape = false } = limits;
   for (const name of fixedShape ? [...POOL, ...SHAPE] : POOL) {
     const { [name]: only } = limits;
@@ -107,18 +107,17 @@ export function limited(options: SchedulerOptions, limits: ExecutorLimits): Sche
     const { [name]: given = only } = options;
     if (typeof given === 'number' && given !== only)
       throw badArgument(name, show(given), `${only}, which the executor was made for`);
-    lowered[name] = { value: given };
+    lowered[name] = given;
   }
   const { kvGroups } = options;
-  if (limits.kvGroups !== undefined && kvGroups === undefined)
-    lowered['kvGroups'] = { value: limits.kvGroups };
+  if (limits.kvGroups !== undefined && kvGroups === undefined) lowered['kvGroups'] = limits.kvGroups;
   for (const name of fixedShape ? IN_FLIGHT : [...SHAPE, ...IN_FLIGHT]) {
     const { [name]: most } = limits;
     if (most === undefined) continue;
     const { [name]: given = Math.min(DEFAULT_LIMITS[name], most) } = options;
     if (typeof given === 'number' && given > most)
       throw badArgument(name, show(given), `at most ${most}, the executor's limit`);
-    lowered[name] = { value: given };
+    lowered[name] = given;
   }
   if (limits.canRollBack === false) {
     const { numSpeculativeTokens = 0, enablePrefixCaching = false, connector = null } = options;
@@ -128,8 +127,7 @@ export function limited(options: SchedulerOptions, limits: ExecutorLimits): Sche
     if (enablePrefixCaching !== false)
       throw badArgument('enablePrefixCaching', show(enablePrefixCaching), `false, ${but}`);
     if (connector !== null) throw badArgument('connector', show(connector), `none, ${but}`);
-    for (const [name, value] of Object.entries({ numSpeculativeTokens, enablePrefixCaching, connector }))
-      lowered[name] = { value };
+    Object.assign(lowered, { numSpeculativeTokens, enablePrefixCaching, connector });
   }
-  return Object.keys(lowered).length === 0 ? options : (Object.create(options, lowered) as SchedulerOptions);
+  return { ...options, ...lowered };
 }

@@ -35,5 +35,5 @@ export function placed(options: SchedulerOptions, place: ExecutorPlace | null): 
     throw badArgument('device', show(device), `${place.device}, which is the executor's`);
   if (checkStream('stream', stream) !== place.stream)
     throw badArgument('stream', show(stream), `${place.stream}n, which is the executor's`);
-  return Object.create(options, { device: { value: device }, stream: { value: stream } }) as SchedulerOptions;
+  return { ...options, device, stream };
 }

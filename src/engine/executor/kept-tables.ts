@@ -1,3 +1,4 @@
+// The tables of a step that is executed later than it was planned.
 import { BlockstepError, checkInteger, show } from '../../base/errors.js';
 import { type Core, TOKEN_MAX } from '../../core/core.js';
 import { EntryKind, type Plan } from '../../scheduler/plan/plan.js';

@@ -7,9 +7,9 @@ import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/re
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * What a request waits for and since when, as text for people; the wording may change. The cost is
- * bounded, except for an id of no unfinished request: then all finished requests whose blocks are
- * still in use are searched.
+ * Describes the wait of a request, and its begin, as text for people; the wording may change. The
+ * cost is bounded, except for an id of no unfinished request: then all finished requests whose
+ * blocks are still in use are searched.
  * @param key the request's id, or its handle
  * @param isDriven whether the engine drives itself, or a step was made before
  * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither
@@ -29,7 +29,7 @@ export function explain(e: EngineState, key: string | number, isDriven: boolean)
 
 function find({ scheduler }: EngineState, key: string | number): Request | undefined {
   if (typeof key === 'number') return scheduler.getByHandle(key);
-  return scheduler.get(key) ?? scheduler.findFinished(key);
+  return scheduler.get(key) ?? scheduler.inspect().findFinished(key);
 }
 
 /** The running deadlines of a request, with the milliseconds left. */
@@ -68,7 +68,7 @@ function progress(request: Request): string {
 
 function state(e: EngineState, request: Request, isDriven: boolean): string {
   if (request.isFinished) {
-    const given = e.scheduler.isQuarantined(request) ? 'quarantined, ' : '';
+    const given = e.scheduler.inspect().quarantined.includes(request) ? 'quarantined, ' : '';
     const ended = `finished (${request.finishReason}) ${ago(e, request.finishedAt)}`;
     return `${ended}, ${given}its blocks are still used by ${uses(e, request)}`;
   }
@@ -180,7 +180,7 @@ function lackOf({ scheduler }: EngineState, request: Request): string | null {
 function holdings({ scheduler, disposed }: EngineState, request: Request): string {
   if (scheduler.config.kvGroups === null || disposed) return '';
   try {
-    const held = scheduler.holdingsOf(request);
+    const held = scheduler.inspect().holdingsOf(request);
     if (held.every(({ places }) => places === 0)) return '';
     const parts = held.map(({ name: group, blocks, places }) =>
       blocks === places ? `${group}: ${blocks}` : `${group}: ${blocks} in ${places} places`,

@@ -1,3 +1,4 @@
+// The health of the engine, with reasons.
 import { channels } from '../../base/channels.js';
 import { BlockstepError, describeError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';

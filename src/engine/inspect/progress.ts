@@ -1,3 +1,4 @@
+// The time since the last answered step.
 import type { EngineState } from '../state/engine-state.js';
 
 /**

@@ -1,3 +1,4 @@
+// The last plan of an engine that is disposed, for its connector.
 import { BlockstepError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';
 

@@ -1,3 +1,4 @@
+// Outputs, results and timings of a request.
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 

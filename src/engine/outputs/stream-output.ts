@@ -1,3 +1,4 @@
+// One output for a reader, whose arrays are made on request.
 import { checkInteger } from '../../base/errors.js';
 import { INSPECT } from '../../base/inspect.js';
 import type { EndReason, OutputData, RequestOutput, StopReason } from './outputs.js';

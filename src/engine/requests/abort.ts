@@ -1,3 +1,4 @@
+// Aborts requests, and stops requests whose client found the end in the text.
 import { channels } from '../../base/channels.js';
 import { BlockstepError, badArgument, show } from '../../base/errors.js';
 import type { Request } from '../../scheduler/request/request.js';

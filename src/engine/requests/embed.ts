@@ -1,3 +1,4 @@
+// Texts for which the executor computes vectors.
 import { badArg, checkBoolean, isList, isRecord } from '../../base/checks.js';
 import { BlockstepError, checkInteger, describeError, show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';

@@ -1,3 +1,4 @@
+// Refuses a request while too many wait to be admitted.
 import { BlockstepError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { QueueBounds } from '../state/options.js';

@@ -1,3 +1,5 @@
+// Accepts requests and chunks: checks them, gives them to the scheduler, and gives clients their
+// streams.
 import { channels } from '../../base/channels.js';
 import { BlockstepError, badArgument, describeError } from '../../base/errors.js';
 import { checkFields, parseId } from '../../scheduler/calls/parse-request.js';

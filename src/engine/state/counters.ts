@@ -1,3 +1,5 @@
+// Events counted since the start of the engine.
+
 /** Events counted since the start of the engine. */
 export class EngineCounters {
   /** Steps whose answers or failures were processed. */

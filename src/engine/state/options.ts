@@ -1,3 +1,4 @@
+// The engine's options, checked.
 import { checkBoolean } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { bindMethods } from '../../base/foreign/foreign-method.js';

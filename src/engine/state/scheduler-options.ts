@@ -51,7 +51,7 @@ function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOpti
   if (numWorkers === 0) return options;
   const { numRanks = numWorkers } = options;
   if (numRanks !== numWorkers) throw badArgument('numRanks', show(numRanks), `${numWorkers}, one a worker`);
-  return Object.create(options, { numRanks: { value: numRanks } }) as SchedulerOptions;
+  return { ...options, numRanks };
 }
 
 /**
@@ -59,6 +59,5 @@ function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOpti
  * blocks.
  */
 function withReports(options: SchedulerOptions, watchesBlocks: boolean): SchedulerOptions {
-  if (!watchesBlocks) return options;
-  return Object.create(options, { reportBlocks: { value: true } }) as SchedulerOptions;
+  return watchesBlocks ? { ...options, reportBlocks: true } : options;
 }

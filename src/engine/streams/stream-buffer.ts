@@ -8,7 +8,7 @@ import {
   type RequestResult,
   type StopReason,
 } from '../outputs/outputs.js';
-import { StreamOutput } from '../outputs/stream-output.js';
+import { type OutputClose, StreamOutput } from '../outputs/stream-output.js';
 import { TokenList } from '../outputs/token-list.js';
 import { Waiters } from '../outputs/waiters.js';
 import { Answers } from './answers.js';
@@ -18,6 +18,8 @@ import { failureAt, type SubmitPlace } from './submit-place.js';
 
 type Next = IteratorResult<RequestOutput, undefined>;
 
+/** Of nearly every output: the request goes on. */
+const GOES_ON: OutputClose = Object.freeze({ finishReason: null, continues: false, stopReason: null });
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
@@ -277,7 +279,10 @@ export class StreamBuffer implements ColumnOwner {
   /** The tokens from index `from` on, with the end of the request if it has ended. */
   #output(from: number): RequestOutput {
     const { reason } = this;
-    const close = { finishReason: reason, continues: false, stopReason: this.#stopReason(reason) };
+    const close =
+      reason === null
+        ? GOES_ON
+        : { finishReason: reason, continues: false, stopReason: this.#stopReason(reason) };
     return new StreamOutput(this.#made, from, this.#made.length, close);
   }
 

@@ -1,3 +1,4 @@
+// A request as a client submits it, read once.
 import { badArgument, show } from '../../base/errors.js';
 import { checkNames, type KnownNames, knownNames } from '../../base/known-names.js';
 import { REQUEST_FIELDS } from '../../scheduler/calls/request-names.js';

@@ -1,3 +1,4 @@
+// Checks a model of step times; the time of a request alone.
 import { isRecord } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import { type CostModel, costOf } from './cost-model.js';

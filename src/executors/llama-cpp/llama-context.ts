@@ -1,3 +1,4 @@
+// Makes the context of llama.cpp: the cache, and memory for computing.
 import { BlockstepError, messageOf } from '../../base/errors.js';
 import { badModel } from './gguf/bad-model.js';
 import { inWords, memoryNeeds } from './gguf/memory-needs.js';

@@ -1,3 +1,4 @@
+// The options of a `LlamaExecutor`, with defaults that suit the machine.
 import { badArg, checkOneOf, isObject } from '../../base/checks.js';
 import { badArgument, checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';

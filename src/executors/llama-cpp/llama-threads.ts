@@ -1,3 +1,4 @@
+// The number of threads for the machine.
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';

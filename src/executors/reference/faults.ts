@@ -1,3 +1,4 @@
+// The faults that the reference executor found, and their error.
 import { BlockstepError, show } from '../../base/errors.js';
 import {
   FINDING_NUMBERS,

@@ -1,3 +1,4 @@
+// The KV cache groups of a reference executor, and the part of a plan for each group.
 import { badArg, isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import type {

@@ -1,3 +1,4 @@
+// The interface that computes the steps of a reference executor, and waiting steps.
 import { Deferred } from '../../base/deferred.js';
 import type { ExecutorResult } from '../../engine/executor/executor.js';
 import type { BlockArena } from '../../transfer/block-arena.js';

@@ -1,3 +1,4 @@
+// One submitted step, with the parts of the plan that its computation needs.
 import { parseInt32Array, parseUint8Array } from '../../base/arrays.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { mix, textKey } from '../../base/random.js';

@@ -1,3 +1,4 @@
+// The outputs of a pipeline, for readers.
 import type { EndReason, OutputData, StopReason } from '../../engine/outputs/outputs.js';
 import type { StageEnd } from '../transport/messages.js';
 

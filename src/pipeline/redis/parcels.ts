@@ -1,3 +1,4 @@
+// Messages to one receiver that go out together.
 import type { ChainableCommander } from 'iovalkey';
 import type { Link } from './links.js';
 import type { RedisTransportSettings } from './redis-options.js';

@@ -1,3 +1,5 @@
+// The counts of a party, apart from it so that its types need no package.
+
 /** Counts of one party of a `RedisTransport`, since it joined. Plain data. */
 export interface RedisPartyStats {
   /** Whether it can send and read now. */

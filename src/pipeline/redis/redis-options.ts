@@ -1,3 +1,4 @@
+// The options of the Redis transport, and their checks.
 import { badArg, isObject } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';

@@ -1,3 +1,4 @@
+// The options of a stage, and their checks.
 import { badArg, isObject } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';

@@ -1,3 +1,4 @@
+// All messages between stages and clients.
 import type { BlockstepError, ErrorCode } from '../../base/errors.js';
 import type { EndReason, StopReason } from '../../engine/outputs/outputs.js';
 import type { Chunk } from './chunk.js';

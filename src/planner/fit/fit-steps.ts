@@ -35,25 +35,24 @@ export interface StepFit extends Fitted {
   readonly difference: StepDifference | null;
 }
 
+/**
+ * A log has no arrivals. A request may come to the scheduler so much earlier or later than the trace
+ * says, and by the step before: there is time between the steps, and between a client and the
+ * engine.
+ */
+const SLACK_MS = 25;
 /** Fewer equal steps say too little. */
 const FEWEST = 50;
 const NOISE = 0.03;
 /**
- * This fraction of the steps may be faster than the data sheet allows, because the clock is
- * sometimes read late.
- */
-const TOO_FAST = 0.1;
-
-/**
  * Fits coefficients to the iteration log of vLLM. The same requests are scheduled with the logged
  * times as the clock. As long as each step computes what the log says, all its inputs are known
  * exactly. The first step that differs is named, and only the steps before it are fitted.
- * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than 50 steps are equal, or if the times cannot be those
- * of steps; the signal's reason once it is aborted
+ * @throws ERR_BLOCKSTEP_BAD_ARG if fewer than 50 steps are equal; the signal's reason once it is
+ * aborted
  */
 export async function fitSteps(input: StepFitInput): Promise<StepFit> {
   const { log, physics, host, share } = input;
-  refuseImpossible(input);
   const { features, difference } = schedule(input);
   const equalSteps = features.length;
   if (equalSteps < FEWEST) {
@@ -109,12 +108,33 @@ function schedule({ workload, log, scheduler }: StepFitInput): {
 } {
   const features: StepFeatures[] = [];
   let difference: StepDifference | null = null;
-  const at = (step: number): number => log[Math.min(step, log.length - 1)].elapsedMs;
+  const at = (step: number): number => log[Math.min(Math.max(0, step), log.length - 1)].elapsedMs;
   const depth = scheduler.pipelineDepth ?? 1;
-  const run = new EngineRun({
+  // Requests that were given to the scheduler, those that were planned, and those of the last step
+  // whose prompt was not computed to its end.
+  let added = 0;
+  let started = 0;
+  let unfinished = 0;
+  /** How much later it is than the times of the steps say, because there is time between steps. */
+  let aheadMs = 0;
+  const run: EngineRun = new EngineRun({
     workload,
     scheduler,
-    cost: { hostMs: () => 0, stepMs: () => at(Math.max(0, features.length - 1)) },
+    hasArrived: (arrivalMs, nowMs) => {
+      if (!run.scheduler.hasWork()) aheadMs = 0;
+      const lateMs = nowMs + aheadMs - arrivalMs;
+      const waiting = added - started - run.refused;
+      const wanted = (log[features.length]?.contextRequests ?? 0) - unfinished - waiting;
+      const slackMs = SLACK_MS + at(features.length - 1);
+      // The log decides, as far as the clock may be wrong. A request behind others changes nothing.
+      const isBusy = run.scheduler.hasWork();
+      const leastMs = wanted > 0 ? -slackMs : waiting === 0 ? slackMs : 0;
+      if (lateMs < (isBusy ? leastMs : 0)) return false;
+      if (lateMs < 0) aheadMs -= lateMs;
+      added++;
+      return true;
+    },
+    cost: { hostMs: () => 0, stepMs: () => at(features.length - 1) },
     onStep: (found, plan) => {
       const step = features.length;
       if (difference !== null || step >= log.length) return;
@@ -122,6 +142,11 @@ function schedule({ workload, log, scheduler }: StepFitInput): {
       const ours = compositionOf(plan, depth);
       if (isEqual(logged, ours)) features.push(Object.assign(new StepFeatures(), found));
       else difference = { step, line: logged.line, logged, ours };
+      unfinished = 0;
+      for (let i = 0; i < plan.numRequests; i++) {
+        if (plan.kinds[i] === EntryKind.new) started++;
+        if (plan.maxOutputTokens[i] === 0) unfinished++;
+      }
     },
   });
   try {
@@ -169,19 +194,6 @@ export function differenceInWords({ step, line, logged, ours }: StepDifference):
     `${c.contextRequests} context requests with ${c.contextTokens} tokens and ${c.generationRequests} generation requests with ${c.generationTokens}`;
   const own = ours === null ? 'ours has ended' : `ours has ${words(ours)}`;
   return `step ${step} (line ${line}) differs: the log has ${words(logged)}, ${own}`;
-}
-
-/**
- * Refuses times that no step can have. Some logs contain the time in which the host submitted a
- * step.
- */
-function refuseImpossible({ log, physics }: StepFitInput): void {
-  const least = (1000 * physics.weightBytes) / physics.memoryBytesPerSecond;
-  const tooFast = log.filter(({ elapsedMs }) => elapsedMs < 0.9 * least).length;
-  if (tooFast <= TOO_FAST * log.length) return;
-  const what = `${tooFast} of ${log.length} iterations are shorter than the ${least.toFixed(2)} ms in which the GPU can read the weights`;
-  const why = 'or vLLM ran with --async-scheduling, where the elapsed time is not the step’s';
-  throw bad(`${what}: the log is of another model or GPU, ${why}`);
 }
 
 function bad(problem: string): BlockstepError {

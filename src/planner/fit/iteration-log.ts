@@ -1,3 +1,4 @@
+// Reads vLLM's log of iterations.
 import { BlockstepError } from '../../base/errors.js';
 
 /** Counts as in vLLM's log: a request is in its context phase until it has a token. */

@@ -1,3 +1,4 @@
+// Robust least squares with a prior, within bounds.
 import { Random } from '../../base/random.js';
 
 /** The prior of a parameter: its logarithm is normal around `mean`, and within bounds. */

@@ -66,11 +66,16 @@ export function priorCoefficients(): Coefficients {
   ) as unknown as Coefficients;
 }
 
-/** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, and none is negative */
+/**
+ * A checked copy.
+ * @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, and none is negative; also if the cost would
+ * fall while a decode's context grows, because less padding saved more than the context costs
+ */
 export function parseCoefficients(name: string, value: unknown): Coefficients {
   if (!isObject(value)) throw badArgument(name, show(value), 'an object');
   checkNames(value, KNOWN);
   const parsed: Record<string, number> = {};
   for (const each of COEFFICIENTS) parsed[each] = checkNumber(`${name}.${each}`, value[each], 0);
+  checkNumber(`${name}.skew`, parsed['skew'], 0, parsed['decodeAttention']);
   return parsed as unknown as Coefficients;
 }

@@ -1,3 +1,4 @@
+// Reads the tables of LLMServingSim's profiler.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';

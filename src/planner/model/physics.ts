@@ -48,7 +48,8 @@ const SPEEDS: readonly string[] = ['memoryBytesPerSecond', 'flopsPerSecond', 'li
 
 /**
  * A checked copy.
- * @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, none is negative, and speeds are not 0
+ * @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, none is negative, speeds are not 0, and a
+ * token uses no more experts than there are
  */
 export function parsePhysics(value: unknown): Physics {
   if (!isObject(value)) throw badArgument('physics', show(value), 'an object');
@@ -57,6 +58,7 @@ export function parsePhysics(value: unknown): Physics {
   for (const name of PHYSICS.names) {
     parsed[name] = checkNumber(`physics.${name}`, value[name], SPEEDS.includes(name) ? 1 : 0);
   }
+  checkNumber('physics.expertsPerToken', parsed['expertsPerToken'], 0, parsed['experts']);
   return parsed as unknown as Physics;
 }
 

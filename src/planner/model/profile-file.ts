@@ -1,5 +1,6 @@
+// Reads a profile from a file.
 import { readFileSync } from 'node:fs';
-import { BlockstepError, describeError } from '../../base/errors.js';
+import { BlockstepError, messageOf } from '../../base/errors.js';
 import { type Profile, parseProfile } from './profile.js';
 
 /**
@@ -26,7 +27,7 @@ export function readProfile(path: string): Profile {
   try {
     return parseProfile(value);
   } catch (cause) {
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: is no profile: ${describeError(cause)}`, {
+    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: is no profile: ${messageOf(cause)}`, {
       cause,
     });
   }

@@ -23,6 +23,11 @@ export interface EngineRunOptions {
    */
   readonly acceptanceRate?: number;
   readonly cost: StepCost;
+  /**
+   * Says whether the scheduler learns of the next request before the next step. Default: once its
+   * time of arrival is over. While nothing else is left to do, that time has to suffice.
+   */
+  readonly hasArrived?: (arrivalMs: number, nowMs: number) => boolean;
   /** Ends the run at this virtual time. Requests that have not ended by then are left out. */
   readonly untilMs?: number;
   /** Called with each step that computes something. The features are only valid during the call. */
@@ -170,8 +175,9 @@ export class EngineRun {
    * @returns false: nothing was done
    */
   #leap(): boolean {
-    const { cost, onStep, untilMs = Number.POSITIVE_INFINITY } = this.#options;
-    if (this.#last === null || this.#last.repeats === 0 || onStep !== undefined) return false;
+    const { cost, onStep, hasArrived, untilMs = Number.POSITIVE_INFINITY } = this.#options;
+    if (this.#last === null || this.#last.repeats === 0) return false;
+    if (onStep !== undefined || hasArrived !== undefined) return false;
     const most = this.scheduler.sureSteps(this.#last);
     if (most < 2) return false;
     const flight = this.#inFlight;
@@ -342,7 +348,9 @@ export class EngineRun {
     const { workload } = this.#options;
     while (this.#next < this.#indices.length && this.scheduler.numWaiting < this.#maxNumSeqs) {
       const arrivalTime = this.#arrivalMs(this.#next);
-      if (arrivalTime > this.#nowMs) return;
+      const { hasArrived } = this.#options;
+      const isHere = hasArrived?.(arrivalTime, this.#nowMs) ?? arrivalTime <= this.#nowMs;
+      if (!isHere) return;
       const index = this.#indices[this.#next++];
       const prompt = workload.outline(index, this.#outline);
       try {

@@ -1,3 +1,4 @@
+// Latencies of requests, and their quantiles.
 import type { Workload } from '../../workload/workload.js';
 import type { RequestTimes } from './engine-run.js';
 

@@ -1,3 +1,4 @@
+// A fleet under a load; the load at which it breaks its objectives.
 import { createHash } from 'node:crypto';
 import type { Workload } from '../../workload/workload.js';
 import type { RequestTimes } from '../run/engine-run.js';

@@ -1,3 +1,4 @@
+// Routers without reports from engines: round robin, and by prefix.
 import type { Workload } from '../../workload/workload.js';
 
 /** How a router spreads requests over equal engines. */

@@ -1,3 +1,4 @@
+// The rounds of a grid and of successive halving, and the points that go into the next round.
 import type { FleetRun } from './evaluation.js';
 
 /** How the best of many points are found. */

@@ -1,3 +1,4 @@
+// Latency objectives, and the distance of a run from their limits.
 import { badArgument, show } from '../../base/errors.js';
 import { LATENCIES, type Latency, type LatencySummary, STATISTICS, type Statistic } from '../run/summary.js';
 

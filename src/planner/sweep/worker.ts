@@ -1,3 +1,4 @@
+// A thread that runs the tasks of a sweep.
 import { parentPort, workerData } from 'node:worker_threads';
 import { BlockstepError } from '../../base/errors.js';
 import { type Shared, type Task, TaskRunner } from './task.js';

@@ -1,3 +1,4 @@
+// Numbers, durations, counts and shares, formatted for people.
 import { type Html, html } from './html.js';
 
 /**

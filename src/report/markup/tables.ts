@@ -1,3 +1,4 @@
+// Tables of figures and of facts.
 import { type Html, type HtmlValue, html } from './html.js';
 
 /** A table of figures. The first column names the row; an empty first header is a plain cell. */

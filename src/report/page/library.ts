@@ -1,3 +1,4 @@
+// The plotting library as the package carries it.
 import { readFileSync } from 'node:fs';
 import { BlockstepError } from '../../base/errors.js';
 import { packageRoot } from '../../core/package-root.js';

@@ -1,3 +1,4 @@
+// A whole page of a report: head, tiles, sections, data, scripts.
 import { readFileSync } from 'node:fs';
 import type { Chart, ChartSource } from '../charts/chart.js';
 import { type Html, type HtmlValue, html, trusted } from '../markup/html.js';

@@ -1,3 +1,4 @@
+// Scripts and data as elements that their content cannot end early.
 import { createHash } from 'node:crypto';
 import { Script } from 'node:vm';
 import { type Html, trusted } from '../markup/html.js';

@@ -1,3 +1,4 @@
+// The figures at the top of a page.
 import type { ChartSource } from '../charts/chart.js';
 import { type Html, type HtmlValue, html } from '../markup/html.js';
 

@@ -1,3 +1,4 @@
+// The two passes of `schedule/` as generators that yield while a decision is under way.
 import { BlockstepError, show } from '../../base/errors.js';
 import { DecisionStop } from '../../core/decision.js';
 import { NO_MATCH } from '../connector/connector-answers.js';

@@ -1,3 +1,4 @@
+// Checks an adapter, and calls it inside an exception boundary.
 import type { Anomalies } from '../../base/anomalies.js';
 import { badArg } from '../../base/checks.js';
 import { describeError, show } from '../../base/errors.js';

@@ -1,3 +1,4 @@
+// The pins of a connector.
 import { parseInt32Array } from '../../base/arrays.js';
 import type { BlockPins } from '../connector/connector.js';
 import type { ViewOwner } from './connector-view.js';

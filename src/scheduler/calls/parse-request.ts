@@ -43,9 +43,8 @@ export function parseRequest(
   if (cacheSalt !== undefined) request.cacheSalt = checkName('cacheSalt', cacheSalt, 0);
   if (adapter !== undefined) request.adapter = checkName('adapter', adapter, 0);
   if (resumable !== undefined) request.resumable = checkBoolean('resumable', resumable);
-  // A step in flight advances a state beyond the token after which the next chunk continues, and a
-  // state cannot go back.
-  if (request.resumable === true && s.pipelined && s.config.kvGroups?.hasStates === true)
+  // A step in flight takes a state past the token behind which the next chunk goes on, and a state cannot go back.
+  if (request.resumable === true && s.pipelined && s.groups.hasStates)
     throw badArgument('resumable', 'true', 'false with a group of type mamba, unless pipelineDepth is 1');
   if (grammar !== undefined) {
     request.grammarCalls = bindGrammar(grammar);
@@ -217,7 +216,7 @@ function bindGrammar(grammar: Grammar): GrammarCalls {
 }
 
 /**
- * Checks that a text leaves room for output in the model and fits the pool.
+ * Checks that a text leaves room for output in the model, and fits the pool and a step.
  * @param total tokens of the whole text, of which `numPrompt` are new
  * @throws ERR_BLOCKSTEP_UNFIT
  */
@@ -234,5 +233,9 @@ function checkFits(s: SchedulerState, total: number, numPrompt: number): void {
   const most = poolTokens(s.config);
   if (total > most) {
     throw new BlockstepError('ERR_BLOCKSTEP_UNFIT', `${what} never fits the pool, which holds ${most}`);
+  }
+  if (total > s.wholeStepTokens) {
+    const why = `never fits a step, which computes at most ${s.wholeStepTokens} tokens of a prompt that it may not divide`;
+    throw new BlockstepError('ERR_BLOCKSTEP_UNFIT', `${what} ${why}`);
   }
 }

@@ -1,3 +1,4 @@
+// Forgets all cached prefixes.
 import { hasRows } from '../../core/rows.js';
 import { preemptByReset, releaseFenced } from '../life/preempt.js';
 import { reclaimAllSessions } from '../life/reclaim.js';
@@ -32,8 +33,7 @@ export function resetPrefixCache(
   const reclaimed = resetRunning ? reclaimAllSessions(s) : [];
   if (resetRunning) releaseFenced(s, true);
   const published = s.config.reportBlocks ? s.core.published() : NO_BLOCKS;
-  const { kvGroups, deviations } = s.config;
-  const isKept = kvGroups !== null && numSinkBlocks(kvGroups) > 0 && !deviations.resetBesideSinks;
+  const isKept = numSinkBlocks(s.groups) > 0 && !s.config.deviations.resetBesideSinks;
   const local = !isKept && s.core.native.reset();
   if (local) noteForgotten(s, published);
   const connector = local && resetConnector ? (s.connector?.askReset() ?? null) : null;

@@ -1,3 +1,4 @@
+// The fields of requests, chunks and reports, and hints for names from other engines.
 import { knownNames, type NamesOf } from '../../base/known-names.js';
 import type { ConnectorOutput } from '../connector/connector.js';
 import type { RequestInput } from '../request/request.js';

@@ -1,3 +1,4 @@
+// Parses token ids from callers.
 import { types } from 'node:util';
 import { parseInt32Array } from '../../base/arrays.js';
 import { badArgument, show } from '../../base/errors.js';

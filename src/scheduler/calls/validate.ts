@@ -1,3 +1,4 @@
+// Checks the arguments of the calls of a scheduler, except requests and chunks.
 import type { Anomalies } from '../../base/anomalies.js';
 import { parseInt32Array, parseUint8Array } from '../../base/arrays.js';
 import { checkBoolean, checkName } from '../../base/checks.js';

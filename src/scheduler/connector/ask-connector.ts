@@ -1,3 +1,4 @@
+// Asks the connector, inside an exception boundary.
 import type { Anomalies } from '../../base/anomalies.js';
 import { describeError, show } from '../../base/errors.js';
 import type { Plan } from '../plan/plan.js';

@@ -1,3 +1,4 @@
+// Checks the reports of workers, for live workers and for logs.
 import type { Anomalies } from '../../base/anomalies.js';
 import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { isCount, isObject } from '../../base/checks.js';

@@ -1,7 +1,7 @@
-import type { Plan } from '../plan/plan.js';
-import type { Request } from '../request/request.js';
+// The contract of connectors: `SchedulerConnector`, `WorkerConnector`, and their messages.
+import type { ConnectorRequest } from '../request/connector-request.js';
 import type { FinishReason } from '../request/status.js';
-import type { BlockLists, HandOver, KvView } from './kv-view.js';
+import type { BlockLists, ConnectorPlan, HandOver, KvView } from './kv-view.js';
 import type { PartialMetadata } from './partial-metadata.js';
 
 /**
@@ -211,11 +211,8 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
   bind?(view: KvView): void;
   /** Called once, directly after `bind`, if protection includes `pin` (vLLM bind_gpu_block_pool). */
   bindPins?(pins: BlockPins): void;
-  /**
-   * Called once per incarnation, when R is added. `R.transferParams` is the client's data for the
-   * connector.
-   */
-  onNewRequest?(request: Request): void;
+  /** Called once per incarnation, when R is added. `R.transferParams` is what its client gave for the connector. */
+  onNewRequest?(request: ConnectorRequest): void;
   /**
    * Called when a request with these transfer params was refused and never becomes an R, or when
    * the params are returned (`Engine.giveBack`). The remote resources that they name are not needed
@@ -230,13 +227,13 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
    * large, R reads KV that was never written. `numLocalTokens` + the answer must be <= R's tokens;
    * with a synchronous load the last token is computed in any case.
    */
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match;
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match;
   /**
    * Called after each successful admission, with every block of R. For an asynchronous load it is
    * called twice, the second time with 0 tokens; and again after a preemption. Zero external tokens
    * must not start a load.
    */
-  updateStateAfterAlloc(request: Request, blocks: BlockLists, numExternalTokens: number): void;
+  updateStateAfterAlloc(request: ConnectorRequest, blocks: BlockLists, numExternalTokens: number): void;
   /**
    * Called at the end of every schedule, including empty ones. The answer goes to the workers with
    * the plan. It must not change the plan. A load that begins here may write only when step
@@ -244,11 +241,8 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
    * that were freed. If it throws, the loads of this plan never begin, and count as failed. If only
    * some children fail, return `PartialMetadata`.
    */
-  buildMetadata(plan: Plan): Metadata | PartialMetadata<Metadata>;
-  /**
-   * Called in every update with connector output, after the step's tokens and before the reports
-   * are processed.
-   */
+  buildMetadata(plan: ConnectorPlan): Metadata | PartialMetadata<Metadata>;
+  /** Called in every update with connector output, after the step's tokens and before the reports are looked at. */
   updateConnectorOutput?(output: ConnectorOutput<Said>): void;
   /**
    * Called exactly once per incarnation, before its blocks are freed, and when the engine is
@@ -258,19 +252,19 @@ export interface SchedulerConnector<Metadata = unknown, Said = unknown> {
    * @param handOver the blocks of R and how much of its KV is in them; steps in flight may still be
    * writing it
    */
-  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished;
+  requestFinished(request: ConnectorRequest, reason: FinishReason, handOver: HandOver): Finished;
   /**
    * Whether R must deliver its KV (vLLM requires_kv_delivery). If such an R stops after it was
    * preempted, its last token is dropped. It is then computed again, so that there are blocks to
    * send.
    */
-  requiresKvDelivery?(request: Request): boolean;
+  requiresKvDelivery?(request: ConnectorRequest): boolean;
   /**
    * Called at most once, while the connector owns the blocks of the finished R. This happens when R
    * is aborted, with `reclaim: 'on-confirmation'`, or when its blocks are quarantined. Stop
    * sending, then report R in `finishedSending` as usual. Its blocks stay until that report.
    */
-  cancelSending?(request: Request): void;
+  cancelSending?(request: ConnectorRequest): void;
   /**
    * Resets the connector's tier. Called only if the reset was requested and the local cache was
    * reset. True: the tier is empty. False: transfers are pending and the tier kept its content.

@@ -1,6 +1,6 @@
 import type { TierMedium } from '../events/kv-event.js';
 import type { Plan } from '../plan/plan.js';
-import type { Request } from '../request/request.js';
+import type { ConnectorRequest } from '../request/connector-request.js';
 import type { KvExtent } from './kv-extent.js';
 import type { KvViewGroup, PlaceRange } from './view-group.js';
 
@@ -12,16 +12,19 @@ import type { KvViewGroup, PlaceRange } from './view-group.js';
  */
 export type BlockLists = readonly Int32Array[];
 
-/**
- * The KV that a request leaves behind when it ends. For `readableFrom` and the counts see
- * `KvExtent`.
- */
+/** A plan as a connector reads it. It is borrowed, as block lists are. */
+export interface ConnectorPlan extends Readonly<Omit<Plan, 'requests'>> {
+  /** The request of each entry. What stands behind `numRequests` is left from older plans. */
+  readonly requests: readonly ConnectorRequest[];
+}
+
+/** The KV that a request leaves behind when it ends. For `readableFrom` and the counts see `KvExtent`. */
 export interface HandOver extends KvExtent {
   /**
-   * The request's blocks, as many as its computed tokens fill or begin; an empty list if there are
-   * none. Computed tokens are `Request.numComputedTokens`, which counts tokens that are still being
-   * loaded or computed; `numTokens` does not count a load. Without the deviation `clipHandOver`:
-   * all blocks of the request, even if nothing was computed in them (vLLM before #46694).
+   * The request's blocks, as many as its computed tokens fill or begin; an empty list if there are none. Computed
+   * tokens are `ConnectorRequest.numComputedTokens`, which counts what is still being loaded or computed; `numTokens` does not
+   * count a load. Without the deviation `clipHandOver` all blocks of the request, also those in which nothing was
+   * computed (vLLM before #46694).
    */
   readonly blocks: BlockLists;
 }
@@ -97,11 +100,8 @@ export interface KvView {
    */
   neededPlaces(group: number, numTokens: number): PlaceRange;
 
-  /**
-   * A copy of a request's known tokens: its prompt, and the generated tokens. @throws
-   * ERR_BLOCKSTEP_BAD_ARG
-   */
-  tokens(request: Request): Int32Array;
+  /** A copy of a request's known tokens: its prompt, and what was generated. @throws ERR_BLOCKSTEP_BAD_ARG */
+  tokens(request: ConnectorRequest): Int32Array;
 
   /**
    * The 128-bit hash of block `index` of a request's tokens, in a group (default the first). The known tokens must fill the block. The hash
@@ -109,18 +109,18 @@ export interface KvView {
    * the same `hashSeed` and block size. Blocks of two groups that end at the same token have the same hash: a key is hash and group.
    * @throws ERR_BLOCKSTEP_BAD_ARG if the known tokens do not fill that block, or blocks have no hashes (`hasHashes`)
    */
-  blockHash(request: Request, index: number, group?: number): bigint;
+  blockHash(request: ConnectorRequest, index: number, group?: number): bigint;
 
   /**
    * The number of blocks of a group (default the first) that the known tokens of a request fill,
    * computed or not. These blocks have a hash. @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  numFullBlocks(request: Request, group?: number): number;
+  numFullBlocks(request: ConnectorRequest, group?: number): number;
 
   /**
    * The blocks of a request, in the order of its tokens; empty lists if it has none. @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  blocks(request: Request): BlockLists;
+  blocks(request: ConnectorRequest): BlockLists;
 
   /**
    * Like `blocks`, for one group (default the first) and without allocating: copies block ids from
@@ -129,7 +129,7 @@ export interface KvView {
    * @returns how many were copied; 0 if the request has no more than `from` blocks
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  readBlocks(request: Request, from: number, out: Int32Array, group?: number): number;
+  readBlocks(request: ConnectorRequest, from: number, out: Int32Array, group?: number): number;
 
   /**
    * The blocks that an entry of a plan took from the pool in its step, in the order of its tokens,
@@ -138,13 +138,13 @@ export interface KvView {
    * before.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  newBlocks(plan: Plan, entry: number): BlockLists;
+  newBlocks(plan: ConnectorPlan, entry: number): BlockLists;
 
   /**
    * How much of a request's KV is in its blocks now, and from which step on the rest will be.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  extent(request: Request): KvExtent;
+  extent(request: ConnectorRequest): KvExtent;
 
   /**
    * Registers that the connector reads or keeps the blocks of a request, for instance for a store

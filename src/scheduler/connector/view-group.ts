@@ -1,3 +1,4 @@
+// The KV cache groups in the view of a connector, and the places that a resuming request needs.
 import type { KvGroupType } from '../events/kv-event.js';
 
 /**
@@ -22,13 +23,11 @@ export interface KvViewGroup {
   readonly eagle: boolean;
 }
 
-/** The groups in a scheduler's configuration; null = one group of full attention. */
+type ConfiguredGroup = KvViewGroup & { readonly spec: number };
+
+/** The groups of a scheduler as its configuration has them; null = one group of full attention. */
 interface ConfiguredGroups {
-  readonly blockSize: number;
-  readonly kvGroups: {
-    readonly list: readonly (KvViewGroup & { readonly spec: number })[];
-    readonly hashBlockSize: number;
-  } | null;
+  readonly kvGroups: { readonly list: readonly ConfiguredGroup[]; readonly hashBlockSize: number } | null;
 }
 
 /**
@@ -41,21 +40,9 @@ export interface PlaceRange {
   readonly end: number;
 }
 
-/** The groups of a scheduler; one of full attention if it was given none. */
-export function viewGroups({ kvGroups, blockSize }: ConfiguredGroups): readonly KvViewGroup[] {
-  if (kvGroups !== null)
-    return Object.freeze(kvGroups.list.map(({ spec: _, ...group }) => Object.freeze(group)));
-  const full: KvViewGroup = {
-    type: 'full',
-    blockSize,
-    window: 0,
-    chunk: 0,
-    mode: null,
-    numSpeculativeBlocks: 0,
-    sinkTokens: 0,
-    eagle: false,
-  };
-  return Object.freeze([Object.freeze(full)]);
+/** The groups of a scheduler, as its connector is shown them. */
+export function viewGroups(list: readonly ConfiguredGroup[]): readonly KvViewGroup[] {
+  return Object.freeze(list.map(({ spec: _, ...group }) => Object.freeze(group)));
 }
 
 /**
@@ -65,7 +52,7 @@ export function viewGroups({ kvGroups, blockSize }: ConfiguredGroups): readonly 
 export function layoutOf({ kvGroups }: ConfiguredGroups): string {
   if (kvGroups === null) return '';
   const { list, hashBlockSize } = kvGroups;
-  return JSON.stringify({ hashBlockSize, groups: list.map(({ spec: _, ...group }) => group) });
+  return JSON.stringify({ hashBlockSize, groups: viewGroups(list) });
 }
 
 /**

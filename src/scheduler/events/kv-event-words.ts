@@ -1,3 +1,4 @@
+// Reads the words of the native core about KV cache events.
 import { HASH_BYTES, type KvBlocksStored, type KvEvent } from './kv-event.js';
 
 /** Kinds of events, numbered as in native code (native/host/events/kv_events.h). */

@@ -1,3 +1,4 @@
+// The state of every block, and its holders.
 import { heldBlocks } from '../../core/rows.js';
 import { numSinkBlocks } from '../options/options.js';
 import type { Request } from '../request/request.js';
@@ -12,9 +13,8 @@ import { BlockState } from './block-state.js';
  */
 export function readBlockStates(s: SchedulerState, states: Uint8Array): void {
   states.fill(BlockState.used);
-  // The null block, and the permanent blocks of sinks.
-  const { kvGroups } = s.config;
-  states.fill(BlockState.reserved, 0, 1 + (kvGroups === null ? 0 : numSinkBlocks(kvGroups)));
+  // The null block, and those that sinks hold for good.
+  states.fill(BlockState.reserved, 0, 1 + numSinkBlocks(s.groups));
   const free = s.core.freeQueue();
   for (let i = 0; i < free.length; i++) states[free[i]] = BlockState.free;
   const published = s.core.published();

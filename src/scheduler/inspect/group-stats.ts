@@ -35,38 +35,27 @@ export interface GroupHolding {
   readonly blocks: number;
 }
 
-const PLAIN = { type: 'full', window: 0, chunk: 0, mode: null } as const;
-/** The number of counts per group in the answer of `NativeCore.countGroups`. */
+/** Numbers of one group in the answer of `NativeCore.countGroups`. */
 const COUNTS = 4;
 
 /** Reads the blocks of each group. With `kvGroups` the cost grows with the pool, and with the rows of all requests. */
-export function readGroupStats({ core, config }: SchedulerState): GroupStats[] {
-  const { kvGroups, blockSize, numBlocks } = config;
-  if (kvGroups === null) {
-    const usedBlocks = numBlocks - 1 - core.freeBlocks;
-    const counts = { usedBlocks, cachedBlocks: core.publishedBlocks, nullPlaces: 0, droppedBlocks: 0 };
-    return [{ type: 'full', name: nameOfGroup(PLAIN), blockSize, ...counts }];
-  }
-  const counts = core.native.countGroups();
-  return kvGroups.list.map((group, g) => {
-    const [usedBlocks, cachedBlocks, nullPlaces, droppedBlocks] = counts.subarray(
-      COUNTS * g,
-      COUNTS * (g + 1),
-    );
+export function readGroupStats({ core, config, groups }: SchedulerState): GroupStats[] {
+  const counts =
+    config.kvGroups === null
+      ? [config.numBlocks - 1 - core.freeBlocks, core.publishedBlocks, 0, 0]
+      : core.native.countGroups();
+  return groups.list.map((group, g) => {
+    const [usedBlocks, cachedBlocks, nullPlaces, droppedBlocks] = counts.slice(COUNTS * g, COUNTS * (g + 1));
     const facts = { type: group.type, name: nameOfGroup(group), blockSize: group.blockSize };
     return { ...facts, usedBlocks, cachedBlocks, nullPlaces, droppedBlocks };
   });
 }
 
-/**
- * The blocks of a request, by group. Blocks that it kept for a transfer when it lost its rows are
- * not counted.
- */
-export function readHoldings({ core, config }: SchedulerState, { slot }: Request): GroupHolding[] {
-  const groups = config.kvGroups?.list ?? [{ ...PLAIN, blockSize: config.blockSize }];
+/** What a request holds, by group: what it kept for a transfer when it lost its rows is not counted. */
+export function readHoldings({ core, groups: { list } }: SchedulerState, { slot }: Request): GroupHolding[] {
   return rowsOf(core, slot).map((row, g) => ({
-    name: nameOfGroup(groups[g]),
-    blockSize: groups[g].blockSize,
+    name: nameOfGroup(list[g]),
+    blockSize: list[g].blockSize,
     places: row.length,
     blocks: row.reduce((sum, id) => sum + Number(id !== 0), 0),
   }));

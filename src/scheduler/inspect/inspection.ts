@@ -2,36 +2,100 @@ import type { Request } from '../request/request.js';
 import { isBlocked } from '../request/status.js';
 import type { Queues } from '../state/queues.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+import { blocksOf, holdersOf, readBlockStates } from './block-map.js';
+import { type GroupHolding, readHoldings } from './group-stats.js';
 
 /**
- * The requests of a scheduler by their containers, for tests and people. Strings are external ids.
+ * A look into a scheduler: its requests by where they stand, and what they hold. The lists are those of the moment in
+ * which the look was taken; the methods read at each call. Strings are external ids. For people, pages and tests:
+ * nothing here changes a decision.
  */
-export interface Inspection {
+export class Inspection {
   /** Requests that have a place in steps, in the order of their admission. */
-  running: string[];
+  readonly running: string[];
   /** In admission order. */
-  waiting: string[];
-  /** In admission order, including requests that are set apart. */
-  skipped: string[];
+  readonly waiting: string[];
+  /** In admission order, those that stand apart included. */
+  readonly skipped: string[];
   /** All unfinished requests, in the order in which they were added. */
-  requests: Request[];
-  /** Finished requests whose blocks are still used by something whose end is awaited. */
-  draining: Request[];
-  /** Finished requests whose blocks are in use without an awaited end. */
-  quarantined: Request[];
-}
+  readonly requests: Request[];
+  /** Finished requests whose blocks are still used by something that is waited for. */
+  readonly draining: Request[];
+  /** Finished requests whose blocks nobody waits for any more. */
+  readonly quarantined: Request[];
+  readonly #s: SchedulerState;
+  readonly #checkUsable: () => void;
 
-/** Reads the containers of all requests of a scheduler. Changes nothing. */
-export function inspect(s: SchedulerState): Inspection {
-  const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
-  return {
-    running: ids(s.queues.running),
-    waiting: ids(s.queues.waiting.toArray()),
-    skipped: ids(s.queues.allSkipped()),
-    requests: [...s.requests.values()],
-    draining: [...s.draining],
-    quarantined: [...s.quarantined],
-  };
+  /** @internal @param checkUsable throws where native code cannot be asked */
+  constructor(s: SchedulerState, checkUsable: () => void) {
+    const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
+    this.running = ids(s.queues.running);
+    this.waiting = ids(s.queues.waiting.toArray());
+    this.skipped = ids(s.queues.allSkipped());
+    this.requests = [...s.requests.values()];
+    this.draining = [...s.draining];
+    this.quarantined = [...s.quarantined];
+    this.#s = s;
+    this.#checkUsable = checkUsable;
+  }
+
+  /**
+   * The finished request with this id whose blocks something still uses. Of several the one that finished last; a
+   * quarantined one only if there is no other.
+   */
+  findFinished(id: string): Request | undefined {
+    const named = (request: Request): boolean => request.id === id;
+    return this.draining.findLast(named) ?? this.quarantined.findLast(named);
+  }
+
+  /**
+   * What a request holds in each KV cache group. What it kept for a transfer when it lost its rows is not counted.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  holdingsOf(request: Request): GroupHolding[] {
+    this.#checkUsable();
+    return readHoldings(this.#s, request);
+  }
+
+  /**
+   * The ids of the blocks that a request holds, in a new array; those included that it kept for a transfer.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  blocksOf(request: Request): Int32Array {
+    this.#checkUsable();
+    return blocksOf(this.#s, request);
+  }
+
+  /**
+   * The requests that hold a block, finished ones included. Looks at every request that may hold one.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  holdersOf(block: number): Request[] {
+    this.#checkUsable();
+    return holdersOf(this.#s, block);
+  }
+
+  /**
+   * The state of every block as one byte, by the id of the block, in a new array: 0 free, 1 free and still found by its
+   * hash, 2 held by a request, 3 used by a transfer, 4 quarantined, 5 never given out. The cost grows with the pool.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  blockStates(): Uint8Array {
+    this.#checkUsable();
+    const states = new Uint8Array(this.#s.config.numBlocks);
+    readBlockStates(this.#s, states);
+    return states;
+  }
+
+  /**
+   * The KV cache group of every block, by its id: the one whose row holds it, or for which it carries a hash; 255 = none.
+   * Null without `kvGroups`. The cost grows with the pool, and with the rows of all requests.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  blockGroups(): Uint8Array | null {
+    this.#checkUsable();
+    return this.#s.config.kvGroups === null ? null : this.#s.core.native.groupsOfBlocks();
+  }
 }
 
 /**
@@ -76,18 +140,7 @@ function isHeld({ status, asksLater, waitsForAdapter }: Request): boolean {
   return isBlocked(status) || asksLater || waitsForAdapter;
 }
 
-/**
- * The finished request with this id whose blocks are still in use. If there are several, the one
- * that finished last; a quarantined request only if there is no other.
- */
-export function findFinished({ draining, quarantined }: SchedulerState, id: string): Request | undefined {
-  let found: Request | undefined;
-  for (const requests of [quarantined, draining])
-    for (const request of requests) if (request.id === id) found = request;
-  return found;
-}
-
-/** Requests that a step could advance, see `Scheduler.numUnfinished`. */
+/** Requests that a step could bring further, see `Scheduler.numUnfinished`. */
 export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
   if (pauseMode === 'all') return 0;
   if (pauseMode === 'new') return queues.running.length;

@@ -1,3 +1,4 @@
+// The statistics of a scheduler, as plain data.
 import { heldBlocks } from '../../core/rows.js';
 import type { OutstandingKind } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';

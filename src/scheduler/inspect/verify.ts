@@ -1,3 +1,4 @@
+// Checks every invariant of the scheduler and of the native core.
 import { BlockstepError } from '../../base/errors.js';
 import { isLoading } from '../request/load.js';
 import { isUsed } from '../request/outstanding.js';
@@ -166,9 +167,8 @@ function verifyCounts(s: SchedulerState, request: Request): void {
   );
   expect(numOutputPlaceholders >= 0, request, `has ${numOutputPlaceholders} placeholders`);
   expect(numComputedTokens >= 0, request, `has ${numComputedTokens} computed tokens`);
-  const { kvGroups, blockSize } = s.config;
   const covered = Math.min(
-    ...(kvGroups?.list ?? [{ blockSize, numSpeculativeBlocks: 0 }]).map(
+    ...s.groups.list.map(
       (group, g) => Math.max(s.core.blocks(slot, g).length - group.numSpeculativeBlocks, 0) * group.blockSize,
     ),
   );

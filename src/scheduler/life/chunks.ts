@@ -1,3 +1,4 @@
+// Gives a session its next chunk; continues a session whose answer ended.
 import { channels } from '../../base/channels.js';
 import { PendingOp } from '../../core/core.js';
 import { isFull } from '../options/kv-groups.js';
@@ -93,7 +94,7 @@ function rewindComputed(s: SchedulerState, request: Request): void {
   const { numComputedTokens, numTokens } = request;
   if (numComputedTokens < numTokens) return;
   request.numComputedTokens = numTokens - 1;
-  if (s.config.kvGroups?.list.every(isFull) === false) releaseWaiting(s, request);
+  if (!s.groups.list.every(isFull)) releaseWaiting(s, request);
 }
 
 /**

@@ -1,3 +1,4 @@
+// Sets and clears the deadlines of a request.
 import type { Request } from '../request/request.js';
 import { NO_DEADLINE } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';

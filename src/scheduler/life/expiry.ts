@@ -1,3 +1,4 @@
+// Ends requests whose deadline has passed.
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import type { WaitReason } from '../request/wait.js';

@@ -41,7 +41,7 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
  */
 function leftBy(s: SchedulerState, request: Request): HandOver {
   const extent = kvExtent(s, request);
-  const { blockSize, deviations, kvGroups } = s.config;
+  const { deviations, kvGroups } = s.config;
   const { numComputedTokens, numTokens } = request;
   const known = Math.min(numComputedTokens, numTokens);
   const computed = deviations.settleHandOver ? known : numComputedTokens;
@@ -54,9 +54,9 @@ function leftBy(s: SchedulerState, request: Request): HandOver {
     dropAtEnd(s, request, behind);
   }
   const blocks = rowsOf(s.core, request.slot).map((row, g) => {
-    const group = kvGroups?.list[g];
-    if (!deviations.clipHandOver || group?.type === 'mamba') return row;
-    return row.subarray(0, Math.ceil(computed / (group?.blockSize ?? blockSize)));
+    const { type, blockSize } = s.groups.list[g];
+    if (!deviations.clipHandOver || type === 'mamba') return row;
+    return row.subarray(0, Math.ceil(computed / blockSize));
   });
   return { ...extent, blocks };
 }

@@ -1,3 +1,4 @@
+// Ends the wait for a load that is done; marks loads as failed.
 import { PendingOp } from '../../core/core.js';
 import { isFull } from '../options/kv-groups.js';
 import { isLoading, type Load } from '../request/load.js';
@@ -26,7 +27,7 @@ export function loseLoad(s: SchedulerState, request: Request): void {
   const { load } = request;
   if (load === null) return;
   markFailed(s, request, load);
-  const keepsAll = s.config.kvGroups?.list.every(isFull) ?? true;
+  const keepsAll = s.groups.list.every(isFull);
   request.numComputedTokens = Math.min(request.numComputedTokens, keepsAll ? load.localTokens : 0);
 }
 

@@ -1,3 +1,4 @@
+// Takes blocks or rows from requests that do not run.
 import { hasRows } from '../../core/rows.js';
 import type { Plan } from '../plan/plan.js';
 import { isUsed } from '../request/outstanding.js';

@@ -1,3 +1,4 @@
+// Recomputes every request that built on bad blocks.
 import { markFailed } from '../life/loading.js';
 import { discardOutputs, preemptByForce } from '../life/preempt.js';
 import { releaseWaiting } from '../life/reclaim.js';

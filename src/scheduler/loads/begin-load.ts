@@ -43,8 +43,7 @@ export function beginLoad(
   }
   request.numExternalTokens = numExternal;
   if (numExternal === 0) return true;
-  const { blockSize } = s.config;
-  const sizes = s.config.kvGroups?.list.map((group) => group.blockSize) ?? [blockSize];
+  const sizes = s.groups.list.map((group) => group.blockSize);
   const loaded = rows.map((row, g) =>
     row.subarray(Math.floor(localTokens / sizes[g]), Math.ceil((localTokens + numExternal) / sizes[g])),
   );

@@ -1,3 +1,4 @@
+// Ends all uses by a lost connector or child; fails loads that never began.
 import { finishFromOutside, releaseIfDrained } from '../life/finish.js';
 import { loseLoad } from '../life/loading.js';
 import { isPeer } from '../request/outstanding.js';

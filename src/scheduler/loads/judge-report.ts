@@ -1,3 +1,4 @@
+// Judges a report that ended no use.
 import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { reportersOf } from '../connector/ask-connector.js';
 import type { ParsedReport } from '../connector/connector-output.js';

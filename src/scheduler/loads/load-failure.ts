@@ -1,3 +1,4 @@
+// Loads that failed, wholly or in part.
 import type { ParsedInvalid, ParsedOutput, ParsedReport } from '../connector/connector-output.js';
 import { loseLoad, markFailed, tokensLoaded } from '../life/loading.js';
 import { dropOutputs, preemptByForce } from '../life/preempt.js';

@@ -1,3 +1,4 @@
+// Blocks whose KV the executor lost.
 import { discardOutputs, dropOutputs } from '../life/preempt.js';
 import type { Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';

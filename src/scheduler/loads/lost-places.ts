@@ -1,3 +1,4 @@
+// The tokens of a request that are lost with a block, and the tokens that stay computed.
 import type { KvGroup } from '../options/kv-groups.js';
 import { newBlocksOf, newPlacesOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
@@ -33,10 +34,9 @@ export function kvIn(s: SchedulerState, block: number, generation: number): numb
  * group after group, in the order of their tokens.
  */
 export function placesOf(s: SchedulerState, request: Request, numTokens = Number.POSITIVE_INFINITY): Place[] {
-  const sizes = s.config.kvGroups?.list.map(({ blockSize }) => blockSize) ?? [s.config.blockSize];
-  const inRows = sizes.flatMap((size, g) => {
+  const inRows = s.groups.list.flatMap(({ blockSize }, g) => {
     const row = s.core.blocks(request.slot, g);
-    const places = Array.from(row, (id, at) => placeOf(id, at, size));
+    const places = Array.from(row, (id, at) => placeOf(id, at, blockSize));
     return places.filter(({ id, firstToken }) => id !== 0 && firstToken < numTokens);
   });
   const dropped = droppedInFlight(s, request);

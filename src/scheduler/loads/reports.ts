@@ -1,3 +1,4 @@
+// Applies reports of transfers: received, sent, still alive.
 import type { ParsedOutput, ParsedReport } from '../connector/connector-output.js';
 import { releaseIfDrained, renewDeadline } from '../life/finish.js';
 import { Outstanding, peer } from '../request/outstanding.js';

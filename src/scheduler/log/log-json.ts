@@ -1,3 +1,4 @@
+// Checks the JSON of a log's record.
 import { isCount, isList, isObject } from '../../base/checks.js';
 import { type ConnectorAnswer, isConnectorQuestion, isGoodAnswer } from '../connector/connector-answers.js';
 import {

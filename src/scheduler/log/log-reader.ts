@@ -1,3 +1,4 @@
+// Reads records of a log back, and refuses malformed records.
 import { parseUint8Array } from '../../base/arrays.js';
 import { isObject } from '../../base/checks.js';
 import { BlockstepError, show } from '../../base/errors.js';

@@ -2,7 +2,7 @@ import type { CoreConfig } from '../../core/core.js';
 import type { NativeConfig } from '../../core/native/native.js';
 import type { NativeGroup } from '../../core/native/native-groups.js';
 import { type Placement, resolvePlacement } from '../../core/placement.js';
-import { admissionCap, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
+import { admissionCap, groupsOf, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
 import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type RuledConfig } from './options.js';
 
 type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes' | 'retention';
@@ -26,15 +26,14 @@ type DecidingConfig = Omit<
 export function coreConfig(
   config: DecidingConfig,
 ): Required<Omit<CoreConfig, GroupConfig>> & Pick<CoreConfig, GroupConfig> {
-  const { numBlocks, blockSize, maxNumSeqs, maxModelLen, numSpeculativeTokens, kvGroups } = config;
+  const { numBlocks, maxNumSeqs, maxModelLen, numSpeculativeTokens, kvGroups } = config;
+  const { list, hashBlockSize } = groupsOf(config);
   return {
     numBlocks,
-    blockSize: kvGroups?.hashBlockSize ?? blockSize,
+    blockSize: hashBlockSize,
     numRows: config.numRows,
     maxBlocksPerRow: Math.max(
-      ...(kvGroups?.list ?? [{ blockSize, numSpeculativeBlocks: 0 }]).map(
-        (group) => Math.ceil(maxModelLen / group.blockSize) + group.numSpeculativeBlocks,
-      ),
+      ...list.map((group) => Math.ceil(maxModelLen / group.blockSize) + group.numSpeculativeBlocks),
     ),
     ...(kvGroups !== null && groupsForCore(kvGroups, config)),
     maxEntries: maxNumSeqs,
@@ -61,9 +60,10 @@ const CHUNK_HITS = 4;
 const DROP_STATES = 8;
 const LOAD_NEEDED = 16;
 const PROMPT_TAILS = 32;
+const HOLD_ALL_HITS = 64;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, chunkHits, dropStates, loadNeeded } = config.deviations;
+  const { cutAllHits, publishMatchable, chunkHits, dropStates, loadNeeded, holdAllHits } = config.deviations;
   const { zeroAttention, capDrafts, capStates } = config.deviations;
   const context = { ...config, hasConnector: false };
   const unsettled = numUnsettledTokens(config);
@@ -93,7 +93,8 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       (chunkHits ? CHUNK_HITS : 0) |
       (dropStates && !scheduled ? DROP_STATES : 0) |
       (loadNeeded ? LOAD_NEEDED : 0) |
-      (config.promptTails ? PROMPT_TAILS : 0),
+      (config.promptTails ? PROMPT_TAILS : 0) |
+      (holdAllHits ? HOLD_ALL_HITS : 0),
   };
 }
 

@@ -1,3 +1,4 @@
+// The name of a KV cache group's kind.
 import type { KvGroup } from './kv-groups.js';
 
 /**

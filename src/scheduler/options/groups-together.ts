@@ -1,3 +1,4 @@
+// The allowed combinations of KV cache groups, and of groups with other options.
 import { badArg } from '../../base/checks.js';
 
 /** The properties of a group that this check needs. */

@@ -1,3 +1,4 @@
+// The key of the block hash, and whether it is random.
 import { randomBytes } from 'node:crypto';
 import { parseUint8Array } from '../../base/arrays.js';
 import { BlockstepError, checkInteger } from '../../base/errors.js';

@@ -149,7 +149,21 @@ export function parseKvGroups(
   });
 }
 
-/** Whether these groups equal those of a scheduler without the option. */
+/** The groups of a configuration: where it has no `kvGroups`, one group of full attention. */
+export function groupsOf({
+  kvGroups,
+  blockSize,
+}: {
+  kvGroups: KvGroups | null;
+  blockSize: number;
+}): KvGroups {
+  if (kvGroups !== null) return kvGroups;
+  const none = { window: 0, chunk: 0, mode: null, numSpeculativeBlocks: 0, sinkTokens: 0, eagle: false };
+  const list = [{ type: 'full', blockSize, ...none, spec: 0 } as const];
+  return { list, hashBlockSize: blockSize, alignment: blockSize, alignsSteps: false, hasStates: false };
+}
+
+/** Whether these are what a scheduler without the option has. */
 function isUsual(
   [group, ...others]: readonly KvGroup[],
   hashBlockSize: number | undefined,

@@ -1,3 +1,4 @@
+// Every name of an option, and hints for names from elsewhere.
 import { knownNames, type NamesOf } from '../../base/known-names.js';
 import type { SchedulerOptions } from './options.js';
 import type { ResetOptions } from './reset.js';

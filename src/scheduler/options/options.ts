@@ -1,3 +1,4 @@
+// `SchedulerOptions`, the checked `SchedulerConfig`, and values derived from it.
 import type { Placement, PlacementOptions } from '../../core/placement.js';
 import type { BorrowerMethods } from '../borrow/ask-borrower.js';
 import type { BorrowingAdapter } from '../borrow/borrowing-adapter.js';
@@ -268,6 +269,23 @@ export function numUnsettledTokens(
   if (windowBasis === 'processed') return 0;
   const inFlight = (pipelineDepth - 1) * numSpeculativeTokens;
   return deviations.keepDraftWindows && inFlight > 0 ? inFlight + 1 : 0;
+}
+
+/**
+ * Tokens of the longest text that a step can compute from its first token on, if no step may
+ * compute a part of it; Infinity otherwise. `draftSlots` take a part of the token budget. If states
+ * are kept at the ends of blocks, a step computes no part of a block that the budget alone would
+ * hold.
+ */
+export function wholeStepTokens(config: RuledConfig): number {
+  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, longPrefillTokenThreshold } = config;
+  const { kvGroups, blockSize, deviations } = config;
+  const room = maxNumBatchedTokens - draftSlots;
+  const isWhole =
+    !enableChunkedPrefill && (longPrefillTokenThreshold === 0 || longPrefillTokenThreshold > room);
+  const aligns = kvGroups?.alignsSteps === true && room < blockSize;
+  const isCut = aligns && (blockSize <= maxNumBatchedTokens || !deviations.wholeStates);
+  return isWhole || isCut ? room : Number.POSITIVE_INFINITY;
 }
 
 /**

@@ -1,3 +1,5 @@
+// The options and the result of a reset of the prefix cache.
+
 /** The outcome of a reset of the prefix cache. */
 export interface ResetResult {
   /**

@@ -9,9 +9,15 @@ import { parseKvEventSink } from '../events/kv-event.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
 import { parseDeviations } from './deviations.js';
 import { parseHashSeed } from './hash-seed.js';
-import { parseKvGroups } from './kv-groups.js';
+import { groupsOf, parseKvGroups } from './kv-groups.js';
 import { SCHEDULER_OPTIONS } from './option-names.js';
-import { DEFAULT_LIMITS, type LogSink, type RuledConfig, type SchedulerOptions } from './options.js';
+import {
+  DEFAULT_LIMITS,
+  type LogSink,
+  type RuledConfig,
+  type SchedulerOptions,
+  wholeStepTokens,
+} from './options.js';
 import {
   COMMITS,
   type Commit,
@@ -106,7 +112,7 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
     kvGroups: parseKvGroups(o.kvGroups, o.hashBlockSize, { ...context, ...rules }),
   };
   checkBudget(config);
-  const smallest = Math.min(...(config.kvGroups?.list ?? [config]).map(({ blockSize }) => blockSize));
+  const smallest = Math.min(...groupsOf(config).list.map(({ blockSize }) => blockSize));
   if (config.maxModelLen > (MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS) * smallest) {
     const most = `at most ${MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS} blocks of blockSize (${smallest})`;
     throw badArg('maxModelLen', config.maxModelLen, most);
@@ -117,7 +123,7 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
       config.log,
       'absent with a borrower, because a log does not record the actions of a borrowing adapter',
     );
-  if (limits.placement.authority === 'device') checkDecidable(config);
+  if (limits.placement.authority === 'device') checkDecidable(config, wholeStepTokens(config));
   return Object.freeze(config);
 }
 
@@ -127,24 +133,13 @@ function kindOf({ kvGroups }: SchedulerOptions): 'full' | 'mla' {
   return isMla ? 'mla' : 'full';
 }
 
-/**
- * Refuses a token budget under which some request could never be scheduled. Without the deviation
- * `refuseUnfit` such a request waits for ever, with all requests behind it, as in vLLM.
- */
+/** Refuses a token budget by which no request could ever be scheduled, or none without chunks. */
 function checkBudget(config: RuledConfig): void {
-  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen, kvGroups, blockSize } = config;
-  const slots = draftSlots > 0 ? ` and draftSlots (${draftSlots})` : '';
+  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen } = config;
   const refuse = (least: string): Error => badArg('maxNumBatchedTokens', maxNumBatchedTokens, least);
   if (!enableChunkedPrefill && maxNumBatchedTokens < maxModelLen)
     throw refuse(`at least maxModelLen (${maxModelLen}) when enableChunkedPrefill is false`);
-  const forOne = maxNumBatchedTokens - draftSlots;
-  if (forOne < 1) throw refuse(`more than draftSlots (${draftSlots})`);
-  if (!config.deviations.refuseUnfit) return;
-  // The last token of a text is never computed.
-  if (!enableChunkedPrefill && forOne < maxModelLen - 1)
-    throw refuse(`at least maxModelLen - 1 (${maxModelLen - 1})${slots} when enableChunkedPrefill is false`);
-  if (kvGroups?.alignsSteps === true && forOne < blockSize)
-    throw refuse(`at least blockSize (${blockSize})${slots} with Mamba in mode align`);
+  if (maxNumBatchedTokens <= draftSlots) throw refuse(`more than draftSlots (${draftSlots})`);
 }
 
 function parseLike(value: unknown): Commit | null {

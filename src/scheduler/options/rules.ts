@@ -1,3 +1,4 @@
+// The rules in which versions of vLLM differ, and the rules of each version.
 import { badArg, checkBoolean, checkOneOf } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import type { Deviations } from './deviations.js';
@@ -137,6 +138,7 @@ export const MENDED: Readonly<Record<Commit, readonly (keyof Deviations)[]>> = {
     'zeroAttention',
     'zeroUnloaded',
     'loadNeeded',
+    'holdAllHits',
   ],
 };
 

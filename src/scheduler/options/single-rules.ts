@@ -1,3 +1,4 @@
+// How options carry single rules, for logs and tests.
 import { deviationsOff } from './deviations.js';
 import { groupOptions } from './kv-groups.js';
 import type { SchedulerConfig } from './options.js';

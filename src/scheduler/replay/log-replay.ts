@@ -1,3 +1,4 @@
+// Replays commands on a native core, or inputs on a scheduler.
 import { BlockstepError } from '../../base/errors.js';
 import { loadAddon } from '../../core/loader.js';
 import type { NativeAddon, ReplayResult } from '../../core/native/native.js';

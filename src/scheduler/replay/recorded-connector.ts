@@ -4,7 +4,7 @@ import type { ConnectorAnswers, ConnectorQuestion } from '../connector/connector
 import type { OptionalMethod } from '../connector/connector-methods.js';
 import { PartialMetadata } from '../connector/partial-metadata.js';
 import type { LoggedConnector } from '../log/log.js';
-import type { Request } from '../request/request.js';
+import type { ConnectorRequest } from '../request/connector-request.js';
 import type { RecordedAnswers } from './recorded-answers.js';
 
 /**
@@ -15,7 +15,10 @@ import type { RecordedAnswers } from './recorded-answers.js';
  * @throws ERR_BLOCKSTEP_BAD_LOG if the header describes an impossible connector
  */
 export function recordedConnector(header: LoggedConnector, answers: RecordedAnswers): SchedulerConnector {
-  const ask = <Q extends ConnectorQuestion>(request: Request | null, question: Q): ConnectorAnswers[Q] => {
+  const ask = <Q extends ConnectorQuestion>(
+    request: ConnectorRequest | null,
+    question: Q,
+  ): ConnectorAnswers[Q] => {
     const answer = answers.next(request?.handle ?? 0, question);
     if (answer === undefined || answer === 'failed') throw new Error('as recorded');
     return answer as ConnectorAnswers[Q];

@@ -1,3 +1,4 @@
+// A grammar that gives its recorded answers.
 import type { Grammar } from '../request/grammar.js';
 import type { RecordedAnswers } from './recorded-answers.js';
 

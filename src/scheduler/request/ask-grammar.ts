@@ -1,3 +1,4 @@
+// Asks grammars, inside an exception boundary.
 import type { Anomalies } from '../../base/anomalies.js';
 import { describeError, show } from '../../base/errors.js';
 import type { GrammarAnswer, GrammarQuestion } from './grammar.js';

@@ -1,3 +1,5 @@
+// Compares external ids by code points, as Python does.
+
 /**
  * Compares two external ids by code points, as Python compares strings. `<` compares UTF-16 units instead, and so
  * puts U+1F600, whose first unit is D83D, in front of U+FF5E. A surrogate without its partner counts as the code

@@ -1,5 +1,6 @@
 import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { INSPECT, showFacts } from '../../base/inspect.js';
+import type { ConnectorRequest } from './connector-request.js';
 import type { Grammar, GrammarCalls } from './grammar.js';
 import type { Load } from './load.js';
 import type { Outstanding } from './outstanding.js';
@@ -71,13 +72,10 @@ export interface ParsedRequest extends RequestInput {
  * `numComputedTokens <= numTokens + numOutputPlaceholders + scheduled drafts`;
  * `numOutputPlaceholders` is 0 unless steps are pipelined.
  */
-export class Request {
-  // The fields that a decode step touches come first and share two cache lines. Each is a number
-  // from the start, so that the JavaScript engine never has to check its type.
-  /**
-   * @internal `numTokens`, `numComputedTokens` and `numOutputPlaceholders`, minus the counts of
-   * `clock`.
-   */
+export class Request implements ConnectorRequest {
+  // The fields that a decode step touches stand first and share two cache lines. Each is a number from the start, so
+  // that the JavaScript engine never has to check its type.
+  /** @internal `numTokens`, `numComputedTokens` and `numOutputPlaceholders`, less what `clock` counts. */
   tokensBase = 0;
   /** @internal */ computedBase = 0;
   /** @internal */ placeholdersBase = 0;

@@ -1,3 +1,4 @@
+// vLLM's statuses, and the reasons of an end.
 import { checkInteger } from '../../base/errors.js';
 
 /**

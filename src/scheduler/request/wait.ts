@@ -1,3 +1,4 @@
+// The wait of a request, and its limit.
 import type { RequestStatus } from './status.js';
 
 /**

@@ -1,3 +1,4 @@
+// The arithmetic of an admission: its cached prefix, its tokens, its blocks.
 import { Control } from '../../core/core.js';
 import { NO_MATCH, type ParsedMatch } from '../connector/connector-answers.js';
 import type { RuledConfig } from '../options/options.js';
@@ -24,15 +25,10 @@ export interface Prefix {
 
 /** Computed tokens of a request right after its admission, those still to be loaded included. */
 export function computedAtAdmission(
-  { config }: SchedulerState,
+  { groups }: SchedulerState,
   { request, fresh, numHits, external }: Prefix,
 ): number {
-  return fresh ? numHits * hashedTokens(config) + (external.numTokens ?? 0) : request.numComputedTokens;
-}
-
-/** The number of tokens that a block hash covers. Hits are counted in blocks of this size. */
-export function hashedTokens({ kvGroups, blockSize }: RuledConfig): number {
-  return kvGroups === null ? blockSize : kvGroups.hashBlockSize;
+  return fresh ? numHits * groups.hashBlockSize + (external.numTokens ?? 0) : request.numComputedTokens;
 }
 
 /**

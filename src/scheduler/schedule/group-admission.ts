@@ -1,3 +1,4 @@
+// The blocks of an admission in several KV cache groups.
 import { Control } from '../../core/core.js';
 import { neededPlaces } from '../connector/view-group.js';
 import { keepDropped } from '../life/preempt.js';
@@ -6,7 +7,7 @@ import type { Plan } from '../plan/plan.js';
 import { keptInFlight } from '../plan/tokens-in-flight.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
-import { computedAtAdmission, hashedTokens, lookaheadAtAdmission, type Prefix } from './admission.js';
+import { computedAtAdmission, lookaheadAtAdmission, type Prefix } from './admission.js';
 
 /**
  * Takes the rows of a request in all KV cache groups, and their blocks.
@@ -29,7 +30,7 @@ export function takeGroups(
   if (!fresh) keepDropped(s, request, Math.max(0, request.numComputedTokens - inFlight));
   return s.core.native.admitGroups(
     request.slot,
-    numHits * hashedTokens(s.config),
+    numHits * s.groups.hashBlockSize,
     external.numTokens ?? 0,
     fresh ? 0 : request.numComputedTokens,
     numNew,

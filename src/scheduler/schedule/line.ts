@@ -1,3 +1,4 @@
+// The next request in line: skips, promotes or ends requests at its head.
 import { endUnreported } from '../life/finish.js';
 import { endLoading } from '../life/loading.js';
 import { endGrammarWait } from '../life/wait-for-grammar.js';

@@ -1,3 +1,4 @@
+// Placeholder drafts for an admitted request of one token.
 import { EntryKind, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';

@@ -82,7 +82,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   const threshold = s.config.longPrefillTokenThreshold || MAX_TOKENS;
   const lastPosition = s.config.maxModelLen - 1;
   const slotLimit = s.slotLimit | 0;
-  const aligns = s.config.kvGroups?.alignsSteps === true;
+  const aligns = s.groups.alignsSteps;
   const ends = s.endsOutgrown === true;
   const kind = EntryKind.running;
   const first = plan.numRequests;

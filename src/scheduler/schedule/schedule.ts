@@ -50,7 +50,7 @@ export function beginSchedule(s: SchedulerState): Plan {
   const { control } = s.core;
   if (control[Control.numSampled] !== 0 && control[Control.sampledFrame] === plan.frame) s.core.flush();
   forgetLetGo(s);
-  if (s.config.kvGroups?.hasStates) s.core.native.beginStep();
+  if (s.groups.hasStates) s.core.native.beginStep();
   endExpired(s);
   if (s.doomed.length > 0) endDoomed(s);
   s.steady?.check();
@@ -117,7 +117,7 @@ function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void 
   if (mayShare(s)) noteCommonPrefixes(s, plan, knowsPrefixes);
   if (s.connector !== null || s.config.reportBlocks || s.pipelined)
     noteDropped(s, plan, s.core.native.takeDropped());
-  if (s.config.kvGroups?.hasStates !== true) return;
+  if (!s.groups.hasStates) return;
   const zeroed = withoutLoaded(s, plan, s.core.native.takeZeroed());
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
 }

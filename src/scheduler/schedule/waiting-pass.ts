@@ -14,7 +14,6 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import {
   blocksToSpare,
   computedAtAdmission,
-  hashedTokens,
   matchPrefix,
   type Prefix,
   tokensToCompute,
@@ -22,7 +21,7 @@ import {
   tokensToReserve,
 } from './admission.js';
 import { alignedTokens, noteGroups, refusesMatch, takeGroups } from './group-admission.js';
-import { nextInLine, tokensLeft } from './line.js';
+import { endOutgrown, nextInLine, tokensLeft } from './line.js';
 import { draftsToPad, padEntry } from './padding.js';
 import { reservedBlocks } from './reserved-blocks.js';
 
@@ -80,7 +79,7 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
   const numHits = matchPrefix(s, request);
   const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
   if (s.connector === null || !asksConnector(s, request)) return local;
-  const numLocal = numHits * hashedTokens(s.config);
+  const numLocal = numHits * s.groups.hashBlockSize;
   const external = s.connector.askMatch(request, numLocal);
   if (external === FAILED) {
     endUnreported(s, request, FinishCode.error);
@@ -118,11 +117,11 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   if (numDrafts > 0 && (1 + numDrafts > budget || computed + 1 + numDrafts > config.maxModelLen))
     return false;
   let numNew = external.async ? 0 : tokensToCompute(config, missing + numDrafts, budget);
-  if (numNew < 0) return false;
-  if (config.kvGroups?.alignsSteps) numNew = alignedTokens(s, request, request.numTokens, computed, numNew);
+  if (numNew < 0) return endUndivided(s, request, missing);
+  if (s.groups.alignsSteps) numNew = alignedTokens(s, request, request.numTokens, computed, numNew);
   if (numNew < 1 + numDrafts && config.deviations.padWholeRows) numDrafts = 0;
   if (numDrafts === 0) numNew = Math.min(numNew, missing);
-  if (numNew === 0 && config.kvGroups !== null && !external.async) return false;
+  if (numNew === 0 && config.kvGroups !== null && !external.async) return endUndivided(s, request, missing);
   const needed = tokensToHold(s, prefix, computed + numNew);
   const reserved = tokensToReserve(s, request);
   // Blocks that are still to be loaded must not enter the prefix cache.
@@ -159,6 +158,14 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
 }
 
 /**
+ * Ends a request that has grown, if no step can compute its missing tokens or a part of them.
+ * @returns whether it ended
+ */
+function endUndivided(s: SchedulerState, request: Request, missing: number): boolean {
+  return s.endsOutgrown && missing > s.wholeStepTokens && endOutgrown(s, request);
+}
+
+/**
  * Reclaims a row or blocks from a request that does not run, for a request that found none.
  * @param lacksRow the request found no row; otherwise it found too few blocks
  * @returns false if no request has any to give
@@ -184,7 +191,7 @@ export function enter(
 ): void {
   const { request, fresh, numHits, external } = prefix;
   const computed = computedAtAdmission(s, prefix);
-  const local = fresh ? numHits * hashedTokens(s.config) : computed;
+  const local = fresh ? numHits * s.groups.hashBlockSize : computed;
   if (fresh) countLookup(s, request, local, external.numTokens ?? 0);
   if (s.connector !== null && !beginLoad(s, plan, request, external, local)) return;
   request.numComputedTokens = computed;

@@ -1,3 +1,4 @@
+// The LoRA adapters that run in one step.
 import type { RuledConfig } from '../options/options.js';
 import { NEVER, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';

@@ -1,3 +1,4 @@
+// Removes hashes from blocks, so that no lookup finds them.
 import { PendingOp } from '../../core/core.js';
 import type { SchedulerState } from './scheduler-state.js';
 
@@ -13,10 +14,8 @@ export function forgetRow(s: SchedulerState, slot: number, firstToken: number): 
 
 /** The blocks of a slot with KV of the tokens from `firstToken` on. */
 export function blocksFrom(s: SchedulerState, slot: number, firstToken: number): Int32Array {
-  const { kvGroups, blockSize } = s.config;
-  if (kvGroups === null) return s.core.blocks(slot).subarray(Math.floor(firstToken / blockSize));
-  const ids = kvGroups.list.flatMap((group, g) => [
-    ...s.core.blocks(slot, g).subarray(Math.floor(firstToken / group.blockSize)),
+  const ids = s.groups.list.flatMap(({ blockSize }, g) => [
+    ...s.core.blocks(slot, g).subarray(Math.floor(firstToken / blockSize)),
   ]);
   return Int32Array.from(ids.filter((id) => id !== 0));
 }

@@ -1,3 +1,4 @@
+// Finds a request by handle or id, realigns statuses, drops finished requests.
 import { badArgument, show } from '../../base/errors.js';
 import { generationOf, slotOf } from '../../core/core.js';
 import type { Request } from '../request/request.js';

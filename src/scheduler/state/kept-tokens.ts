@@ -1,3 +1,4 @@
+// Keeps the tokens of a request for plans that are still to be executed.
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from './scheduler-state.js';
 

@@ -1,3 +1,4 @@
+// The conditions for joining the steady decode.
 import type { RuledConfig } from '../options/options.js';
 import { EntryKind, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';

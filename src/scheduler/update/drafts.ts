@@ -1,3 +1,4 @@
+// The drafts for the next step to verify.
 import { endUnreported } from '../life/finish.js';
 import type { Plan } from '../plan/plan.js';
 import type { Drafts } from '../plan/step-result.js';

@@ -1,3 +1,4 @@
+// Ends the requests of entries that failed.
 import { kvExtent } from '../connector/kv-extent.js';
 import { finish } from '../life/finish.js';
 import { dropOutputs } from '../life/preempt.js';

@@ -1,3 +1,4 @@
+// The formats of answers by their names, and the choice by a template.
 import type { CallForm } from './forms/call-form.js';
 import { FUNCTION_GEMMA, GEMMA4 } from './forms/gemma-forms.js';
 import { HERMES, JSON_FORM, LLAMA3 } from './forms/json-forms.js';

@@ -1,3 +1,4 @@
+// The body of a chat.
 import { knownNames } from '../../base/known-names.js';
 import type { AnswerReading } from '../answers/answer-forms.js';
 import { unsupported } from './api-error.js';

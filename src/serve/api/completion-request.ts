@@ -1,3 +1,4 @@
+// The body of a completion.
 import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import { decode } from '../text/detokenizer.js';

@@ -1,3 +1,4 @@
+// Sampling parameters, and those that the model supports.
 import { isObject } from '../../base/checks.js';
 import { show } from '../../base/errors.js';
 import type { SamplingParams } from '../../engine/executor/sampling-params.js';

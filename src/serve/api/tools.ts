@@ -1,3 +1,4 @@
+// The tools of a chat, the required calls, and the format that enforces them.
 import { isObject } from '../../base/checks.js';
 import { show } from '../../base/errors.js';
 import type { ToolSchemas } from '../answers/forms/call-form.js';

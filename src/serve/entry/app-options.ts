@@ -1,3 +1,4 @@
+// Options of Fastify for requests that reach no plugin.
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { ApiError, toApiError } from '../api/api-error.js';

@@ -1,3 +1,4 @@
+// Answers clients that have ended their side of the connection.
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';

@@ -1,3 +1,4 @@
+// Reads bodies, and refuses bodies that would take long to read.
 import { isAscii, isUtf8 } from 'node:buffer';
 import { StringDecoder } from 'node:string_decoder';
 import { setImmediate as turn } from 'node:timers/promises';

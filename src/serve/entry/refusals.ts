@@ -1,3 +1,4 @@
+// Refusals before a route is called, in OpenAI's format.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError, toApiError } from '../api/api-error.js';

@@ -1,3 +1,4 @@
+// Text and tags of a template, and the white space around them.
 import { TemplateError } from './values/template-error.js';
 
 /** A token within a tag. */

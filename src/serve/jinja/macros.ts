@@ -1,3 +1,4 @@
+// Macros: parameters, and captured values.
 import type { Expressions } from './expressions.js';
 import type { Expression } from './operands.js';
 import { Output, type Scope } from './scope.js';

@@ -1,3 +1,4 @@
+// Common parts of the parsers of tags.
 import type { Token } from './lexer.js';
 import type { Statement } from './macros.js';
 import type { Target } from './scope.js';

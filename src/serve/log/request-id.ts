@@ -1,3 +1,4 @@
+// The id of an HTTP request, from its client or new.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 

@@ -1,3 +1,4 @@
+// The engine's own counts, as metrics.
 import type { Engine } from '../../engine/engine.js';
 import type { EngineStats } from '../../engine/inspect/engine-stats.js';
 import type { GroupStats } from '../../scheduler/inspect/group-stats.js';

@@ -1,3 +1,4 @@
+// A model's own chat template, run in a separate process.
 import { AsideLimitError, sharedAside } from '../../base/scripts/aside.js';
 import type { Chat, ChatTemplate } from '../api/chat.js';
 import type { TemplateOrder, TemplateTexts } from './jinja-template.js';

@@ -1,3 +1,4 @@
+// The options of the model behind a server, checked.
 import { badArg, isList, isObject } from '../../base/checks.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { SamplingParams } from '../../engine/executor/sampling-params.js';

@@ -1,3 +1,4 @@
+// The answers of the page's routes, as types for both sides.
 import type { EngineStats } from '../../engine/inspect/engine-stats.js';
 import type { GroupHolding } from '../../scheduler/inspect/group-stats.js';
 

@@ -43,8 +43,9 @@ export class BlockSnapshots {
   read(): BlockSnapshot {
     const start = performance.now();
     if (this.#states === null || start >= this.#staleAt) {
-      const states = this.#engine.scheduler.blockStates();
-      const groups = this.#engine.scheduler.blockGroups();
+      const seen = this.#engine.scheduler.inspect();
+      const states = seen.blockStates();
+      const groups = seen.blockGroups();
       if (groups !== null) addGroups(states, groups);
       if (this.#states === null || Buffer.compare(states, this.#states) !== 0) this.#number++;
       this.#states = states;

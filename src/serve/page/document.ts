@@ -1,3 +1,4 @@
+// The document of the page, and the Content-Security-Policy that it is served under.
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { BlockstepError } from '../../base/errors.js';

@@ -1,3 +1,4 @@
+// The HTML of the page.
 import { type Html, html } from '../../report/markup/html.js';
 
 /** A figure of the page. The script fills in its value and its detail line. */

@@ -1,3 +1,4 @@
+// The routes of the page: the document, figures, the block map.
 import type { FastifyInstance } from 'fastify';
 import { show } from '../../base/errors.js';
 import type { Engine } from '../../engine/engine.js';
@@ -70,7 +71,7 @@ export function addPageRoutes(app: FastifyInstance, { engine, health, ...served 
       throw new ApiError(404, `there is no block ${show(id)}: blocks are 0 to ${numBlocks - 1}`, {
         code: 'not_found',
       });
-    const holders = engine.scheduler.holdersOf(block);
+    const holders = engine.scheduler.inspect().holdersOf(block);
     const facts: BlockFacts = {
       block,
       holders: holders.slice(0, MOST_HOLDERS).map((request) => request.id),

@@ -1,3 +1,5 @@
+// The style of the page, beyond that of the reports.
+
 /**
  * The page's style, in addition to the style of the reports, whose colours it uses. Block states
  * have their own colours.

@@ -1,3 +1,4 @@
+// The body of a response: a chat with other names.
 import { isObject } from '../../base/checks.js';
 import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';

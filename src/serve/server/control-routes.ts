@@ -1,3 +1,4 @@
+// The routes that pause, resume and reset.
 import type { FastifyInstance } from 'fastify';
 import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';

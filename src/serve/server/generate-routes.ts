@@ -1,3 +1,4 @@
+// The routes of completions and chats.
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { readChat } from '../api/chat-request.js';

@@ -1,3 +1,4 @@
+// The health checks.
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { readServerHealth } from './health.js';
 import type { Load } from './load.js';

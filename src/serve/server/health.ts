@@ -1,3 +1,4 @@
+// The health of the server, in words.
 import type { Engine } from '../../engine/engine.js';
 import type { ServerHealth } from '../page/answers.js';
 

@@ -1,3 +1,4 @@
+// The route of the served model.
 import type { FastifyInstance } from 'fastify';
 import { ApiError } from '../api/api-error.js';
 import type { ServeSettings } from './options.js';

@@ -1,3 +1,4 @@
+// The server's options, checked.
 import { badArg, checkBoolean, isList, isObject } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';

@@ -1,3 +1,4 @@
+// The plugin of Fastify: registers the routes, starts and ends the engine.
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import type { FastifyInstance, FastifyReply } from 'fastify';

@@ -1,3 +1,4 @@
+// The requests of all clients: listed, explained, aborted.
 import type { FastifyInstance } from 'fastify';
 import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
@@ -51,7 +52,8 @@ export function addRequestRoutes(app: FastifyInstance, { engine }: ServeSettings
  */
 function factsOf(engine: Engine, id: string): RequestFacts {
   const { scheduler } = engine;
-  const request = scheduler.get(id) ?? scheduler.findFinished(id);
+  const seen = scheduler.inspect();
+  const request = scheduler.get(id) ?? seen.findFinished(id);
   if (request === undefined)
     throw new ApiError(
       404,
@@ -71,8 +73,8 @@ function factsOf(engine: Engine, id: string): RequestFacts {
     cached_tokens: request.numCachedTokens < 0 ? null : request.numCachedTokens,
     priority: request.priority,
     preemptions: request.numPreemptions,
-    groups: scheduler.holdingsOf(request),
-    blocks: [...scheduler.blocksOf(request)],
+    groups: seen.holdingsOf(request),
+    blocks: [...seen.blocksOf(request)],
   };
 }
 

@@ -1,3 +1,4 @@
+// The routes from text into tokens, and back.
 import { setImmediate as turn } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { knownNames } from '../../base/known-names.js';

@@ -1,3 +1,4 @@
+// Tokenizes long texts in a separate process.
 import { BytePairs } from './byte-pairs.js';
 import { ranks, words } from './o200k.js';
 

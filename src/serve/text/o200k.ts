@@ -1,3 +1,4 @@
+// The library of the encoding o200k.
 import bpeRanks from 'gpt-tokenizer/bpeRanks/o200k_base';
 import library from 'gpt-tokenizer/encoding/o200k_base';
 import { O200K_TOKEN_SPLIT_REGEX } from 'gpt-tokenizer/encodingParams/constants';

@@ -1,3 +1,4 @@
+// The bodies of requests for vectors.
 import { isObject } from '../../base/checks.js';
 import { show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';

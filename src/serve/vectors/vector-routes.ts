@@ -1,3 +1,4 @@
+// The routes of an embedding model.
 import { endianness } from 'node:os';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Engine } from '../../engine/engine.js';

@@ -1,3 +1,4 @@
+// A separate process: answers, errors, and its limits of time, size and depth.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Aside, type AsideLimits } from '../../../src/base/scripts/aside.js';
 

@@ -1,3 +1,4 @@
+// Tasks for the tests of a separate process.
 let calls = 0;
 
 /** The input, and how often this thread was asked. */

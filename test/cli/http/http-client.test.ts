@@ -1,3 +1,4 @@
+// Events are read from pieces of any size; addresses, secrets, errors and metrics are parsed.
 import { describe, expect, it } from 'vitest';
 import { oneLine, wordsOf } from '../../../src/cli/replay/http/client/call-failure.js';
 import { EventReader } from '../../../src/cli/replay/http/client/event-reader.js';

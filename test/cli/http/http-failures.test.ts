@@ -1,3 +1,5 @@
+// Every failure is counted by its name; a useless server ends the replay with a message; wrong
+// flags.
 import { describe, expect, it } from 'vitest';
 import type { HttpReport } from '../../../src/cli/replay/http/report/http-report.js';
 import { useTempFiles } from '../../support/temp-file.js';

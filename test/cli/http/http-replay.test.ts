@@ -1,3 +1,5 @@
+// Requests and their times are those of the workload, with the allowed number at once; aborts,
+// tokens, the page, an interrupt.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';

@@ -1,3 +1,5 @@
+// Figures follow from the times of chunks; warnings about a late client; the list of unknown
+// figures.
 import { describe, expect, it } from 'vitest';
 import type { HttpReport } from '../../../src/cli/replay/http/report/http-report.js';
 import {

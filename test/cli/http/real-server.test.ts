@@ -1,3 +1,4 @@
+// `blockstep serve` in a separate process: driven, with a key, killed in the middle.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it, onTestFinished } from 'vitest';

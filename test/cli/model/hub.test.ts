@@ -1,3 +1,4 @@
+// A model is fetched from a hub, served, and served again without the hub.
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// Refusals before a model is loaded, and their words.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';

@@ -1,3 +1,5 @@
+// Models of all kinds are served: chosen sizes and their output, streams, vocabularies, end tokens,
+// sampling, templates, an interrupt in the middle of answers.
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// Serves a model in a separate process, as a user starts it, for a test or a suite.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { onTestFinished } from 'vitest';

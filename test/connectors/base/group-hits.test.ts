@@ -1,3 +1,4 @@
+// The longest match over several KV cache groups, compared with all matches; keys.
 import { describe, expect, it } from 'vitest';
 import type { KvView } from '../../../src/connector.js';
 import { BlockKeys } from '../../../src/connectors/base/block-keys.js';

@@ -1,3 +1,4 @@
+// Blocks that a window leaves before they are settled: pinned, offered, lost.
 import { describe, expect, it } from 'vitest';
 import type { KvView } from '../../../src/connector.js';
 import type { BlockKeys } from '../../../src/connectors/base/block-keys.js';

@@ -1,3 +1,4 @@
+// The lanes of a rank: ends, cancelled and refused jobs.
 import { describe, expect, it } from 'vitest';
 import { KvLanes } from '../../../src/connectors/base/kv-lanes.js';
 import { checkMemory } from '../../../src/connectors/base/kv-memory.js';

@@ -1,3 +1,4 @@
+// The requests that wait for a load, and the end of their wait.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { LoadsUnderWay } from '../../../src/connectors/base/loads-under-way.js';
 import { Anomalies } from '../../../src/index.js';

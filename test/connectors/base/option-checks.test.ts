@@ -1,3 +1,4 @@
+// Every connector refuses unknown options, and clocks and lane factories that cannot be called.
 import { describe, expect, it } from 'vitest';
 import { LeaseConnector, LeaseWorker, MemoryHub, ZmqLink } from '../../../src/connectors/lease/index.js';
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';

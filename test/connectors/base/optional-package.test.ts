@@ -1,3 +1,4 @@
+// A missing package is an error that says what to install.
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/base/errors.js';
 import { optionalPackage } from '../../../src/base/packages/optional-package.js';

@@ -1,3 +1,4 @@
+// The stored blocks, and the return of their pins.
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { HandOver, KvView } from '../../../src/connector.js';
 import { NoPlace, OutgoingBlocks, type Reserve } from '../../../src/connectors/base/outgoing-blocks.js';

@@ -1,3 +1,4 @@
+// Leases pass the conformance suite, two engines and more.
 import { describe, it } from 'vitest';
 import { type ConnectorUnderTest, type ConnectorWorld, connectorCases } from '../../../src/testing/index.js';
 import { isQuick, thinned } from '../../support/share.js';

@@ -1,3 +1,4 @@
+// A fence ends every copy; stalled lanes keep no block.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { SteppedLane } from '../support/stepped-lane.js';

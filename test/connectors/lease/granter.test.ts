@@ -1,3 +1,4 @@
+// The begin and end of a lease, and its read; orders are repeated.
 import { describe, expect, it } from 'vitest';
 import type { Grant, Reading } from '../../../src/connectors/lease/producer/grant.js';
 import { Granter } from '../../../src/connectors/lease/producer/granter.js';

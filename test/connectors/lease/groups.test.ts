@@ -1,3 +1,4 @@
+// Hand-overs of windows, chunks and states: reads, computations, failures.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decode, encode } from '../../../src/connectors/lease/wire/messages.js';
 import type { KvGroupOptions } from '../../../src/index.js';

@@ -1,3 +1,4 @@
+// A small share of the proof in `process/`.
 import { describe, expect, it } from 'vitest';
 import { KillRun } from './process/kills.js';
 

@@ -1,3 +1,4 @@
+// Lanes that copy when a test says so.
 import {
   type BlockArena,
   type CompletionQueue,

@@ -1,3 +1,4 @@
+// Hand-overs in every way, leases that end at the worst moment, aborts in every state.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { settled } from '../../support/engine-bench.js';

@@ -1,3 +1,4 @@
+// Random lives: every text is right, and in the end nothing is left.
 import { describe, expect, it } from 'vitest';
 import { share } from '../../support/share.js';
 import { type Happened, Life } from './life.js';

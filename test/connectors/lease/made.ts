@@ -1,3 +1,4 @@
+// The conformance suite's leases.
 import { LeaseConnector, LeaseWorker, MemoryHub, type Parcel } from '../../../src/connectors/lease/index.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/index.js';
 import { fenceAll } from '../../testing/fence-all.js';

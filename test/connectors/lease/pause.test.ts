@@ -1,3 +1,4 @@
+// Leases of a paused engine, in doubt, refused when they are announced, or too long.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { wordy } from '../../executors/reference/support.js';
 import { LEASE_MS, type Node, type NodeOptions, World } from './world.js';

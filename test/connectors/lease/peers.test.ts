@@ -1,3 +1,5 @@
+// Peers that do not fit, are cut off, die, come back, are forgotten; foreign params, messages and
+// options.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   LeaseConnector,

@@ -1,3 +1,4 @@
+// Reads in pieces that wait for a place, on either side.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { unpagedText, wordy } from '../../executors/reference/support.js';
 import { SEED, World } from './world.js';

@@ -1,3 +1,4 @@
+// Every rank reads from its own rank.
 import { expect, it } from 'vitest';
 import { LeaseConnector, LeaseWorker, MemoryHub } from '../../../src/connectors/lease/index.js';
 import { Engine, ReferenceExecutor } from '../../../src/index.js';

@@ -1,3 +1,4 @@
+// Hand-overs that are refused, given back, or requested twice; peers that name foreign leases.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MultiConnector } from '../../../src/connectors/multi/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';

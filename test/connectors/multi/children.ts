@@ -1,3 +1,4 @@
+// Scripted children, and an engine over them.
 import type { WorkerConnector } from '../../../src/connector.js';
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';
 import type { EngineOptions, RequestStream } from '../../../src/index.js';

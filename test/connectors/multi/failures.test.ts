@@ -1,3 +1,4 @@
+// The cost of a throwing child, on both sides; the input of a child; refusals.
 import { describe, expect, it } from 'vitest';
 import type { BlockPins, KvView } from '../../../src/connector.js';
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';

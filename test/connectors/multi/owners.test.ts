@@ -1,3 +1,5 @@
+// The sequences of vLLM #42831, #36549 and #53903; the owner of a load, the children to wait for at
+// an end.
 import { describe, expect, it } from 'vitest';
 import type { Match, WorkerConnector } from '../../../src/connector.js';
 import { MultiConnector, MultiWorker } from '../../../src/connectors/multi/index.js';

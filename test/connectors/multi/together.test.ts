@@ -1,3 +1,4 @@
+// The conformance suite over several connectors; offload, lease and store in every order.
 import { describe, it } from 'vitest';
 import { connectorCases, type MakeConnector } from '../../../src/testing/index.js';
 import { thinned } from '../../support/share.js';

@@ -1,3 +1,4 @@
+// The conformance suite over an offload.
 import { describe, it } from 'vitest';
 import { connectorCases } from '../../../src/testing/index.js';
 import { share } from '../../support/share.js';

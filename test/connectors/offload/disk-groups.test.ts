@@ -1,3 +1,4 @@
+// The disk tier of models with several KV cache groups: hits, reads, random lives.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// Engines over one folder that are killed in the middle of their work.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';

@@ -1,3 +1,4 @@
+// Random lives over a disk, and their checks.
 import { expect } from 'vitest';
 import type { EngineOptions } from '../../../src/engine/state/options.js';
 import { live } from './life.js';

@@ -1,3 +1,4 @@
+// The prompts of engines over one folder that are killed.
 import type { KvGroupOptions } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../support/unpaged-text.js';
 import { OffloadBench, SEED } from './support.js';

@@ -1,3 +1,4 @@
+// The disk tier: restarts, resets, budgets, bounds.
 import { createHash } from 'node:crypto';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,4 @@
+// The sequences of the failures F5 to F8, by their events.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerConnector, WorkerOutput } from '../../../src/connector.js';
 import type { OffloadConnector, OffloadReport } from '../../../src/connectors/offload/index.js';

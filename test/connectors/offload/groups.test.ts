@@ -1,3 +1,4 @@
+// Prompts of every length over several KV cache groups: stores and hits.
 import { describe, expect, it } from 'vitest';
 import { OffloadConnector } from '../../../src/connectors/offload/index.js';
 import type { OffloadOrders } from '../../../src/connectors/offload/tiers/orders.js';

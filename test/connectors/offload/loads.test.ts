@@ -1,3 +1,4 @@
+// Loads, waits, failed loads; resets.
 import { describe, expect, it } from 'vitest';
 import type { RequestStream } from '../../../src/index.js';
 import { Verdict } from '../../../src/transfer.js';

@@ -1,3 +1,4 @@
+// An offload for the conformance suite.
 import { offload } from '../../../src/connectors/offload/index.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/index.js';
 import { fenceAll } from '../../testing/fence-all.js';

@@ -1,3 +1,4 @@
+// Refusals, and failures in workers.
 import { describe, expect, it } from 'vitest';
 import { checkHostMemory } from '../../../src/base/host-memory.js';
 import { OffloadConnector, OffloadWorker, offload } from '../../../src/connectors/offload/index.js';

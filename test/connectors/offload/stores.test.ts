@@ -1,3 +1,4 @@
+// Stores and their times, evictions; the limit of pins.
 import { describe, expect, it } from 'vitest';
 import { Verdict } from '../../../src/transfer.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';

@@ -1,3 +1,4 @@
+// An engine with an offload, whose steps and copies a test carries out one by one.
 import type { SchedulerConnector, WorkerConnector } from '../../../src/connector.js';
 import {
   type OffloadConnector,

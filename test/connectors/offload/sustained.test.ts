@@ -1,3 +1,4 @@
+// A minute of sustained traffic with aborts ends with everything empty or accounted for.
 import { describe, expect, it } from 'vitest';
 import { share } from '../../support/share.js';
 import { Sustained } from './sustained.js';

@@ -1,3 +1,4 @@
+// Places, eviction and uses, against a plain model.
 import { describe, expect, it } from 'vitest';
 import { ABSENT, TierIndex } from '../../../src/connectors/offload/tiers/tier-index.js';
 import { Random } from '../../support/engine-bench.js';

@@ -1,3 +1,4 @@
+// Random lives give the texts of an unlimited pool, and leave nothing behind.
 import { describe, expect, it } from 'vitest';
 import { share, thinned } from '../../support/share.js';
 import { type Life, live } from './life.js';

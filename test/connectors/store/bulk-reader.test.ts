@@ -1,3 +1,4 @@
+// Large values in a stream of replies.
 import { expect, it } from 'vitest';
 import { BulkReader } from '../../../src/connectors/store/stores/bulk-reader.js';
 import { Random } from '../../support/engine-bench.js';

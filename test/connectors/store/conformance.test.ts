@@ -1,3 +1,4 @@
+// Every text is that of an unpaged computation; another engine finds what the first one left.
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StoreOptions } from '../../../src/connectors/store/index.js';

@@ -1,3 +1,5 @@
+// An engine's process ends in the middle of a write, in every way; the users of a file share a
+// thread.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// A store with every fault, for the conformance suite.
 import { StoreConnector, StoreWorker } from '../../../src/connectors/store/index.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/index.js';
 import { fenceAll } from '../../testing/fence-all.js';

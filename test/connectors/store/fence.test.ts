@@ -1,3 +1,4 @@
+// After a fence nothing touches the KV memory, and the caches can be reset.
 import { expect, it, onTestFinished } from 'vitest';
 import { MemoryStore } from '../../../examples/memory-store.js';
 import { type BlockStore, StoreWorker } from '../../../src/connectors/store/index.js';

@@ -1,3 +1,4 @@
+// Lost, damaged or refused values are stored again; a lookup has its budget.
 import { expect, it, onTestFinished } from 'vitest';
 import { MemoryStore } from '../../../examples/memory-store.js';
 import { type BlockStore, Outcome } from '../../../src/connectors/store/index.js';

@@ -1,3 +1,4 @@
+// Stores for the conformance suite.
 import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

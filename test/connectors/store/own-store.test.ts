@@ -1,3 +1,4 @@
+// A user's own store: answers, mistakes, hangs, its end.
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { MemoryStore } from '../../../examples/memory-store.js';
 import { StoreThread } from '../../../src/connectors/store/client/store-thread.js';

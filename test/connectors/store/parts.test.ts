@@ -1,3 +1,4 @@
+// Sealed values, keys, the breaker, URLs, bad options.
 import { describe, expect, it } from 'vitest';
 import { connectionOptions } from '../../../src/base/packages/redis-address.js';
 import type { KvView } from '../../../src/connector.js';

@@ -1,3 +1,4 @@
+// Servers that stop, hang, forget, are full or slow, or expect another password; foreign values.
 import { describe, expect, it } from 'vitest';
 import { StoreThread } from '../../../src/connectors/store/index.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';

@@ -1,3 +1,4 @@
+// A server with TLS, and a server with an untrusted certificate.
 import { describe, expect, it } from 'vitest';
 import { StoreThread } from '../../../src/connectors/store/index.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';

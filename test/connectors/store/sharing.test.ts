@@ -1,3 +1,4 @@
+// A prefill handed over to another engine; engines that share and engines that do not.
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { MultiConnector } from '../../../src/connectors/multi/index.js';

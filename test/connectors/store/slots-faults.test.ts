@@ -1,3 +1,4 @@
+// Damaged files, killed writers, a full disk, a read-only disk; the lock of a file.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {

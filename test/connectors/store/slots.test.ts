@@ -1,3 +1,4 @@
+// A file of slots: hits, the order of removal, values of another size.
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

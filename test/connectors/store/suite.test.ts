@@ -1,3 +1,4 @@
+// The conformance suite of connectors: over a store with every fault, and over an embedded one.
 import { describe, expect, it } from 'vitest';
 import { type ConnectorWorld, connectorCases } from '../../../src/testing/index.js';
 import { isQuick, thinned } from '../../support/share.js';

@@ -1,3 +1,4 @@
+// Threads that die.
 import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// A thread over a file.
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { StoreThread } from '../../../src/connectors/store/client/store-thread.js';

@@ -1,3 +1,4 @@
+// Pins, evictions, resets of the prefix cache, reads of the state, the operation log, `dispose`.
 import { expect, it } from 'vitest';
 import { Core, PendingOp } from '../../../src/core/core.js';
 import type { NativeAddon } from '../../../src/core/native/native.js';

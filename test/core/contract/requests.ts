@@ -1,3 +1,4 @@
+// Handles and slots, prompts, hashes, and admission with prefix hits.
 import { expect, it } from 'vitest';
 import { Control, generationOf, PendingOp, SLOT_LIMIT, slotOf } from '../../../src/core/core.js';
 import { type BenchCore, codeOf, range } from '../../support/core-bench.js';

@@ -1,3 +1,4 @@
+// Allocation for steps, publication of full blocks, lookahead slots, eviction, pending operations.
 import { expect, it } from 'vitest';
 import { Control, PendingOp, SLOT_LIMIT } from '../../../src/core/core.js';
 import { codeOf, range } from '../../support/core-bench.js';

@@ -1,3 +1,4 @@
+// Runs all parts for one addon; versions, back ends, sizes of a pool.
 import { describe, expect, it } from 'vitest';
 import type { NativeAddon } from '../../../src/core/native/native.js';
 import { BenchCore, codeOf, range } from '../../support/core-bench.js';

@@ -1,3 +1,4 @@
+// Loads the addon, makes cores and works with them.
 'use strict';
 // A native core without TypeScript around it: for worker threads and for processes that start in milliseconds.
 

@@ -1,3 +1,4 @@
+// Loads the addon, makes lanes and works with them.
 'use strict';
 // Lanes without TypeScript around them: for worker threads, sanitizers, and processes that start in milliseconds.
 

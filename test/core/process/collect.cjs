@@ -1,3 +1,4 @@
+// Drops undisposed cores and prints how many were not collected.
 'use strict';
 // Cores that are never disposed must go when nobody holds them. Run with --expose-gc; prints what is left.
 const { load, create, exercise, CONFIG } = require('./bare-core.cjs');

@@ -1,3 +1,5 @@
+// Ends in a given way (normally, `process.exit`, an uncaught error) with undisposed cores and
+// pending operations.
 'use strict';
 // Ends in the way that the argument says, with undisposed cores and pending operations.
 const { load, create, exercise } = require('./bare-core.cjs');

@@ -1,3 +1,4 @@
+// Makes, uses and drops cores and lanes, then ends normally: for LeakSanitizer.
 'use strict';
 // Makes, uses, abandons and disposes cores and lanes, then ends normally: for LeakSanitizer.
 const { load, create, createReference, exercise } = require('./bare-core.cjs');

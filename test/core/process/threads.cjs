@@ -1,3 +1,4 @@
+// Several worker threads with their own cores, some terminated at work: for ThreadSanitizer.
 'use strict';
 // Several threads, each with cores of its own, and one terminated in the middle: for ThreadSanitizer, without a
 // test runner in between.

@@ -1,3 +1,4 @@
+// A worker thread that works until it is terminated.
 'use strict';
 // A worker that never stops working on its cores and lanes: whoever started it terminates it in the middle.
 const { parentPort, workerData } = require('node:worker_threads');

@@ -1,3 +1,4 @@
+// `computedInStep` finds the entries that read what another entry of the same step computes.
 import { describe, expect, it } from 'vitest';
 import type { HitInStep } from '../../../src/engine/executor/computed-in-step.js';
 import { computedInStep, type ExecutorPlan, type StepTables } from '../../../src/index.js';

@@ -1,3 +1,4 @@
+// A step without an answer fails its requests; a wrong row fails that row alone.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, type ExecutorPlan } from '../../../src/index.js';

@@ -1,3 +1,5 @@
+// An executor with groups, written from its documentation alone, makes the right texts; groups that
+// an executor was not made for are refused.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerConnector } from '../../../src/connector.js';
 import { PlanViews } from '../../../src/engine/executor/plan-view.js';

@@ -1,3 +1,5 @@
+// The limits that an executor states become options of its engine, and options beyond them are
+// refused.
 import { describe, expect, it } from 'vitest';
 import {
   Engine,

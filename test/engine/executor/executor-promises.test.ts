@@ -1,3 +1,5 @@
+// Answers by promise are read once and settled once; a hung executor breaks the engine; calls from
+// inside the executor.
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/index.js';
 import {

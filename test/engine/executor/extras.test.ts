@@ -1,3 +1,4 @@
+// Data that an executor attaches to tokens reaches the reader with exactly these tokens.
 import { describe, expect, it } from 'vitest';
 import type { EngineOptions, ExecutorPlan, ExecutorResult, RequestStream } from '../../../src/index.js';
 import { hostile, throwingProxy } from '../../misuse/bad-values.js';

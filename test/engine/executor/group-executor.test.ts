@@ -1,3 +1,4 @@
+// With KV cache groups: an executor gets places, slots and tables of each group.
 import { describe, expect, it } from 'vitest';
 import {
   computedInStep,

@@ -1,3 +1,4 @@
+// `InputBatch` fills in tokens that the tables leave to steps in flight.
 import { describe, expect, it } from 'vitest';
 import { Engine, InputBatch, type StepInputs } from '../../../src/index.js';
 import { ADMITTED, HAND, type HandEntry, handMade, PROMPT } from '../../executors/reference/hand.js';

@@ -1,3 +1,4 @@
+// The tables of a step that is kept back still hold the tokens of requests that ended since.
 import { describe, expect, it } from 'vitest';
 import { slotOf } from '../../../src/core/core.js';
 import { Engine, type EngineOptions, type ExecutorPlan, type StepTables } from '../../../src/index.js';

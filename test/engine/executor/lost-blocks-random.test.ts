@@ -1,3 +1,4 @@
+// Random lives in which the executor loses blocks: every text stays right.
 import { describe, expect, it } from 'vitest';
 import type { EngineOptions } from '../../../src/index.js';
 import { leftovers } from '../../support/engine-bench.js';

@@ -1,3 +1,4 @@
+// Blocks that an executor lost: all requests that share them are computed again or fail, by policy.
 import { describe, expect, it } from 'vitest';
 import { type BlockstepError, EntryKind } from '../../../src/index.js';
 import { throwingProxy } from '../../misuse/bad-values.js';

@@ -1,3 +1,4 @@
+// The `params` of a request or chunk reach the executor, in every step, and no log.
 import { describe, expect, it } from 'vitest';
 import type { RequestStream } from '../../../src/index.js';
 import { EngineBench, prompt } from '../../support/engine-bench.js';

@@ -1,3 +1,4 @@
+// `requestsFinished` names every ended request once, after its last step in flight.
 import { describe, expect, it } from 'vitest';
 import { Engine, type EngineOptions, type ExecutorPlan, type RequestStream } from '../../../src/index.js';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';

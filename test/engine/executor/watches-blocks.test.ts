@@ -1,3 +1,4 @@
+// An executor with `watchesBlocks` can follow from plans alone what every block holds.
 import { describe, expect, it } from 'vitest';
 import {
   EntryKind,

@@ -1,3 +1,4 @@
+// `explain` with KV cache groups: the blocks that a request holds and lacks, group by group.
 import { describe, expect, it } from 'vitest';
 import type { KvGroupOptions } from '../../../src/index.js';
 import { EngineBench, prompt } from '../../support/engine-bench.js';

@@ -1,3 +1,4 @@
+// `explain` names why a request runs or waits, at a cost that does not grow with the queue.
 import { describe, expect, it } from 'vitest';
 import { carryRules } from '../../../src/scheduler/options/single-rules.js';
 import type { Request } from '../../../src/scheduler/request/request.js';

@@ -1,3 +1,4 @@
+// `health`, `stats` and the diagnostics channels of an engine.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { answerOf, EngineBench, prompt } from '../../support/engine-bench.js';

@@ -1,3 +1,4 @@
+// Whether an engine makes progress.
 import { describe, expect, it } from 'vitest';
 import { EngineBench, prompt } from '../../support/engine-bench.js';
 

@@ -1,3 +1,5 @@
+// A process lives while a request of a running engine can make progress, or its deadline runs, and
+// not longer; `process/` has its program.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// An engine whose log cannot be written breaks as a whole; `health` of a hung engine.
 import { describe, expect, it } from 'vitest';
 import type { RequestStream } from '../../../src/index.js';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';

@@ -1,3 +1,5 @@
+// `shutdown` drains and ends requests, `dispose` ends at once, and a gone engine refuses every
+// call.
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/index.js';
 import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../../support/engine-bench.js';

@@ -1,3 +1,4 @@
+// One `step()`: its order of work, steps in flight, and the state that it reports.
 import { describe, expect, it } from 'vitest';
 import type { ExecutorPlan, StepTables } from '../../../src/index.js';
 import {

@@ -1,3 +1,4 @@
+// Bad arguments, signals and options are refused and change nothing; a wrong receiver.
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { type BlockstepError, Engine, type EngineOptions, type RequestStream } from '../../../src/index.js';

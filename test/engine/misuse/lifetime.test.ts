@@ -1,3 +1,5 @@
+// Workers terminated at work, engines without references, processes that end, two engines in one
+// process.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';

@@ -1,3 +1,5 @@
+// Every call in every state works or is refused; clocks that throw, strict mode, calls from
+// diagnostics subscribers.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../../src/index.js';

@@ -1,3 +1,4 @@
+// A process that ends with unfinished requests is warned, and no other process is.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';

@@ -1,7 +1,7 @@
 import type { OutputEnd, OutputRequest } from '../../../src/engine/outputs/engine-outputs.js';
 import type { EngineOutputs, OutputsReader } from '../../../src/index.js';
 
-/** What a reader of all outputs has heard of one request. */
+/** The outputs of one request, as a reader of all outputs has heard them. */
 export interface Heard {
   readonly id: string;
   readonly tokens: number[];

@@ -1,3 +1,4 @@
+// `engine.outputs()`: every token and every end once, slow readers, the end of the engine.
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { EngineOutputs, OutputsReader } from '../../../src/index.js';

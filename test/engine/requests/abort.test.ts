@@ -1,3 +1,4 @@
+// Aborts by signal, by leaving the stream, by id; each ends a request once.
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';

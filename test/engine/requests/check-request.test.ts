@@ -1,3 +1,4 @@
+// Requests that an executor refuses are refused at their submission.
 import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../../src/base/errors.js';
 import { Engine } from '../../../src/engine/engine.js';

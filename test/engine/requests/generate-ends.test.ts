@@ -1,3 +1,4 @@
+// A failing request of a batch, a batch that is left early, bad arguments of a batch.
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import type { GenerateFailure } from '../../../src/engine/generate-options.js';

@@ -1,3 +1,4 @@
+// Helpers for the suites of `generate`.
 import type { GenerateFailure } from '../../../src/engine/generate-options.js';
 import type { BlockstepError, GenerateResult } from '../../../src/index.js';
 import type { EngineBench } from '../../support/engine-bench.js';

@@ -1,3 +1,5 @@
+// `generate` gives a batch of texts in order, drives the engine if nobody does, and respects the
+// bounded queue.
 import { describe, expect, it } from 'vitest';
 import type { GenerateProgress } from '../../../src/engine/generate-options.js';
 import type { BlockstepError, EngineOptions, GenerateInput } from '../../../src/index.js';

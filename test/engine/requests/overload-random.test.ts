@@ -1,3 +1,4 @@
+// Random lives: the count of the queue is that of looking at every request.
 import { describe, expect, it } from 'vitest';
 import type {
   BlockstepError,

@@ -1,3 +1,5 @@
+// A submission beyond the bounded queue is refused with `retryAfterMs`; admitted requests are never
+// queued again.
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, type EngineOptions, type SubmitInput } from '../../../src/index.js';
 import { EngineBench, leftovers, outputs, prompt } from '../../support/engine-bench.js';

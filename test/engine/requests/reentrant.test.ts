@@ -1,3 +1,4 @@
+// User code that calls back into the engine from inside a step is refused, and named.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/index.js';

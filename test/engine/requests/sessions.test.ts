@@ -1,3 +1,4 @@
+// Sessions and grammars through an engine.
 import { describe, expect, it } from 'vitest';
 import type { ExecutorPlan, Grammar } from '../../../src/index.js';
 import {

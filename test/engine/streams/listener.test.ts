@@ -1,3 +1,4 @@
+// Readers by `onOutput`: their calls, the times, and the ends.
 import { describe, expect, it } from 'vitest';
 import type { RequestOutput, RequestStream } from '../../../src/index.js';
 import { EngineBench, outputs, rejection, settled } from '../../support/engine-bench.js';

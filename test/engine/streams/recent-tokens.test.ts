@@ -1,3 +1,4 @@
+// The tokens of a step reach their streams, also while requests join, leave, skip or move.
 import { describe, expect, it } from 'vitest';
 import { TokenList } from '../../../src/engine/outputs/token-list.js';
 import { RecentTokens } from '../../../src/engine/streams/recent-tokens.js';

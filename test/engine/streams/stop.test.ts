@@ -1,3 +1,4 @@
+// A client stops its request: it ends with reason `stop` and delivers nothing behind that point.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import type { StopReason } from '../../../src/engine/outputs/outputs.js';

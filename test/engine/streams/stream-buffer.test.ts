@@ -1,3 +1,4 @@
+// The buffer of one stream, and the totals over many.
 import { describe, expect, it } from 'vitest';
 import { TokenList } from '../../../src/engine/outputs/token-list.js';
 import { StreamBuffer } from '../../../src/engine/streams/stream-buffer.js';

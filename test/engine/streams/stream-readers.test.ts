@@ -1,3 +1,4 @@
+// A second reader is refused if it would miss outputs; a stream in `console.log`.
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { BlockstepError, type RequestStream } from '../../../src/index.js';

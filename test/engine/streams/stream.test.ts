@@ -1,3 +1,4 @@
+// Iterators, results and ids; the buffer for a slow reader.
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { RequestOutput } from '../../../src/index.js';

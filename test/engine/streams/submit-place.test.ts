@@ -1,3 +1,4 @@
+// Errors that readers are rejected with carry the place of the submission and the client's reason.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, it } from 'vitest';

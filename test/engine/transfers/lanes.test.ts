@@ -1,3 +1,4 @@
+// Over a pool so small that nothing stays in it, every text is right at every depth.
 import { describe, expect, it } from 'vitest';
 import { Engine, ReferenceExecutor } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../executors/reference/support.js';

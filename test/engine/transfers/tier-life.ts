@@ -1,3 +1,4 @@
+// Random lives of engines over a tier.
 import { describe, expect, it } from 'vitest';
 import type {
   BlockLists,

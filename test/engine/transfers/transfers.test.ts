@@ -1,3 +1,5 @@
+// Random lives of an engine with the host tier; with `fenceFrees` loads need not wait for steps in
+// flight.
 import { HostLane } from '../../../src/transfer.js';
 import { describeFencedLife, describeTierLife, type Tiers } from './tier-life.js';
 

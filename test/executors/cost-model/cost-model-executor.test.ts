@@ -1,3 +1,4 @@
+// The executor of the cost model: sampling, draft tokens, virtual time.
 import { describe, expect, it } from 'vitest';
 import type { ExecutorPlan, FlatTokens } from '../../../src/engine/executor/executor.js';
 import { DEFAULT_COST_MODEL, deviceMs } from '../../../src/executors/cost-model/cost-model.js';

@@ -1,3 +1,4 @@
+// The cost model: milliseconds of a step by its work.
 import { describe, expect, it } from 'vitest';
 import {
   type CostModel,

@@ -1,3 +1,4 @@
+// The stand-in for a GPU: lengths of its texts, and requests that may not end yet.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Engine } from '../../../src/engine/engine.js';
 import { DEFAULT_COST_MODEL } from '../../../src/executors/cost-model/cost-model.js';

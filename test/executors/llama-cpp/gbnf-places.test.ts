@@ -1,3 +1,4 @@
+// Grammars whose texts have very many places at once, and the count of places.
 import { describe, expect, it } from 'vitest';
 import { checkGbnf } from '../../../src/executors/llama-cpp/sampling/gbnf.js';
 import { type GbnfRule, GbnfRules } from '../../../src/executors/llama-cpp/sampling/gbnf-rules.js';

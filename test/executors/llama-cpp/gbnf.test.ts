@@ -1,3 +1,4 @@
+// The mistakes of a grammar, which llama.cpp finds too.
 import { describe, expect, it } from 'vitest';
 import { LlamaModel } from '../../../src/executors/llama-cpp/model/llama-model.js';
 import { checkGbnf } from '../../../src/executors/llama-cpp/sampling/gbnf.js';

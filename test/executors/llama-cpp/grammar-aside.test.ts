@@ -1,3 +1,4 @@
+// Grammars that are parsed off the event loop.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { GbnfRules } from '../../../src/executors/llama-cpp/sampling/gbnf-rules.js';
 import { SchemaGrammar } from '../../../src/executors/llama-cpp/schema/schema-grammar.js';

@@ -1,3 +1,4 @@
+// Grammars: texts satisfy them, and equal those of the model alone.
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { Alone } from './equality/alone.js';

@@ -1,3 +1,4 @@
+// Schemas as GBNF, and refusals.
 import { describe, expect, it } from 'vitest';
 import { checkGbnf } from '../../../src/executors/llama-cpp/sampling/gbnf.js';
 import { jsonObjectGrammar, schemaGrammar } from '../../../src/executors/llama-cpp/sampling/json-grammar.js';

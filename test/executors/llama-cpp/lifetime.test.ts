@@ -1,3 +1,4 @@
+// Workers that are terminated, disposal in the middle of a step, memory that comes back.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';

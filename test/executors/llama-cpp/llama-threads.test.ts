@@ -1,3 +1,4 @@
+// The number of threads for a machine, and for a container on it.
 import { describe, expect, it } from 'vitest';
 import {
   defaultThreads,

@@ -1,3 +1,4 @@
+// Texts of one long word, which would exhaust the stack of any other thread.
 import { describe, expect, it } from 'vitest';
 import { llamaForTests } from '../../support/llama/library.js';
 import { share } from '../../support/share.js';

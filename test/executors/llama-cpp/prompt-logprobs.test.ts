@@ -1,3 +1,4 @@
+// Log-probabilities of the tokens of a prompt, against those of generated tokens.
 import { describe, expect, it } from 'vitest';
 import type { PromptLogprobs, TokenLogprobs } from '../../../src/engine/executor/sampling-params.js';
 import { hasLlama, useLlama } from './use-llama.js';

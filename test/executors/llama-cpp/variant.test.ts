@@ -1,3 +1,4 @@
+// The choice of llama.cpp's package if several are installed.
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { scriptArguments } from '../../../src/base/scripts/script-file.js';

@@ -1,3 +1,4 @@
+// The whole proof as a command.
 import { parseArgs } from 'node:util';
 import { Run, type RunTotals } from './proof-run.js';
 

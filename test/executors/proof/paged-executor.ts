@@ -1,3 +1,4 @@
+// An executor over paged KV, written from the documentation alone.
 import {
   computedInStep,
   type Executor,

@@ -1,3 +1,4 @@
+// Compares that with a computation without pages.
 import type { Client } from './proof-client.js';
 import type { RunConfig } from './proof-config.js';
 import { type Answer, expectedAnswers } from './proof-work.js';

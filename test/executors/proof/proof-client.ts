@@ -1,3 +1,4 @@
+// The outputs of each client.
 import type { RequestResult, RequestStream } from 'blockstep';
 import type { WorkItem } from './proof-work.js';
 

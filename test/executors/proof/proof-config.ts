@@ -1,3 +1,5 @@
+// A configuration, drawn from one seed: depths 1 to 3, drafts, preemption, shared prefixes,
+// sessions.
 import type { SchedulerOptions } from 'blockstep';
 import type { Random } from './random.js';
 

@@ -1,3 +1,4 @@
+// Drives an engine through the work of a proof.
 import { Engine, type StepTables } from 'blockstep';
 import { type Loss, PagedExecutor, type RowFault, type StepFault } from './paged-executor.js';
 import { checkClient } from './proof-check.js';

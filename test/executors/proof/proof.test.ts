@@ -1,3 +1,5 @@
+// Runs 150 configurations, and the ones that failed once; `npm run test:long -- executors` runs
+// 10,000.
 import { describe, expect, it } from 'vitest';
 import { share } from '../../support/share.js';
 import { Run } from './proof-run.js';

@@ -1,3 +1,4 @@
+// A disposed executor gives its memory back and refuses every use.
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KV_ENTRY_BYTES } from '../../../src/core/native/native-reference.js';

@@ -1,3 +1,4 @@
+// An engine over the reference executor, on the host or on a GPU.
 import { expect, it } from 'vitest';
 import {
   Engine,

@@ -1,3 +1,4 @@
+// Texts through an engine are right; a wrong block fails its step, with the fault as the cause.
 import { describe, expect, it } from 'vitest';
 import { itGivesTheTextsOfRequestsAlone, makeEngine, ON_HOST, type Sizes } from './engine-texts.js';
 

@@ -1,3 +1,4 @@
+// The reference executor's TypeScript type is `Executor` or `DeviceExecutor`, by where it computes.
 import { describe, expect, it } from 'vitest';
 import {
   type DeviceExecutor,

@@ -1,3 +1,4 @@
+// With `fenceFrees`, a connector that loads too early does no harm; without it, it does.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Match } from '../../../src/connector.js';
 import type { Request } from '../../../src/index.js';

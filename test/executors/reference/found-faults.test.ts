@@ -1,3 +1,5 @@
+// The faults that the reference executor finds: foreign, stale and unwritten reads, foreign writes,
+// wrong plans.
 import { describe, expect, it } from 'vitest';
 import type { ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { describeFault, type ReferenceFault } from '../../../src/executors/reference/faults.js';

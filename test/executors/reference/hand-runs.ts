@@ -1,3 +1,4 @@
+// Runs plans that were made by hand.
 import type { ExecutorResult } from '../../../src/engine/executor/executor.js';
 import type { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';
 import { type HandEntry, handMade } from './hand.js';

@@ -1,3 +1,4 @@
+// Random lives of the reference executor, and the suite for one device.
 import { describe, expect, it } from 'vitest';
 import type { ReferenceExecutorOptions } from '../../../src/executors/reference/options.js';
 import type { SchedulerOptions } from '../../../src/index.js';

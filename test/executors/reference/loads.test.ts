@@ -1,3 +1,5 @@
+// KV that lanes loaded into other blocks is right; every wrong load is found; bad arguments of
+// `adopt`.
 import { describe, expect, it } from 'vitest';
 import type { ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { BlockArena, CompletionQueue, HostLane } from '../../../src/transfer.js';

@@ -1,3 +1,4 @@
+// Bad options, plans, tables and calls, of the native part too.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BlockstepError, type ErrorCode } from '../../../src/base/errors.js';
 import { loadAddon } from '../../../src/core/loader.js';

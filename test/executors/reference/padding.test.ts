@@ -1,3 +1,5 @@
+// Admissions that are padded with drafts (`padDecode`) have right texts with steps in flight; the
+// faults that are found there.
 import { describe, expect, it } from 'vitest';
 import type { Plan, SchedulerOptions } from '../../../src/index.js';
 import type { WithRules } from '../../../src/scheduler/options/single-rules.js';

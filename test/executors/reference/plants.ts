@@ -1,3 +1,4 @@
+// Errors to be planted in a step, and the suite for one device.
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { MismatchKind } from '../../../src/core/native/native-reference.js';
 import type { StepTables } from '../../../src/core/tables.js';

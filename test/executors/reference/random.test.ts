@@ -1,3 +1,4 @@
+// Random lives have right texts, and nothing is found in them.
 import { share } from '../../support/share.js';
 import { describeLives, RARE } from './lives.js';
 

@@ -1,3 +1,5 @@
+// The reference executor's texts are those of an unpaged computation; drafts, memory, steps in
+// flight.
 import { describe, expect, it } from 'vitest';
 import type { ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';

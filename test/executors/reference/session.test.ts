@@ -1,3 +1,4 @@
+// Sessions continue from the tokens that were computed.
 import { describe, expect, it } from 'vitest';
 import { seeded } from '../../support/core-bench.js';
 import { ReferenceDriver, unpagedText, wordy } from './support.js';

@@ -1,3 +1,4 @@
+// Drives a reference executor by a scheduler; the unpaged computation.
 import type { DeviceTables } from '../../../src/core/device-tables.js';
 import type { StepTables } from '../../../src/core/tables.js';
 import type { ExecutorResult } from '../../../src/engine/executor/executor.js';

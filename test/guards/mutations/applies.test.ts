@@ -1,3 +1,4 @@
+// Each mutation applies to the source as it is.
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,3 +1,4 @@
+// F28, F44, F45, F46, F47, F48, F56: the boundary to adapters that borrow requests.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/borrowing.test.ts';

@@ -1,3 +1,4 @@
+// F26, F27, F28, F59: calls of a connector and of workers.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/connector-calls.test.ts';

@@ -1,3 +1,4 @@
+// F1, F9, F11, F15: reports of transfers.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/completions.test.ts';

@@ -1,3 +1,4 @@
+// F3, F8, F16: aborts and slots in an engine.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/engine.test.ts';

@@ -1,3 +1,4 @@
+// F29, F30, F38, F58, F60: an engine with transfers.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/engine-transfers.test.ts';

@@ -1,3 +1,4 @@
+// F2, F4, F5, F6, F7: the end of a request.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/finishing.test.ts';

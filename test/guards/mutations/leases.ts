@@ -1,3 +1,4 @@
+// F31, F32: leases.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/leases.test.ts';

@@ -1,3 +1,4 @@
+// F10, F12, F13, F14, F17, F18: loads.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/loading.test.ts';

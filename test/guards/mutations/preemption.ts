@@ -1,3 +1,4 @@
+// F35, F36, F37, F39: preemption.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/preemption.test.ts';

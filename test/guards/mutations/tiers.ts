@@ -1,3 +1,4 @@
+// F40, F41, F42, F43: resets, and connectors made of several children.
 import type { Mutation } from './mutation.js';
 
 const reset = 'test/guards/reset.test.ts';

@@ -1,3 +1,4 @@
+// F23, F24, F25, F53, F54: loads that failed.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/load-verdicts.test.ts';

@@ -1,3 +1,4 @@
+// F61, F62: waits without an end.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/waiting.test.ts';

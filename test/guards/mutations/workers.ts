@@ -1,3 +1,4 @@
+// The contract of workers: F7, F18, F24, F25, F26, F33, F36, F37, F39, F42, F43.
 import type { Mutation } from './mutation.js';
 
 const stores = 'test/guards/store-verdicts.test.ts';
@@ -175,7 +176,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F36',
     file: 'src/scheduler/life/hand-over.ts',
-    find: 'return row.subarray(0, Math.ceil(computed / (group?.blockSize ?? blockSize)));',
+    find: 'return row.subarray(0, Math.ceil(computed / blockSize));',
     replace: 'return row.subarray(0, row.length + 0 * computed * blockSize);',
     test: contract,
     means: 'blocks are handed over in which nothing was computed',

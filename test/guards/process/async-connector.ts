@@ -1,3 +1,5 @@
+// An engine whose connector and worker have asynchronous functions where none belong, each of which
+// rejects.
 import type { SchedulerConnector, WorkerConnector } from '../../../src/connector.js';
 import { Engine } from '../../../src/index.js';
 

@@ -1,3 +1,4 @@
+// The scheduler decides as the reference, on random workloads.
 import { describe, expect, it } from 'vitest';
 import { share } from '../../support/share.js';
 import { replay } from '../driver.js';

@@ -1,3 +1,4 @@
+// vLLM's rules for drafts under a grammar.
 import type { SubjectGrammar } from '../subject.js';
 import type { ReferencePlan } from './plan.js';
 

@@ -1,3 +1,4 @@
+// vLLM's rules for invalid blocks.
 import type { Faults } from './kv/faults.js';
 import type { ReferenceGroup } from './kv/group.js';
 import { NULL_BLOCK } from './kv/pool.js';

@@ -1,3 +1,4 @@
+// The queues of the reference scheduler, and the order under policy `priority`.
 import { byCodePoints } from '../code-points.js';
 import type { ReferenceRequest } from './request.js';
 

@@ -21,7 +21,7 @@ export interface ConnectorRecipe {
   failsSync: boolean;
 }
 
-/** What a generated trace is made of: a configuration, and how often what happens. Rates are per step. */
+/** The configuration and the rates of a generated trace. Rates are per step. */
 export interface Recipe {
   config: TraceConfig & { num_speculative_tokens: number };
   steps: number;

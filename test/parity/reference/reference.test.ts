@@ -1,3 +1,5 @@
+// The reference decides as vLLM did in every recorded trace; generated traces cover all of their
+// features.
 import { describe, expect, it } from 'vitest';
 import { DEVIATIONS } from '../../../src/scheduler/options/deviations.js';
 import { replay } from '../driver.js';

@@ -1,3 +1,4 @@
+// vLLM's `Request`, with its blocks.
 import type { SubjectChunk, SubjectInput, SubjectRequest } from '../subject.js';
 import { emptyRow, type Row } from './kv/row.js';
 

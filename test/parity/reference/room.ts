@@ -1,3 +1,4 @@
+// The number of blocks for the requests of a configuration.
 import type { TraceConfig, TraceKvGroup } from '../trace.js';
 
 /** The groups of a trace; one that is older than groups has one of full attention. */

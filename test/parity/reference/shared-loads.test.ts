@@ -1,3 +1,4 @@
+// Loads behind a failed load: an event sequence that is too rare in random workloads.
 import { describe, expect, it } from 'vitest';
 import { TraceConnector } from '../connector.js';
 import { readFixture } from '../fixtures.js';

@@ -1,3 +1,4 @@
+// The state of the reference scheduler, the calls between two steps, and its queries.
 import type { ConnectorOutput, TransferReport } from '../../../src/scheduler/connector/connector.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 import type { SubjectChunk, SubjectCore, SubjectInput, SubjectOptions } from '../subject.js';

@@ -1,3 +1,4 @@
+// One stage, as reported and blockstep's, driven by hand.
 import { type Request, Scheduler } from '../../../src/index.js';
 import { ALL_GUARDS, type ReportedGuards } from './as-reported/reported-guards.js';
 import { ReportedRequest, ReportedScheduler } from './as-reported/reported-scheduler.js';

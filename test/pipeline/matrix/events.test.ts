@@ -1,3 +1,4 @@
+// The event sequences B0 to B5 of the reports, one after the other, against both pipelines.
 import { describe, expect, it } from 'vitest';
 import { StageBench } from '../bench.js';
 import { ALL_GUARDS } from './as-reported/reported-guards.js';

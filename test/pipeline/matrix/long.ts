@@ -1,3 +1,4 @@
+// `npm run test:long -- matrix`: the matrix scaled up.
 import { parseArgs } from 'node:util';
 import { runRow } from './rows.js';
 import { AS_REPORTED, OURS, OWN, type Variant } from './variants.js';

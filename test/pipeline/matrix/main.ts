@@ -1,3 +1,4 @@
+// `npm run matrix`.
 import { parseArgs } from 'node:util';
 import { printTable, runHangs, runTable, sayHangs } from './tables.js';
 import { AS_REPORTED, OURS, OWN, type Variant } from './variants.js';

@@ -1,3 +1,4 @@
+// The expected tables, and a share of the scaled matrix.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { isQuick, share } from '../../support/share.js';

@@ -1,3 +1,4 @@
+// Runs the rows on a list of variants, and prints the table.
 import CliTable3 from 'cli-table3';
 import { ROWS, type RowResult, runRow, runRows } from './rows.js';
 import type { ShapeOptions } from './stages/flow.js';

@@ -1,3 +1,4 @@
+// The pipelines with and without each guard; to add a pipeline, add a list here.
 import { boundaryGuards } from '../../../src/scheduler/lend/boundary-guards.js';
 import { ALL_GUARDS, NO_GUARDS, type ReportedGuards } from './as-reported/reported-guards.js';
 import { ReportedPipeline } from './as-reported/reported-pipeline.js';

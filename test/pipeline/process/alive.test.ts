@@ -1,3 +1,4 @@
+// A process lives while a client waits for its pipeline, and not longer.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';

@@ -1,3 +1,4 @@
+// Child processes that are restarted after a kill.
 import { type ChildProcess, fork } from 'node:child_process';
 import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import { PATIENCE_MS } from '../../support/waiting.js';

@@ -1,3 +1,4 @@
+// The run, with a given number of disturbances.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
 import { KillRun } from './kills.js';

@@ -1,3 +1,4 @@
+// One disturbance with requests around it, and the checks after it.
 import { BlockstepError } from '../../../src/index.js';
 import { Pipeline, type PipelineResult } from '../../../src/pipeline/index.js';
 import { RedisTransport } from '../../../src/pipeline/redis/index.js';

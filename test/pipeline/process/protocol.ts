@@ -1,3 +1,4 @@
+// The messages between parent and child.
 import type { RedisPartyStats } from '../../../src/pipeline/redis/index.js';
 import type { StageName } from './stages.js';
 

@@ -1,3 +1,4 @@
+// The three stages that all processes know.
 import { ReferenceExecutor } from '../../../src/index.js';
 import type { StageOptions } from '../../../src/pipeline/index.js';
 

@@ -1,3 +1,4 @@
+// Each message counts once and in order, and a loss is noticed.
 import { describe, expect, it } from 'vitest';
 import { Arrivals } from '../../../src/pipeline/redis/arrivals.js';
 import { Links } from '../../../src/pipeline/redis/links.js';

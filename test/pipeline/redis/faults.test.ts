@@ -1,3 +1,5 @@
+// A server that is killed, emptied, stopped or refuses; queues that are full; the end of a
+// transport.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { RedisServer, whyNoRedis } from '../../support/redis/redis-server.js';
 import { pause, until } from '../../support/waiting.js';

@@ -1,3 +1,4 @@
+// Each guard of inbox and outbox, by the failure that it prevents.
 import { Redis } from 'iovalkey';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { PipelineMessage } from '../../../src/pipeline/index.js';

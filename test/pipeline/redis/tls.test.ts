@@ -1,3 +1,4 @@
+// A server with TLS, an untrusted server, and a silent server.
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { hearSocketErrors } from '../../../src/base/packages/redis-socket.js';

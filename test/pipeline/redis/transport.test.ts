@@ -1,3 +1,4 @@
+// Order, lives of a name, the data that stays on the server, broken connections.
 import { describe, expect, it } from 'vitest';
 import type { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';
 import { Pipeline, StageServer } from '../../../src/pipeline/index.js';

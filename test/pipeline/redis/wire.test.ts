@@ -1,3 +1,5 @@
+// Every message arrives as it was sent; damaged, foreign or newer messages are skipped and never
+// thrown.
 import { expect, it } from 'vitest';
 import type { PipelineMessage, StageEnd } from '../../../src/pipeline/index.js';
 import { makeEntry, makeMark, readEntry } from '../../../src/pipeline/redis/wire/entry.js';

@@ -1,3 +1,4 @@
+// Finds Chromium, opens pages and collects their errors.
 import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { type Browser, chromium, type Page } from 'playwright-core';

@@ -1,3 +1,4 @@
+// Pages of all kinds load without errors, fit every width and colour scheme, and show their charts.
 import { readFileSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

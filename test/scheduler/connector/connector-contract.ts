@@ -1,3 +1,4 @@
+// The smallest connector that the types allow.
 import type {
   BlockLists,
   ConnectorOutput,

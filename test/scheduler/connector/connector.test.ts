@@ -1,3 +1,4 @@
+// The TypeScript types of a connector accept `connector/connector-contract.ts` and refuse mistakes.
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

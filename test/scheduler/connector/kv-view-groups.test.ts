@@ -1,3 +1,4 @@
+// KV cache groups in the view of a connector, and the places that a resuming request needs.
 import { describe, expect, it } from 'vitest';
 import type { Plan, Scheduler } from '../../../src/index.js';
 import type { KvGroupOptions } from '../../../src/scheduler/options/kv-groups.js';

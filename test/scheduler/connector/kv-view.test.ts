@@ -1,3 +1,5 @@
+// The view of a connector: requests and their settled part, stores of running requests, later
+// lookups, protected blocks.
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { PartialMetadata } from '../../../src/connector.js';
@@ -65,6 +67,17 @@ describe('what the scheduler side of a connector can read', () => {
     driver.run();
     for (const read of ['tokens', 'blocks', 'extent'] as const)
       expect(codeOf(() => view[read](request))).toBe(bad);
+  });
+
+  it('by another object that has the handle of a request, as that of a combined connector', () => {
+    const { driver, view } = viewed();
+    const request = driver.request(driver.add({ id: 'a', prompt: prompt(9) }));
+    driver.schedule();
+    const shown = { ...request, numTokens: request.numTokens, numComputedTokens: request.numComputedTokens };
+    expect(view.extent(shown as never)).toEqual({ numTokens: 9, numSettledTokens: 0, readableFrom: 0 });
+    expect(view.blocks(shown as never)).toEqual(view.blocks(request));
+    driver.update();
+    driver.run();
   });
 
   it('the blocks that an entry took from the pool, and no cached prefix', () => {

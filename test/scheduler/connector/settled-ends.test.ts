@@ -1,3 +1,5 @@
+// The settled part of a request for each kind of end or preemption, at every depth; and that of
+// others meanwhile.
 import { describe, expect, it } from 'vitest';
 import type { Finished, HandOver, KvView, Match, SchedulerConnector } from '../../../src/connector.js';
 import type { Plan, Request, SchedulerOptions } from '../../../src/index.js';

@@ -1,3 +1,4 @@
+// A hash is reported once, resets are reported, sinks that throw or call back cost nothing.
 import { describe, expect, it } from 'vitest';
 import type { KvEvent } from '../../../src/scheduler/events/kv-event.js';
 import { codeOf, Driver, makeScheduler, prompt } from '../../support/driver.js';

@@ -1,3 +1,4 @@
+// A block that a step in flight has released is lost, or was never written.
 import { describe, expect, it } from 'vitest';
 import type { KvGroupOptions, Plan, Request, Scheduler, SchedulerOptions } from '../../../src/index.js';
 import { letGoBy } from '../../../src/scheduler/plan/let-go.js';

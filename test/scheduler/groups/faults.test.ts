@@ -1,3 +1,4 @@
+// Faults of vLLM with KV cache groups, one by one.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerConnector } from '../../../src/connector.js';
 import { type Plan, Scheduler, type SchedulerOptions } from '../../../src/index.js';

@@ -1,3 +1,4 @@
+// Decisions of vLLM with KV cache groups that have a price, and are kept.
 import { describe, expect, it } from 'vitest';
 import type { KvGroupOptions, Plan, Scheduler } from '../../../src/index.js';
 import { makeScheduler, prompt } from '../../support/driver.js';

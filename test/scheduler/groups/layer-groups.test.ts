@@ -1,3 +1,4 @@
+// Groups from the layers of models.
 import { describe, expect, it } from 'vitest';
 import { groupLayers, type KvLayer, Scheduler } from '../../../src/index.js';
 

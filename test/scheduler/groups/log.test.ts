@@ -1,3 +1,4 @@
+// Logs of schedulers with groups.
 import { expect, it } from 'vitest';
 import { Random } from '../../../src/base/random.js';
 import { Scheduler, type SchedulerOptions } from '../../../src/index.js';

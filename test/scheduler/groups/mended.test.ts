@@ -1,3 +1,4 @@
+// Bugs that simulated lives with groups have found, case by case.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type KvGroupOptions, type Plan, Scheduler, type SchedulerOptions } from '../../../src/index.js';
 import { poolTokens, ruledConfig } from '../../../src/scheduler/options/options.js';

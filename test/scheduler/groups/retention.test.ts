@@ -1,3 +1,4 @@
+// Hits of windows and states.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type KvGroupOptions, Scheduler, type SchedulerOptions } from '../../../src/index.js';
 import { carryRules, type WithRules } from '../../../src/scheduler/options/single-rules.js';

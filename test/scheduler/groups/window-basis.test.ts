@@ -1,3 +1,4 @@
+// The blocks that windows and states keep while steps are in flight.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type KvGroupOptions, type Plan, Scheduler, type SchedulerOptions } from '../../../src/index.js';
 import { carryRules, type WithRules } from '../../../src/scheduler/options/single-rules.js';

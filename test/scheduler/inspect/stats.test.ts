@@ -1,3 +1,4 @@
+// `stats`, the counts of the prefix cache, the diagnostics channels.
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { channels } from '../../../src/base/channels.js';
 import { Driver, prompt } from '../../support/driver.js';

@@ -1,3 +1,5 @@
+// Requests that an adapter takes out and puts back, the order of its calls, ends, combinations of
+// options.
 import { describe, expect, it } from 'vitest';
 import type { BorrowingAdapter } from '../../../src/borrow.js';
 import type { SchedulerOptions } from '../../../src/index.js';

@@ -1,3 +1,4 @@
+// Random lives with a hostile adapter: invariants hold, each request ends once, with its text.
 import { describe, expect, it } from 'vitest';
 import { leftovers } from '../../support/driver.js';
 import { Life } from '../random-life.js';

@@ -1,3 +1,4 @@
+// Aborts by id and handle, of one, of lists, of all.
 import { describe, expect, it } from 'vitest';
 import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 

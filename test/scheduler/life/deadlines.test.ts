@@ -1,3 +1,4 @@
+// Deadlines of sessions that wait for input and of requests that wait for a grammar.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { WithRules } from '../../../src/scheduler/options/single-rules.js';

@@ -1,3 +1,4 @@
+// Sessions that begin without a prompt and wait for their first chunk.
 import { describe, expect, it } from 'vitest';
 import type { RequestInput } from '../../../src/scheduler/request/request.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';

@@ -1,3 +1,4 @@
+// A request ends once, from every state; callbacks cannot call back.
 import { afterEach, describe, expect, it } from 'vitest';
 import { channels } from '../../../src/base/channels.js';
 import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';

@@ -1,3 +1,4 @@
+// `resetPrefixCache`, with and without running requests.
 import { describe, expect, it } from 'vitest';
 import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 import { resetDone, resetRefused } from './reset-result.js';

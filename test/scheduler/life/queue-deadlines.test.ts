@@ -1,3 +1,4 @@
+// `deadlines.queue` and `timeoutMs`.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import { replayInputs } from '../../../src/scheduler/replay/log-replay.js';

@@ -1,3 +1,4 @@
+// Helper: the answer of a reset, in short.
 import type { ResetResult } from '../../../src/index.js';
 
 /** The answer of a reset that was carried out; `more` is what it names. */

@@ -1,3 +1,4 @@
+// A chunk, an end and an abort in every state of a session.
 import { describe, expect, it } from 'vitest';
 import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 import { FakeGrammar } from '../../support/fake-grammar.js';

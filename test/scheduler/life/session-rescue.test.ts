@@ -1,3 +1,5 @@
+// Sessions keep every token where vLLM 28be48fa loses some: stops inside drafts, preemption,
+// resets, failed steps.
 import { describe, expect, it } from 'vitest';
 import { Driver, leftovers, prompt } from '../../support/driver.js';
 import { resetDone } from './reset-result.js';

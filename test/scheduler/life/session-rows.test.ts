@@ -1,3 +1,4 @@
+// More sessions than rows: all places are used, and nobody starves.
 import { describe, expect, it } from 'vitest';
 import { Driver, leftovers, prompt } from '../../support/driver.js';
 

@@ -1,3 +1,4 @@
+// Chunks and answers, their limits, priority and order among sessions.
 import { describe, expect, it } from 'vitest';
 import type { RequestInput } from '../../../src/scheduler/request/request.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';

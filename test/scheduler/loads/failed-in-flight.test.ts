@@ -1,3 +1,5 @@
+// Loads that fail while more steps are in flight: of later steps, of requests that have ended,
+// shared by others.
 import { describe, expect, it } from 'vitest';
 import type { Plan } from '../../../src/index.js';
 import { RemoteDriver } from '../../guards/remote.js';

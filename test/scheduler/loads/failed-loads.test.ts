@@ -1,3 +1,4 @@
+// Loads that fail behind a step from before them, and over a block that others read.
 import { describe, expect, it } from 'vitest';
 import { RemoteDriver } from '../../guards/remote.js';
 import { leftovers, prompt } from '../../support/driver.js';

@@ -1,3 +1,4 @@
+// Lost blocks that are reported to a scheduler without an engine.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/index.js';
 import { readLog, replayCommands, replayInputs } from '../../../src/replay.js';

@@ -1,3 +1,4 @@
+// The deadlines `load` and `reclaim`, heartbeats of a peer, quarantine.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/index.js';
 import { RemoteDriver, type RemoteOptions } from '../../guards/remote.js';

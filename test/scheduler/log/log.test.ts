@@ -1,3 +1,4 @@
+// A recorded random life replays to the same plans and state; damaged logs are refused.
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// Deviations about connectors.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { WithRules } from '../../../src/scheduler/options/single-rules.js';

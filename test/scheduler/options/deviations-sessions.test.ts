@@ -1,3 +1,4 @@
+// Deviations about sessions.
 import { describe, expect, it, vi } from 'vitest';
 import { replayInputs } from '../../../src/scheduler/replay/log-replay.js';
 import { Request } from '../../../src/scheduler/request/request.js';

@@ -1,3 +1,4 @@
+// Ids are ordered as Python orders strings, by code points.
 import { describe, expect, it } from 'vitest';
 import { compareIds } from '../../../src/scheduler/request/id-order.js';
 import { Driver, Random } from '../../support/driver.js';

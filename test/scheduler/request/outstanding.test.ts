@@ -1,3 +1,4 @@
+// The blocks of a finished request come back with the last use of them, in every order of ends.
 import { describe, expect, it } from 'vitest';
 import type { OutstandingKind } from '../../../src/scheduler/request/outstanding.js';
 import { ScriptedConnector } from '../../support/connector/scripted-connector.js';

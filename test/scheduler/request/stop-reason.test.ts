@@ -1,3 +1,4 @@
+// The stop reason of an answer does not reach the next chunk of a session.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { StepOutputs } from '../../../src/scheduler/plan/step-outputs.js';

@@ -1,3 +1,4 @@
+// `stop` and `length`: end-of-text tokens, stop tokens, `minTokens`, drafts.
 import { describe, expect, it } from 'vitest';
 import type { RequestInput } from '../../../src/scheduler/request/request.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';

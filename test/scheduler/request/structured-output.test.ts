@@ -1,3 +1,4 @@
+// Grammars: waiting for them, drafts under them, methods that throw or answer nonsense.
 import { describe, expect, it } from 'vitest';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { Grammar } from '../../../src/scheduler/request/grammar.js';

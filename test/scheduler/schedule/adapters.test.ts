@@ -1,3 +1,4 @@
+// `maxLoras` limits the adapters that run at once; random lives with adapters.
 import { describe, expect, it } from 'vitest';
 import { Driver, leftovers, prompt, Random } from '../../support/driver.js';
 import { FakeGrammar } from '../../support/fake-grammar.js';

@@ -1,3 +1,4 @@
+// Steps in flight: placeholders, drafts, forced resets; every text is that of depth 1.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import { codeOf, Driver, leftovers, prompt, Random } from '../../support/driver.js';

@@ -1,3 +1,4 @@
+// The common prefix of a plan is that of the native state behind it.
 import { describe, expect, it } from 'vitest';
 import type { Plan } from '../../../src/scheduler/plan/plan.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';

@@ -1,3 +1,4 @@
+// `pause('new')` and `pause('all')`, `resume`, `hasWork`.
 import { describe, expect, it } from 'vitest';
 import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 

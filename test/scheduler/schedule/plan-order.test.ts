@@ -1,3 +1,5 @@
+// Plans are updated in their order, in every order of calls; an empty plan may be updated before
+// the older plans.
 import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../../src/base/errors.js';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';

@@ -1,3 +1,4 @@
+// The time that queued requests will take at the recent rate.
 import { describe, expect, it } from 'vitest';
 import type { Request } from '../../../src/scheduler/request/request.js';
 import { Backlog } from '../../../src/scheduler/state/backlog.js';

@@ -1,3 +1,4 @@
+// Foreign events: counted and skipped; queues that a foreign hand changed are repaired.
 import { describe, expect, it } from 'vitest';
 import { Core } from '../../../src/core/core.js';
 import { finishAll } from '../../../src/scheduler/life/finish.js';

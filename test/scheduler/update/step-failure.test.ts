@@ -1,3 +1,4 @@
+// Failed rows and steps: nothing that they computed is found later.
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';

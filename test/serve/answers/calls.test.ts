@@ -1,3 +1,4 @@
+// Tool calls in each format, whole, in pieces, broken, and endless.
 import { describe, expect, it } from 'vitest';
 import type { AnswerReader, AnswerSink } from '../../../src/serve/answers/answer-reader.js';
 import { CallReader } from '../../../src/serve/answers/call-reader.js';

@@ -1,3 +1,4 @@
+// An answer that a grammar limits to calls.
 import { describe, expect, it } from 'vitest';
 import { LONGEST_CALL } from '../../../src/serve/answers/answer-reader.js';
 import { ForcedReader } from '../../../src/serve/answers/forced-reader.js';

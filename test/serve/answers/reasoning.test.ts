@@ -1,3 +1,4 @@
+// Reasoning in each format; the format of a template.
 import { describe, expect, it } from 'vitest';
 import { AnswerForms } from '../../../src/serve/answers/answer-forms.js';
 import { reasoningParserOf, toolCallParserOf } from '../../../src/serve/answers/parsers.js';

@@ -1,3 +1,4 @@
+// Markers that are special tokens, which have no text elsewhere.
 import { describe, expect, it } from 'vitest';
 import { AnswerForms } from '../../../src/serve/answers/answer-forms.js';
 import { ModelVocabulary } from '../../../src/serve/index.js';

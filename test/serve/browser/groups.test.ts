@@ -1,3 +1,4 @@
+// Several KV cache groups: their figures, their blocks on the map, the blocks of a request in each.
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KvGroupOptions } from '../../../src/index.js';

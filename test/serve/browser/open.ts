@@ -1,3 +1,4 @@
+// Opens the page of a server, and collects its errors.
 import type { Browser, Page } from 'playwright-core';
 import { onTestFinished } from 'vitest';
 import type { Scheme } from '../../report/browser/browser.js';

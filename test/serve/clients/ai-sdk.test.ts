@@ -1,3 +1,4 @@
+// The AI SDK.
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { generateObject, generateText, stepCountIs, streamObject, streamText, tool } from 'ai';
 import { describe, expect, it } from 'vitest';

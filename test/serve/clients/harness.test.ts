@@ -1,3 +1,4 @@
+// The requests of evaluation harnesses.
 import { describe, expect, it } from 'vitest';
 import { BYTES, Sayer } from '../model/small-model.js';
 import { type Answer, answerOf, MODEL, serve } from '../support/served.js';

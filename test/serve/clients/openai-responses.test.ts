@@ -1,3 +1,4 @@
+// OpenAI's own client and `/v1/responses`.
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import type { Executor } from '../../../src/index.js';

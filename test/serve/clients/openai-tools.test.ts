@@ -1,3 +1,4 @@
+// OpenAI's client: its tools, formats, and reasoning.
 import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';

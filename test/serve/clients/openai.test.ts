@@ -1,3 +1,4 @@
+// OpenAI's own client: completions, chats, aborts, errors.
 import OpenAI, { APIError } from 'openai';
 import { describe, expect, it } from 'vitest';
 import { until } from '../../support/waiting.js';

@@ -1,3 +1,4 @@
+// The AI SDK and LangChain by way of `/v1/responses`.
 import { createOpenAI } from '@ai-sdk/openai';
 import { HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { tool as langchainTool } from '@langchain/core/tools';

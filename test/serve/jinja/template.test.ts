@@ -1,3 +1,4 @@
+// Templates: values, white space, names, errors, limits.
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Template } from '../../../src/serve/jinja/template.js';

@@ -1,3 +1,4 @@
+// Templates in Jinja: roles, tools, arguments, and chats that they refuse.
 import { describe, expect, it } from 'vitest';
 import type { Chat, ChatMessage } from '../../../src/serve/index.js';
 import { openChatTemplate } from '../../../src/serve/index.js';

@@ -1,3 +1,4 @@
+// The options for a model with its own tokenizer, template and grammars.
 import { describe, expect, it } from 'vitest';
 import {
   type LoadedModel,

@@ -1,3 +1,4 @@
+// The options of a model, from users.
 import fastify from 'fastify';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Engine, ReferenceExecutor } from '../../../src/index.js';

@@ -1,3 +1,4 @@
+// A model's own tokenizer as a vocabulary.
 import { describe, expect, it } from 'vitest';
 import { ModelVocabulary } from '../../../src/serve/index.js';
 import { BYTES, ByteTokenizer } from './small-model.js';

@@ -1,3 +1,5 @@
+// Parameters of sampling, formats and log-probabilities over HTTP, as the executor gets them and as
+// clients do.
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { BlockstepError } from '../../../src/index.js';

@@ -1,3 +1,4 @@
+// A model of few tokens whose executor reports its input.
 import type { Executor, ExecutorPlan, Grammar, SamplingParams, TokenLogprobs } from '../../../src/index.js';
 import { type ModelTokenizer, ModelVocabulary, type TextFormat } from '../../../src/serve/index.js';
 

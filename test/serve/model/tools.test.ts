@@ -1,3 +1,4 @@
+// Chats with tools over HTTP.
 import { describe, expect, it } from 'vitest';
 import { openChatTemplate } from '../../../src/serve/index.js';
 import { CHAT_TEMPLATE } from '../../support/gguf/random-model.js';

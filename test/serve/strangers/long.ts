@@ -1,3 +1,5 @@
+// `npm run test:long -- strangers`: ten minutes of 200 connections, and the time of `/health`
+// meanwhile.
 import { spawn } from 'node:child_process';
 import { constants, setPriority } from 'node:os';
 import { text } from 'node:stream/consumers';

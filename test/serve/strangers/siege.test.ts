@@ -1,3 +1,4 @@
+// A share of the siege: all requests are answered.
 import { expect, it } from 'vitest';
 import { share } from '../../support/share.js';
 import { isEmpty, serve } from '../support/served.js';

@@ -1,3 +1,5 @@
+// Texts and bodies that take long, sent over many connections; and the health of the server
+// meanwhile.
 import { request } from 'node:http';
 
 /** Texts that take long where something takes more time than their length: of so many characters. */

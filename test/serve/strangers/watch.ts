@@ -1,3 +1,4 @@
+// A process that polls the health of the server.
 import { watchHealth } from './siege.js';
 
 // A process of its own, so that what the siege takes of its processor is not measured: asks until its standard input ends.

@@ -1,3 +1,4 @@
+// A server with 1,000 running requests that hold most of its 100,000 blocks.
 import type { Executor } from '../../../src/index.js';
 import { until } from '../../support/waiting.js';
 import { serve } from './served.js';

@@ -1,3 +1,4 @@
+// Tokens of long words equal the library's, in linear time.
 import library from 'gpt-tokenizer/encoding/o200k_base';
 import { describe, expect, it } from 'vitest';
 import { BytePairs } from '../../../src/serve/text/byte-pairs.js';

@@ -1,3 +1,4 @@
+// The vocabulary, and text that comes token by token.
 import { describe, expect, it } from 'vitest';
 import { Detokenizer } from '../../../src/serve/text/detokenizer.js';
 import { o200k } from '../../../src/serve/text/vocabulary.js';

@@ -1,3 +1,4 @@
+// The end of a text, wherever the borders of its pieces are.
 import { describe, expect, it } from 'vitest';
 import { StopStrings } from '../../../src/serve/text/stop-strings.js';
 import { Random } from '../../support/engine-bench.js';

@@ -4,7 +4,7 @@ import type { Asked, Reason, Stops } from './facts.js';
 /** How a request that ended outside of an abort is told to its client. */
 export type Notice = 'none' | 'due' | 'given';
 
-/** What the auditor knows of one incarnation, from inputs and answers alone. */
+/** The auditor's knowledge of one incarnation, from inputs and answers alone. */
 export class Account {
   readonly handle: number;
   readonly asked: Asked;
@@ -33,6 +33,8 @@ export class Account {
   askedIn = -1;
   /** What its grammar was shown and its client not given yet. */
   shown: number[] = [];
+  /** Known tokens that its last entry went to. */
+  reached = 0;
   /** Prompt and delivered tokens. */
   numTokens: number;
   reason: Reason | null = null;

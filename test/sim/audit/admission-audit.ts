@@ -1,7 +1,7 @@
 import { type PlanFacts, type Seen, type Sight, Violation } from './facts.js';
 import type { Ledger } from './ledger.js';
 
-/** What making a step may do to those that run and those that wait: who is taken in, who is given up for whom. */
+/** Admissions, and requests that give blocks up: who is taken in, who is given up for whom. */
 export class AdmissionAudit {
   readonly #ledger: Ledger;
   /** What was seen before the call. */

@@ -3,7 +3,7 @@ import { type Asked, Violation } from './facts.js';
 import { mostTokens } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 
-/** What clients ask for and are answered at once: who is let in, who ends by an abort. */
+/** The calls of clients that are answered at once: who is let in, who ends by an abort. */
 export class ClientAudit {
   readonly #ledger: Ledger;
   /** Aborts from inside a callback. */

@@ -8,7 +8,7 @@ export interface ChunkFacts {
   at?: number;
 }
 
-/** What is known of one session beyond its request. */
+/** The knowledge of one session beyond its request. */
 export class Conversation {
   /** Chunks that came before the answer to the last one had ended. */
   readonly queue: ChunkFacts[] = [];

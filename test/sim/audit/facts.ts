@@ -1,3 +1,4 @@
+// The input of the auditor, as plain data; a violation.
 import type { GroupRule } from './group-rules.js';
 
 /**

@@ -2,7 +2,7 @@ import type { Account } from './account.js';
 import { Violation } from './facts.js';
 import type { Ledger } from './ledger.js';
 
-/** What grammars are asked and answer. Null is an answer that was none: the grammar threw. */
+/** The questions to grammars, and their answers. Null is an answer that was none: the grammar threw. */
 export class GrammarAudit {
   readonly #ledger: Ledger;
 

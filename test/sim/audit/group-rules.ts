@@ -1,3 +1,5 @@
+// The rules of KV cache groups, as the auditor knows them.
+
 /** A KV cache group as the auditor knows it: what a token of its layers needs of those before it. */
 export interface GroupRule {
   readonly type: 'full' | 'sink' | 'sliding' | 'chunked' | 'mamba';

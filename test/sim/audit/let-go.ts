@@ -11,7 +11,7 @@ interface Gone {
 }
 
 /**
- * What steps in flight have let go of the requests that they run: blocks left of a window, and states that newer ones followed. An older step may
+ * Blocks that steps in flight have let go of the requests that they run: blocks left of a window, and states that newer ones followed. An older step may
  * have read such a block, or written it, and somebody may have found it since.
  */
 export class LetGo {

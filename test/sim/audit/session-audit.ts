@@ -4,7 +4,7 @@ import { Violation } from './facts.js';
 import { mostTokens } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 
-/** What clients say in sessions: which chunk is answered at once, which waits, which is not wanted. */
+/** Chunks and ends of sessions: which chunk is answered at once, which waits, which is not wanted. */
 export class SessionAudit {
   readonly #ledger: Ledger;
 

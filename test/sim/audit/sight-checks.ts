@@ -1,3 +1,4 @@
+// Checks of visible state that need no history; the engine's audit makes them too.
 import { type Seen, type Sight, Violation } from './facts.js';
 
 /** What must be so of every sight, whatever led to it. Both auditors begin with these checks. */

@@ -2,7 +2,7 @@ import { type EntryFacts, type PlanFacts, type Seen, type Sight, Violation } fro
 import type { Ledger } from './ledger.js';
 import type { StepAudit } from './step-audit.js';
 
-/** What the rules in which versions of vLLM differ say of plans, of the free queue and of rows that are given up. */
+/** The rules in which versions of vLLM differ, for plans, the free queue and rows that are given up. */
 export class VersionAudit {
   readonly #ledger: Ledger;
   readonly #steps: StepAudit;
@@ -110,10 +110,15 @@ export class VersionAudit {
       if (drafts === 0 && pads && isLast && ran.every((entry) => this.#isDecode(entry)))
         throw new Violation('I18', `${name} comes in with one token, and is not padded`);
     }
+    for (const { handle, computed, scheduled, drafts } of entries)
+      this.#ledger.account(handle).reached = computed + scheduled - drafts;
   }
 
-  /** Whether tokens of an entry's request were left to compute before this step. */
+  /**
+   * Whether tokens of an entry's request were left to compute before this step. One that was taken back since counts as what it was (as in vLLM).
+   */
   #wasPrefill({ handle, computed, drafts }: EntryFacts): boolean {
+    if (computed < this.#ledger.account(handle).reached) return false;
     const before = this.#before?.requests.find((seen) => seen.handle === handle);
     return before === undefined || computed + 1 < before.numTokens + before.placeholders - drafts;
   }

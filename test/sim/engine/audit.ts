@@ -1,3 +1,4 @@
+// The checks after every event.
 import type { Engine } from '../../../src/engine/engine.js';
 import { type Sight, Violation } from '../audit/facts.js';
 import { numSinks, numUsable } from '../audit/group-rules.js';

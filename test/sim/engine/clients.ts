@@ -1,3 +1,4 @@
+// One client, who reads its stream to its end.
 import { BlockstepError } from '../../../src/base/errors.js';
 import type { RequestOutput } from '../../../src/engine/outputs/outputs.js';
 import type { RequestStream } from '../../../src/engine/streams/request-stream.js';

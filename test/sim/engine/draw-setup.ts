@@ -1,3 +1,4 @@
+// The setup of a run of an engine, drawn from a seed.
 import { drawBorrower } from '../shared/borrow/draw-borrower.js';
 import { drawGroups } from '../shared/draw-groups.js';
 import { drawRules } from '../shared/draw-rules.js';

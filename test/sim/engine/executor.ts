@@ -1,3 +1,4 @@
+// A model that samples from what it reads in the memory of blocks; drafts.
 import type { StepTables } from '../../../src/core/tables.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { keepsTokens } from '../audit/group-rules.js';

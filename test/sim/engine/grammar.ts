@@ -1,3 +1,4 @@
+// The grammars of clients.
 import type { Grammar } from '../../../src/scheduler/request/grammar.js';
 import type { Stage } from './stage.js';
 import { allows, follow } from './text.js';

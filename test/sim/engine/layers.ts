@@ -1,3 +1,4 @@
+// The positions that the layers of each group read and keep.
 import { firstNeeded, type GroupRule, keepsTokens } from '../audit/group-rules.js';
 import { mix } from '../shared/text.js';
 import type { EngineSetup } from './setup.js';

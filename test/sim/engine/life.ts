@@ -1,3 +1,4 @@
+// A run: events, then the phase without faults, or an end in the middle of everything.
 import { Engine } from '../../../src/engine/engine.js';
 import type { StepReport } from '../../../src/engine/loop/step-loop.js';
 import { ruledConfig } from '../../../src/scheduler/options/options.js';

@@ -1,3 +1,4 @@
+// Bugs to be planted in the engine.
 import type { Plant } from '../shared/plant.js';
 
 const WORKERS = 'src/engine/workers/workers.ts';

@@ -1,3 +1,4 @@
+// The simulator as a loop over seeds.
 import { Loop } from '../shared/loop.js';
 import { drawEngineSetup } from './draw-setup.js';
 import { EngineLife } from './life.js';

@@ -1,3 +1,4 @@
+// Event sequences that are drawn on purpose.
 import { Rng } from '../shared/rng.js';
 import type { EngineSetup, Scene, TierShape } from './setup.js';
 

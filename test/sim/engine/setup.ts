@@ -1,3 +1,4 @@
+// The setup of a run of an engine, and its faults.
 import type { EngineOptions } from '../../../src/engine/state/options.js';
 import type { Protection } from '../../../src/scheduler/connector/connector.js';
 import type { WithRules } from '../../../src/scheduler/options/single-rules.js';

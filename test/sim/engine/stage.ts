@@ -10,7 +10,7 @@ import type { Transcript } from './text.js';
 /** What the simulation did that may have ended a request. */
 export type Cause = 'row' | 'step' | 'load' | 'connector' | 'grammar' | 'wait' | 'borrower' | 'broken';
 
-/** What all parts of one run share: clock, memory, dice, and what the audit has to know. */
+/** Common data of one run: clock, memory, dice, and the facts for the audit. */
 export class Stage extends SeededRun<EngineSetup, EngineFault> {
   readonly kv: Kv;
   /** What its KV cache groups depend on. */

@@ -1,3 +1,4 @@
+// The text of a computation without pages.
 import type { GroupRule } from '../audit/group-rules.js';
 import { END_TOKEN, mix, tokenOf } from '../shared/text.js';
 import { Reading } from './layers.js';

@@ -1,3 +1,4 @@
+// A run: events, then the phase without faults, then the audit of the remains.
 import { Pipeline } from '../../../src/pipeline/pipeline.js';
 import { wordy } from '../../support/unpaged-text.js';
 import type { Tally } from '../shared/run.js';

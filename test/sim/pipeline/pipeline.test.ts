@@ -1,3 +1,4 @@
+// A small share of the seeds: nothing breaks, all intended events happen, a planted bug is found.
 import { describe, it } from 'vitest';
 import { isQuick, share } from '../../support/share.js';
 import { expectFoundAgain, expectGuarded } from '../shared/command.js';

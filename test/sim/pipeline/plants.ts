@@ -1,3 +1,4 @@
+// Bugs to be planted in `src/pipeline`.
 import type { Plant } from '../shared/plant.js';
 
 const SENDER = 'src/pipeline/chunks/chunk-sender.ts';

@@ -1,3 +1,4 @@
+// The simulator as a loop over seeds.
 import { Loop } from '../shared/loop.js';
 import { PipelineLife } from './life.js';
 import { drawPipelineSetup, PIPELINE_FAULTS } from './setup.js';

@@ -1,3 +1,4 @@
+// The setup of a run of a pipeline: its faults and their rates.
 import type { KvGroupOptions } from '../../../src/scheduler/options/kv-groups.js';
 import { type DrawnRules, drawRules } from '../shared/draw-rules.js';
 import { drawFaults } from '../shared/draws.js';

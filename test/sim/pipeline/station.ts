@@ -10,7 +10,7 @@ import type { World } from './world.js';
 /** Guards of the core scheduler that find nothing, since nobody borrows its requests. */
 const GUARDS = ['realigned-status', 'swept-running', 'purged-untracked'];
 
-/** One stage in its place: it dies and is made anew, is silent for a while, and computes when the seed says. */
+/** One stage in its place: it dies and is made again, is silent for a while, and computes when the seed says. */
 export class Station {
   readonly setup: StageSetup;
   stage!: Stage;

@@ -1,3 +1,4 @@
+// The text of a request in every stage, computed by hand.
 import { unpagedText } from '../../support/unpaged-text.js';
 import type { StageSetup } from './setup.js';
 

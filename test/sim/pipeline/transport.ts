@@ -1,3 +1,4 @@
+// Messages that come late, never, twice, in any order, or long afterwards.
 import type { PipelineMessage } from '../../../src/pipeline/transport/messages.js';
 import type { Connection, Mailbox, Transport } from '../../../src/pipeline/transport/transport.js';
 import { ChunkAudit } from './chunk-audit.js';

@@ -1,7 +1,7 @@
 import { SeededRun } from '../shared/seeded-run.js';
 import type { PipelineFault, PipelineSetup } from './setup.js';
 
-/** What all parts of one run share. */
+/** Common data of all parts of one run. */
 export class World extends SeededRun<PipelineSetup, PipelineFault> {
   /** Since when there are no faults any more, in milliseconds. */
   calmAt = Number.POSITIVE_INFINITY;

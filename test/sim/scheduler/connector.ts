@@ -1,3 +1,4 @@
+// The connector's scheduler side, with given decisions.
 import type {
   BlockPins,
   Finished,

@@ -1,3 +1,4 @@
+// A grammar with given answers.
 import type { Grammar } from '../../../src/scheduler/request/grammar.js';
 import type { GrammarAudit } from '../audit/grammar-audit.js';
 

@@ -1,3 +1,4 @@
+// The simulator as a loop over seeds.
 import { Loop } from '../shared/loop.js';
 import { drawSetup } from './draw-setup.js';
 import { FAULTS } from './setup.js';

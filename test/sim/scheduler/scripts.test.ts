@@ -1,3 +1,4 @@
+// Failures of the catalogue (`test/guards`) as scripts.
 import { describe, expect, it } from 'vitest';
 import { by, Script } from './script.js';
 

@@ -1,3 +1,4 @@
+// The blocks that a load fills, a store reads and a plan takes, by group.
 import type { PlanFacts } from '../audit/facts.js';
 import { type GroupRule, keepsTokens, neededPlaces } from '../audit/group-rules.js';
 import type { Held } from '../audit/turns.js';

@@ -1,3 +1,4 @@
+// The words for events in a failure.
 import { type RuledConfig, ruledConfig } from '../../../src/scheduler/options/options.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import type { PlanFacts, RowFacts, Rules, TransferFacts, VersionFacts } from '../audit/facts.js';

@@ -1,3 +1,4 @@
+// The request of a client, as plain data and as the scheduler takes it.
 import type { RequestInput } from '../../../src/scheduler/request/request.js';
 import type { Asked } from '../audit/facts.js';
 

@@ -1,3 +1,4 @@
+// Draws that both simulators make: events, prompts, faults, holds, timeouts.
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Rng } from './rng.js';
 

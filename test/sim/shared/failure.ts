@@ -1,3 +1,4 @@
+// A failure in words, and made smaller.
 import type { Faulty } from './dice.js';
 import type { Failure, Outcome, RunOptions } from './run.js';
 

@@ -1,3 +1,5 @@
+// A run of one seed: its options, its outcome, its failure.
+
 /** How one seed is run. */
 export interface RunOptions<F extends string> {
   /** Events with faults. */

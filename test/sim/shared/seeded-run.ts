@@ -2,7 +2,7 @@ import { Violation } from '../audit/facts.js';
 import { Dice, type Faulty } from './dice.js';
 import { Journal } from './journal.js';
 
-/** What all parts of one run share: clock, dice, journal, and the first violation. */
+/** Common data of one run: clock, dice, journal, and the first violation. */
 export class SeededRun<S extends Faulty<F>, F extends string> extends Dice<S, F> {
   /** The simulated clock, in milliseconds. */
   now = 1000;

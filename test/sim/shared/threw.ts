@@ -1,7 +1,7 @@
 import { Violation } from '../audit/facts.js';
 
 /**
- * What a call that threw is to the simulator.
+ * The classification of a call that threw.
  * @param call name of the call
  * @returns the violation that a callback found and threw, or else I16: the call threw
  */

@@ -1,3 +1,4 @@
+// A setup file: the GPU decides for every scheduler.
 import { vi } from 'vitest';
 import '../gpu.js';
 

@@ -1,3 +1,5 @@
+// Compiles scripts and their imports, file by file; bundles the started scripts, which import in a
+// fifth of the time.
 import { cpSync, existsSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';

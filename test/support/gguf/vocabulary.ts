@@ -1,3 +1,4 @@
+// Two small vocabularies, with special tokens.
 import type { GgufFile } from './gguf-file.js';
 
 /** The kinds of tokens, by their numbers in the file. */

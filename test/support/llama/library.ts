@@ -1,3 +1,4 @@
+// Finds llama.cpp for tests, or installs it once into `build/`.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

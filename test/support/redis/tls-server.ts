@@ -1,3 +1,4 @@
+// A server of Redis that speaks TLS, with a certificate of its own.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// The types of functions of the driver that are fetched by name.
 #pragma once
 
 #include "cuda.h"

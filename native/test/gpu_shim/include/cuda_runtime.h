@@ -1,3 +1,4 @@
+// The header that nvcc includes by itself.
 #pragma once
 
 #include "cuda_runtime_api.h"

@@ -1,3 +1,5 @@
+// The charts of a plan: the best results, the load that breaks the objectives, options, engines
+// over time.
 import type { EChartsOption } from 'echarts';
 import type { Finalist, PlannedPoint, Sensitivity } from '../../../planner/plan.js';
 import type { EngineWindow } from '../../../planner/sweep/fleet-size.js';
@@ -72,6 +74,7 @@ export function paretoChart(told: Told): Chart {
     Number.isFinite(run.strain) ? coarse(100 * run.strain) : null,
     pointInWords(point),
     vllmCommand(told, point),
+    coarse(100 * run.extrapolated),
   ];
   // Points that a search dropped were run with fewer requests, so they cannot be compared here.
   const whole = found.points.filter(({ run }) => run.requests === input.workload.length);
@@ -142,6 +145,7 @@ export function paretoChart(told: Told): Chart {
     { label: 'TTFT p95', color, text: '{0} ms' },
     { label: 'TPOT p95', color, text: '{1} ms' },
     { label: 'of the nearest bound', color, text: '{2} %' },
+    { label: 'of its steps extrapolated', color: SECOND_COLOR, text: '{5} %' },
     { label: '', color: SECOND_COLOR, text: '{4}' },
   ];
   return {
@@ -171,7 +175,10 @@ export function knobChart({ knob, values }: Sensitivity): Chart {
   const option: EChartsOption = {
     dataset: { source },
     xAxis: xAxis(knob, { type: 'category' }),
-    yAxis: yAxis('% of the nearest bound', logAxis([100, ...values.map(({ best }) => percentOf(best))])),
+    yAxis: yAxis(
+      '% of the nearest bound',
+      logAxis([100, ...values.flatMap(({ best, median }) => [percentOf(best), percentOf(median)])]),
+    ),
     series: [
       line(1, { lineStyle: { color, width: 1.6 }, itemStyle: { color }, markLine: bounds([{ yAxis: 100 }]) }),
       line(2, {

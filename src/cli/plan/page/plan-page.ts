@@ -1,6 +1,6 @@
 import { sloInWords } from '../../../planner/sweep/slo.js';
 import { readHost } from '../../../report/host.js';
-import { counted, datum, decimal, duration, figure } from '../../../report/markup/figures.js';
+import { counted, datum, decimal, duration, figure, percent } from '../../../report/markup/figures.js';
 import { type Html, html } from '../../../report/markup/html.js';
 import { dataTable, factTable } from '../../../report/markup/tables.js';
 import type { PlotLibrary } from '../../../report/page/library.js';
@@ -76,7 +76,7 @@ export function planPage(told: PlanPageInput, library: PlotLibrary): string {
       brand: 'blockstep plan',
       title: html`Capacity for <bdi>${trace}</bdi>`,
       plainTitle: `Capacity for ${trace}`,
-      lead: html`${counted(points.length, 'set')} of options for ${profile.name}, each simulated with the requests of the trace, under ${sloInWords(slo)}.`,
+      lead: html`${counted(points.length, 'set')} of options for ${profile.name}, each simulated with ${input.search === 'halving' ? 'all requests of the trace or the first ones' : 'the requests of the trace'}, under ${sloInWords(slo)}.`,
       source: 'virtual',
       warnings: warningsOf(told),
       tiles: tiles(told),
@@ -152,6 +152,7 @@ function pointTable({ found }: Told): Html {
     datum(run.tokensPerSecond),
     datum(run.preemptions),
     datum(run.requests),
+    percent(run.extrapolated),
     isParetoOptimal ? 'yes' : '',
   ]);
   const head = [
@@ -165,6 +166,7 @@ function pointTable({ found }: Told): Html {
     'tokens/s',
     'preemptions',
     'requests',
+    'extrapolated',
     'Pareto',
   ];
   return dataTable(head, rows);

@@ -1,7 +1,7 @@
 import CliTable3 from 'cli-table3';
 import type { EngineWindow } from '../../../planner/sweep/fleet-size.js';
 import { sloInWords } from '../../../planner/sweep/slo.js';
-import { counted, duration, figure } from '../../../report/markup/figures.js';
+import { counted, duration, figure, percent } from '../../../report/markup/figures.js';
 import { wrapped } from '../../replay/report/table-parts.js';
 import { loadInWords, pointInWords, type Told, trustInWords, vllmCommand, warningsOf } from './plan-words.js';
 
@@ -20,13 +20,14 @@ export function planTable(told: Told): string {
     ...warningsOf(told).map((warning) => wrapped(`WARNING: ${warning}`)),
     `${trace}: ${counted(points.length, 'point')}${whole.length < points.length ? `, ${whole.length} of them with all requests,` : ''} at ${figure(found.requestsPerSecond)} requests/s, under ${sloInWords(input.slo)}`,
     table(
-      ['best at this load', 'of a bound', 'TTFT p95', 'TPOT p95', ''],
+      ['best at this load', 'of a bound', 'TTFT p95', 'TPOT p95', '', 'extrapolated'],
       best.map(({ point, run, isParetoOptimal }) => [
         pointInWords(point),
         ofBound(run.strain),
         ms(run.latencies.ttft.p95),
         ms(run.latencies.tpot.p95),
         isParetoOptimal ? 'Pareto' : '',
+        run.extrapolated === 0 ? '' : percent(run.extrapolated),
       ]),
     ),
     table(

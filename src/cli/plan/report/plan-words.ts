@@ -1,3 +1,4 @@
+// Sentences that the tables and the page of a plan share; the command line of vLLM.
 import type { Finalist, Plan, PlanInput } from '../../../planner/plan.js';
 import { KNOBS, optionsAt, type Point } from '../../../planner/sweep/knobs.js';
 import { sloInWords } from '../../../planner/sweep/slo.js';
@@ -116,14 +117,14 @@ export function trustInWords({ input, found }: Told): [string, string][] {
 }
 
 /** Warnings of a plan. */
-export function warningsOf({ found, input: { profile, slo } }: Told): string[] {
+export function warningsOf({ found, input: { slo } }: Told): string[] {
   const warnings: string[] = [];
   const [winner] = found.finalists;
   const { run, requestsPerSecond } = winner.capacity;
   if (run.extrapolated > 0) {
-    const share = profile.seen === null ? 'every step' : `${percent(run.extrapolated)} of the steps`;
+    const share = run.extrapolated === 1 ? 'all' : percent(run.extrapolated);
     warnings.push(
-      `The best options rest on extrapolation: ${share} of theirs lies outside of what the profile was measured with.`,
+      `The best options rest on extrapolation: ${share} of their steps lie outside of what the profile was measured with.`,
     );
   }
   if (requestsPerSecond === 0) {

@@ -1,3 +1,4 @@
+// Common parts of the charts of all replays.
 import type { Chart, ChartSource } from '../../../report/charts/chart.js';
 import { type DistributionChartInput, distributionChart } from '../../../report/charts/distribution-chart.js';
 import { type TimeChartInput, timeChart } from '../../../report/charts/time-chart.js';

@@ -1,3 +1,4 @@
+// Common tiles, tables and facts of the pages of all replays.
 import type { ChartSource } from '../../../report/charts/chart.js';
 import type { Host } from '../../../report/host.js';
 import { datum, decimal, figure, grouped, latencyUnit } from '../../../report/markup/figures.js';

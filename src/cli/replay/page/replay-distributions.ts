@@ -1,3 +1,4 @@
+// Charts of the latencies and step times of a replay.
 import type { Chart } from '../../../report/charts/chart.js';
 import { distributionChart } from '../../../report/charts/distribution-chart.js';
 import { latencyDistribution } from './chart-parts.js';

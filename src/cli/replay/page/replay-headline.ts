@@ -1,3 +1,4 @@
+// The figures at the top of the page of a replay.
 import { counted, datum, decimal, duration, grouped } from '../../../report/markup/figures.js';
 import { html } from '../../../report/markup/html.js';
 import type { Tile } from '../../../report/page/tiles.js';

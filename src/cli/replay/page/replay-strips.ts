@@ -1,3 +1,4 @@
+// Charts over virtual time.
 import type { Chart } from '../../../report/charts/chart.js';
 import {
   type TimeAxis,

@@ -1,3 +1,4 @@
+// The report of a replay, as tables for a terminal.
 import { decimal, duration, figure, grouped, percent } from '../../../report/markup/figures.js';
 import type { Report } from './report.js';
 import { extrapolationInWords, hitsInWords, overloadInWords, sourceInWords } from './report-words.js';

@@ -1,3 +1,4 @@
+// Sentences that the tables and the page of a replay share.
 import { counted, duration, grouped, percent } from '../../../report/markup/figures.js';
 import type { Report } from './report.js';
 

@@ -1,3 +1,4 @@
+// Common parts of the tables of all replays.
 import CliTable3 from 'cli-table3';
 import { grouped, latencyUnit } from '../../../report/markup/figures.js';
 import type { Percentiles } from '../run/histogram.js';

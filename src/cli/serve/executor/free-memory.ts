@@ -1,3 +1,4 @@
+// How much memory a model may take.
 import { freemem } from 'node:os';
 
 /**

@@ -1,3 +1,4 @@
+// Refuses unsupported options of a model, before it is loaded.
 import { badArgument } from '../../../base/errors.js';
 import type { ModelCard } from '../../../executors/llama-cpp/gguf/model-card.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';

@@ -1,3 +1,4 @@
+// The KV memory of a peer, mapped into this process.
 import { BlockArena } from '../../../transfer/block-arena.js';
 import { type JobEnd, KvLanes, type LaneFactory } from '../../base/kv-lanes.js';
 import type { KvMemory } from '../../base/kv-memory.js';

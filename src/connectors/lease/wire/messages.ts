@@ -1,3 +1,4 @@
+// Every message between workers, and its checks.
 import { isCount, isList, isObject } from '../../../base/checks.js';
 import { MAX_TEXT } from './hand-over.js';
 

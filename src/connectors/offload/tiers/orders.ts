@@ -1,3 +1,5 @@
+// The orders of the scheduler side to the workers, and their reports.
+
 /**
  * A copy of some blocks, of which every rank copies its part. Entry i of both lists describes the
  * same block.

@@ -1,3 +1,4 @@
+// The statistics of an offload.
 import type { TierCounts } from './tier-index.js';
 
 /** Contents and hits of a tier. */

@@ -1,3 +1,4 @@
+// Jobs and answers, and the messages between the two threads.
 import type { MessagePort } from 'node:worker_threads';
 import type { BlockArena } from '../../../transfer/block-arena.js';
 import type { RedisSettings } from '../stores/store-options.js';

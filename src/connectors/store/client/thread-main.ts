@@ -1,3 +1,4 @@
+// The script of a store's thread.
 import { parentPort } from 'node:worker_threads';
 import { BlockArena } from '../../../transfer/block-arena.js';
 import { SlotStore } from '../slots/slot-store.js';

@@ -1,3 +1,4 @@
+// Keys of a store: the name of a block's meaning.
 import { createHash } from 'node:crypto';
 import { badArg, isObject } from '../../../base/checks.js';
 import { checkInteger } from '../../../base/errors.js';

@@ -1,3 +1,4 @@
+// The places of slots in a file, and the entries with their contents.
 import { crc32 } from 'node:zlib';
 import { HEAD_BYTES } from './head.js';
 

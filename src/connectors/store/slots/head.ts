@@ -1,3 +1,4 @@
+// The beginning of a slot file: its owner, and the size of its slots.
 import { readSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 

@@ -1,3 +1,4 @@
+// The header and checksum of a stored value.
 import { crc32 } from 'node:zlib';
 
 /** Bytes of a value before its content. */

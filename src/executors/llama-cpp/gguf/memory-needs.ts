@@ -1,3 +1,4 @@
+// The memory that a model takes, and the pool that fits.
 import { BlockstepError } from '../../../base/errors.js';
 import type { ModelCard } from './model-card.js';
 

@@ -1,3 +1,5 @@
+// How many bytes the weights of each type take.
+
 /** How the weights of a tensor are stored: in blocks of so many weights and so many bytes. */
 export interface TensorType {
   readonly name: string;

@@ -1,3 +1,4 @@
+// `downloadLlamaModel`: fetches the missing files of a model.
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { badArg, isRecord } from '../../../base/checks.js';

@@ -1,3 +1,4 @@
+// The hub's list of a model's files.
 import { isObject } from '../../../base/checks.js';
 import { downloadError } from './download-error.js';
 import { isPlainPath } from './hub-name.js';

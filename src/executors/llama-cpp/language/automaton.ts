@@ -1,3 +1,4 @@
+// A language as rules of GBNF, one for each state.
 import {
   type CharSet,
   charSet,

@@ -1,3 +1,4 @@
+// Numbers with bounds.
 import { charSet } from './char-set.js';
 import type { Language, Languages } from './language.js';
 

@@ -1,3 +1,4 @@
+// Regular expressions as languages.
 import { createRequire } from 'node:module';
 import type { AST, RegExpParser } from '@eslint-community/regexpp';
 import { messageOf } from '../../../base/errors.js';

@@ -1,3 +1,4 @@
+// The facts of a model, as llama.cpp reads them from its file.
 import type { NativeModelInfo } from '../native/binding.js';
 import type { LlamaLibrary } from '../native/library.js';
 

@@ -1,3 +1,4 @@
+// The options of loading a model.
 import { badArg, checkBoolean, checkOneOf, isObject } from '../../../base/checks.js';
 import { checkInteger } from '../../../base/errors.js';
 import { checkNames, knownNames } from '../../../base/known-names.js';

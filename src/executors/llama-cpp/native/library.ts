@@ -1,3 +1,4 @@
+// Loads the library of llama.cpp; resolves `auto`.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';

@@ -1,3 +1,5 @@
+// The versions of llama.cpp that work.
+
 /** A version of llama.cpp that works, and the packages that contain it. */
 export interface LlamaVersion {
   /** Version of the packages `@node-llama-cpp/*`. */

@@ -1,3 +1,4 @@
+// Searches for a text of a grammar with very many places at once.
 import type { CharSet } from '../language/char-set.js';
 import type { GbnfRules } from './gbnf-rules.js';
 import { GbnfStacks, type Spread, type Top } from './gbnf-stacks.js';

@@ -1,3 +1,4 @@
+// Counts the continuations of the texts of a grammar.
 import type { GbnfRules } from './gbnf-rules.js';
 
 /**

@@ -1,3 +1,4 @@
+// Parses a grammar before llama.cpp does, and reports its mistakes.
 import {
   ALL_CHARS,
   type CharSet,

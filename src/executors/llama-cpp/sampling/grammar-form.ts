@@ -1,3 +1,4 @@
+// The forms of a grammar, as parsed GBNF.
 import { badArg, isObject } from '../../../base/checks.js';
 import { BlockstepError, messageOf } from '../../../base/errors.js';
 import { checkGbnf } from './gbnf.js';

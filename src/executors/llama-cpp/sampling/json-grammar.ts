@@ -1,3 +1,4 @@
+// JSON and its schemas as GBNF, for models.
 import { refuse } from '../schema/refusal.js';
 import { SchemaGrammar } from '../schema/schema-grammar.js';
 import { GrammarRules } from '../schema/values.js';

@@ -1,3 +1,4 @@
+// The rules of arrays.
 import { show } from '../../../base/errors.js';
 import { isNever, type Keywords, list, readCounts } from './keywords.js';
 import type { ValueRules } from './objects.js';

@@ -1,3 +1,4 @@
+// The rules of objects.
 import { isObject } from '../../../base/checks.js';
 import { show } from '../../../base/errors.js';
 import { TooManyStates } from '../language/automaton.js';

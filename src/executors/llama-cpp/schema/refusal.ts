@@ -1,3 +1,4 @@
+// The refusals of schemas, and the limits of their cost.
 import { type BlockstepError, badArgument } from '../../../base/errors.js';
 
 /**

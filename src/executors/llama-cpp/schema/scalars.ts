@@ -1,3 +1,4 @@
+// The rules of texts and numbers.
 import { messageOf, show } from '../../../base/errors.js';
 import { MOST_STATES, TooManyStates } from '../language/automaton.js';
 import { type Bound, decimal, isFar, KEEPS, LARGEST_MULTIPLE, numberLanguage } from '../language/decimals.js';

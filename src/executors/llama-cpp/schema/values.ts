@@ -1,3 +1,4 @@
+// The rules of a grammar that is being made.
 import { AutomatonRules } from '../language/automaton.js';
 import { type Language, Languages } from '../language/language.js';
 import { Budget, refuse } from './refusal.js';

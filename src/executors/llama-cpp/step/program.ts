@@ -67,6 +67,8 @@ export class Program {
   readonly #sampling = new IntList();
   readonly #scored = new IntList();
   #numCalls = 0;
+  /** Whether the last call samples behind each of its tokens. */
+  #samplesAll = false;
 
   constructor(shape: ProgramShape) {
     this.#shape = shape;
@@ -123,6 +125,11 @@ export class Program {
 
   get numTokens(): number {
     return this.#tokens.length;
+  }
+
+  /** Whether the program that was written last is one call, which samples behind each token. */
+  get isDecodes(): boolean {
+    return this.#numCalls === 1 && this.#samplesAll;
   }
 
   /** Whether all tokens of an entry are in the first `calls` calls. */
@@ -218,6 +225,7 @@ export class Program {
     out.push(moves?.count ?? 0);
     out.push(count);
     out.push(samples.length + scores.length);
+    this.#samplesAll = samples.length === count && scores.length === 0;
     if (moves !== null) out.append(moves.list);
     const tokens = out.extend(3 * count);
     const { values } = out;

@@ -1,3 +1,4 @@
+// A message of a pipeline as a list of parts, and back, with all checks.
 import { isCount, isObject } from '../../../base/checks.js';
 import { ERROR_CODES, type ErrorCode } from '../../../base/errors.js';
 import type { EndReason } from '../../../engine/outputs/outputs.js';

@@ -1,3 +1,4 @@
+// Calls as Gemma 4 and FunctionGemma write them.
 import type { CallForm, ReadCall } from './call-form.js';
 import { ValueText } from './value-text.js';
 

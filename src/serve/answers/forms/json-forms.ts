@@ -1,3 +1,4 @@
+// Calls in JSON: Hermes and Qwen, Llama 3, any JSON.
 import type { CallForm, ReadCall, ToolSchemas } from './call-form.js';
 import { jsonCalls } from './json-values.js';
 

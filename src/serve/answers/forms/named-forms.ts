@@ -1,3 +1,4 @@
+// Calls with a name, then JSON: Mistral, DeepSeek, Kimi.
 import { type CallForm, type ReadCall, TOOL_NAME } from './call-form.js';
 import { argumentsOf, jsonCalls, jsonEnd, MOST_CALLS } from './json-values.js';
 

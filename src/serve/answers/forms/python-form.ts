@@ -1,3 +1,4 @@
+// Calls in Python syntax: Llama 4, LFM2.
 import { type CallForm, type ReadCall, TOOL_NAME } from './call-form.js';
 import { knownCalls } from './json-forms.js';
 import { MOST_CALLS } from './json-values.js';

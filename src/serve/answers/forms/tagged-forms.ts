@@ -1,3 +1,4 @@
+// Calls with a tag for each argument: Qwen3-Coder, GLM, DeepSeek V3.2.
 import { isObject } from '../../../base/checks.js';
 import { type CallForm, type ReadCall, TOOL_NAME } from './call-form.js';
 import { argumentsOf, MOST_CALLS, parseJson } from './json-values.js';

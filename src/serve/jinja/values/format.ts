@@ -1,3 +1,4 @@
+// Formatting in a template: `%`, `format`, widths and times.
 import { TemplateError } from './template-error.js';
 import { isFloat, numberOf, repr, str, type Value } from './values.js';
 

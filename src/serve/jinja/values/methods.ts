@@ -1,3 +1,4 @@
+// Methods of lists and dicts in a template.
 import type { Run } from './run.js';
 import { TemplateError } from './template-error.js';
 import { index, OF_TEXT } from './text-methods.js';

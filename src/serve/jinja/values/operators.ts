@@ -1,3 +1,4 @@
+// Operators, attributes, items and slices in a template.
 import { braceFormat, percentFormat } from './format.js';
 import { Loop } from './loop.js';
 import { methodOf } from './methods.js';

@@ -1,3 +1,4 @@
+// Methods of texts in a template.
 import { padded } from './format.js';
 import type { Run } from './run.js';
 import { TemplateError } from './template-error.js';

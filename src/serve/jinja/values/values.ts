@@ -1,3 +1,4 @@
+// The types of values in a template, and how they are written, compared and made.
 import { TemplateError } from './template-error.js';
 
 /**

@@ -1,3 +1,4 @@
+// Lines over the last minutes.
 import { figure } from '../../../report/markup/figures.js';
 import { element, say } from './elements.js';
 

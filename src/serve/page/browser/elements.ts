@@ -1,3 +1,5 @@
+// Elements of the document by their ids.
+
 /** The element with this id. @throws TypeError if the document has none of that kind */
 export function element<T extends Element>(id: string, kind: new () => T): T {
   const found = document.getElementById(id);

@@ -1,3 +1,4 @@
+// One run: requests through four processes, one of which is killed or stopped in each round.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// `npm run test:long -- lease`.
 import { parseArgs } from 'node:util';
 import { KillRun } from './kills.js';
 

@@ -1,3 +1,4 @@
+// The messages between the two.
 import type { LeaseConnectorStats, LeaseWorkerStats } from '../../../../src/connectors/lease/index.js';
 import type { EngineStats } from '../../../../src/index.js';
 

@@ -1,3 +1,4 @@
+// Waits for the disk, and their length; the known keys of the disk.
 import { mkdtempSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

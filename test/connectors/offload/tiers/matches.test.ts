@@ -1,3 +1,4 @@
+// A request is looked up again when the tier has changed.
 import { describe, expect, it } from 'vitest';
 import { Matches, type MatchesOptions } from '../../../../src/connectors/offload/matches.js';
 import { ABSENT, TierIndex } from '../../../../src/connectors/offload/tiers/tier-index.js';

@@ -1,3 +1,4 @@
+// Jobs of a thread as promises.
 import type { StoreThread } from '../../../../src/connectors/store/client/store-thread.js';
 import { until } from '../../../support/waiting.js';
 

@@ -1,3 +1,4 @@
+// An engine over a store, and clients that check every token.
 import { expect } from 'vitest';
 import { StoreConnector, type StoreOptions, StoreWorker } from '../../../../src/connectors/store/index.js';
 import { Engine, type EngineOptions, type Executor, ReferenceExecutor } from '../../../../src/index.js';

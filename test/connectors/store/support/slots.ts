@@ -1,3 +1,4 @@
+// A file of slots, and values with known content.
 import { expect } from 'vitest';
 import { SlotFile, type SlotFileOptions } from '../../../../src/connectors/store/slots/slot-file.js';
 import { SlotStore } from '../../../../src/connectors/store/slots/slot-store.js';

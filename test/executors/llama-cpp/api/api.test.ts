@@ -1,3 +1,4 @@
+// `native/llama/api/api.h` agrees with the headers that node-llama-cpp ships.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

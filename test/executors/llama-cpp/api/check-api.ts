@@ -1,3 +1,6 @@
+// Makes the program with which the compiler compares blockstep's part of llama.cpp's API with
+// llama.cpp's headers.
+
 /** Parts of a description of a C API, as far as they can be compared. */
 interface Description {
   readonly structs: ReadonlyMap<string, readonly string[]>;

@@ -1,3 +1,4 @@
+// The map agrees with a list of cells to which its moves are applied, in random lives.
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../../src/base/random.js';
 import { CellMap } from '../../../../src/executors/llama-cpp/cells/cell-map.js';

@@ -1,3 +1,4 @@
+// The sequences that keep blocks, and the time when they are given up.
 import { describe, expect, it } from 'vitest';
 import { CellMap } from '../../../../src/executors/llama-cpp/cells/cell-map.js';
 import { Moves } from '../../../../src/executors/llama-cpp/cells/moves.js';

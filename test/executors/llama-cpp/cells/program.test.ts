@@ -1,3 +1,4 @@
+// The cutting of a step into calls.
 import { describe, expect, it } from 'vitest';
 import { Program } from '../../../../src/executors/llama-cpp/step/program.js';
 

@@ -1,3 +1,4 @@
+// The texts that share a call, and the cost of a failed call.
 import { describe, expect, it } from 'vitest';
 import { EmbedQueue } from '../../../../src/executors/llama-cpp/embed/embed-queue.js';
 import type { NativeEmbedder } from '../../../../src/executors/llama-cpp/native/binding.js';

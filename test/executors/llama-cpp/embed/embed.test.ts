@@ -1,3 +1,4 @@
+// Vectors and scores of texts, in batches, equal those of llama.cpp alone; refusals; ends.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Random } from '../../../../src/base/random.js';

@@ -1,3 +1,4 @@
+// The equality with the model alone, over many seeds.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,5 @@
+// The number formats of a model.
+
 /** In which numbers a model computes: its cache, and whether by flash attention, by llama.cpp's numbers and by the executor's options. */
 export interface NumberType {
   readonly type: number;

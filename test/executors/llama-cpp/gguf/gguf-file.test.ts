@@ -1,3 +1,4 @@
+// Files are read as they were written; truncated or damaged files are refused, at any place.
 import { readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../../src/base/random.js';

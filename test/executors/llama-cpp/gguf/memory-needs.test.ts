@@ -1,3 +1,4 @@
+// The pool that fits, and the message if none does.
 import { describe, expect, it } from 'vitest';
 import { fittingPool, inWords, memoryNeeds } from '../../../../src/executors/llama-cpp/gguf/memory-needs.js';
 import type { ModelCard } from '../../../../src/executors/llama-cpp/gguf/model-card.js';

@@ -1,3 +1,4 @@
+// A file's description of its model.
 import { describe, expect, it } from 'vitest';
 import { readGguf } from '../../../../src/executors/llama-cpp/gguf/gguf-file.js';
 import { readModelCard } from '../../../../src/executors/llama-cpp/gguf/model-card.js';

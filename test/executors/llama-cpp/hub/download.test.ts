@@ -1,3 +1,4 @@
+// Downloads, resumptions, choices and refusals; the hosts that get the token.
 import {
   existsSync,
   lstatSync,

@@ -1,4 +1,4 @@
-// Never stops computing with llama.cpp in several engines, and loads models: whoever started it terminates it in the middle.
+// Never stops computing with llama.cpp in several engines, and loads models: the test that started it terminates it in the middle.
 import { parentPort } from 'node:worker_threads';
 
 const { Engine } = await import(process.env.BLOCKSTEP_INDEX);

@@ -1,3 +1,4 @@
+// Schemas that would take too much are refused, with the keyword and the limit.
 import { describe, expect, it } from 'vitest';
 import { checkGbnf } from '../../../../src/executors/llama-cpp/sampling/gbnf.js';
 import { schemaGrammar } from '../../../../src/executors/llama-cpp/sampling/json-grammar.js';

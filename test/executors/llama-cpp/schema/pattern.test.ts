@@ -1,3 +1,4 @@
+// Drawn patterns find what regular expressions find.
 import { describe, expect, it } from 'vitest';
 import { Languages } from '../../../../src/executors/llama-cpp/language/language.js';
 import { patternLanguage } from '../../../../src/executors/llama-cpp/language/pattern.js';

@@ -1,3 +1,4 @@
+// Models of Pydantic 2; its own validation runs if it is installed.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,3 +1,4 @@
+// Common schemas of Zod 4, by two versions of JSON Schema.
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { checkGbnf } from '../../../../src/executors/llama-cpp/sampling/gbnf.js';

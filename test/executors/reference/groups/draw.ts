@@ -1,3 +1,4 @@
+// Draws the groups and the options.
 import type { KvGroupOptions, SchedulerOptions } from '../../../../src/index.js';
 
 type Next = (n: number) => number;

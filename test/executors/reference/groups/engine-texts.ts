@@ -1,3 +1,4 @@
+// Checks texts through an engine with KV cache groups.
 import { expect, it } from 'vitest';
 import { Engine, type KvGroupOptions, ReferenceExecutor } from '../../../../src/index.js';
 import { Random } from '../../../support/engine-bench.js';

@@ -1,3 +1,5 @@
+// Random lives over random groups, with and without drafts, have the texts of an unpaged
+// computation, and nothing is found in them.
 import { describe, expect, it } from 'vitest';
 import { share } from '../../../support/share.js';
 import { ReferenceDriver, wordy } from '../support.js';

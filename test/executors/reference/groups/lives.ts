@@ -1,3 +1,4 @@
+// Random lives over random KV cache groups.
 import { expect } from 'vitest';
 import type { ReferenceExecutorOptions, SchedulerOptions, SchedulerStats } from '../../../../src/index.js';
 import type { SchedulerConfig } from '../../../../src/scheduler/options/options.js';

@@ -1,3 +1,4 @@
+// Bad groups, plans and tables; the group in the message of a fault.
 import { describe, expect, it } from 'vitest';
 import { loadAddon } from '../../../../src/core/loader.js';
 import type { StepTables } from '../../../../src/core/tables.js';

@@ -1,3 +1,4 @@
+// Plants errors of groups, one by one.
 import { describe, expect, it } from 'vitest';
 import type { ReferenceFault } from '../../../../src/executors/reference/faults.js';
 import type { KvGroupOptions, ReferenceExecutorOptions, SchedulerOptions } from '../../../../src/index.js';

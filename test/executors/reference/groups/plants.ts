@@ -1,3 +1,4 @@
+// Errors of groups to be planted in a step.
 import type { MismatchKind } from '../../../../src/core/native/native-reference.js';
 import type { GroupTables, StepTables } from '../../../../src/core/tables.js';
 import type { Plan } from '../../../../src/index.js';

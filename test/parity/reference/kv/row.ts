@@ -1,4 +1,4 @@
-/** What a request has in one group: its blocks, and what vLLM's manager of the group keeps of it besides. */
+/** The blocks of a request in one group, and the other data that vLLM's manager of the group keeps of it. */
 export interface Row {
   /** Place i holds the KV of tokens [i, i + 1) x block size, or the null block. */
   blocks: number[];
@@ -8,9 +8,11 @@ export interface Row {
   wasExtended: boolean;
   /** Mamba, mode align: the place of the state before the running one. */
   last: number | null;
+  /** With the fault `partialHits`: the place of a block that is copied before it is written again. */
+  shared: number | null;
 }
 
 /** A row without places. */
 export function emptyRow(): Row {
-  return { blocks: [], settled: null, wasExtended: false, last: null };
+  return { blocks: [], settled: null, wasExtended: false, last: null, shared: null };
 }

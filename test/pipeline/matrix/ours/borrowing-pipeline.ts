@@ -20,7 +20,7 @@ interface Stage {
 }
 
 /**
- * The same three stages and the same borrowing adapter over our own scheduler, plugged in through the option `borrower`.
+ * Three stages and a borrowing adapter, as they were reported, over our own scheduler, plugged in through the option `borrower`.
  * A chunk lets its request be scheduled once, in the last stage too.
  */
 export class BorrowingPipeline implements Subject {

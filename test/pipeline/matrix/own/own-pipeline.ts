@@ -42,7 +42,7 @@ interface Client {
   outcome: RequestState['outcome'];
 }
 
-/** The same three stages as a `Pipeline`: nothing is borrowed, and a parked request stands in no queue. */
+/** The three stages that were reported, as a `Pipeline`: nothing is borrowed, and a parked request stands in no queue. */
 export class OwnPipeline implements Subject {
   readonly reusesIds = true;
   readonly died = null;

@@ -1,6 +1,6 @@
 import type { RequestState } from '../subject.js';
 
-/** The orchestrator's side of the clients: what came out for each request, and how it ended. */
+/** The orchestrator's side of the clients: the output of each request, and its end. */
 export class Clients {
   readonly #open = new Map<string, { chunks: number; outcome: RequestState['outcome'] }>();
   /** Outputs for requests that nobody waits for any more. */

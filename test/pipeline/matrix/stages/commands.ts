@@ -11,7 +11,7 @@ export interface Command {
 /** Of a hundred aborts so many arrive while a step is being planned. */
 const INSIDE_PERCENT = 20;
 
-/** What one stage is told by the orchestrator: in order, each at a tick of its own. */
+/** The commands of the orchestrator to one stage: in order, each at a tick of its own. */
 export class Commands {
   readonly #waiting: (Command & { readonly at: number })[] = [];
   readonly #random: Random;

@@ -63,7 +63,7 @@ export function chunkKey(id: string, producer: number, index: number): string {
   return `${id}_${producer}_${index}`;
 }
 
-/** What the three stages make of each request: who computes what decides the schedulers, what comes of it this class. */
+/** The computation of the three stages for each request: who computes what decides the schedulers, what comes of it this class. */
 export class Flow {
   readonly transport = new Transport();
   readonly #requests = new Map<string, { shape: Shape; steps: [number, number, number] }>();

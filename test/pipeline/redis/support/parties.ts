@@ -1,3 +1,4 @@
+// A party that records its messages.
 import { onTestFinished } from 'vitest';
 import type { Connection, PipelineMessage } from '../../../../src/pipeline/index.js';
 import {

@@ -1,3 +1,4 @@
+// The scheduler side.
 import type {
   BlockPins,
   Finished,

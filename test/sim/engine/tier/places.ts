@@ -1,3 +1,5 @@
+// Places of rows by KV cache group: the places to load, and the position up to which a request can
+// continue.
 import type { BlockLists, KvView } from '../../../../src/scheduler/connector/kv-view.js';
 
 /** A place of a row. */

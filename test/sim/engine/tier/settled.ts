@@ -1,3 +1,4 @@
+// Checks that blocks that the scheduler calls settled are there.
 import type { KvExtent } from '../../../../src/scheduler/connector/kv-extent.js';
 import type { BlockLists, KvView } from '../../../../src/scheduler/connector/kv-view.js';
 import type { Request } from '../../../../src/scheduler/request/request.js';

@@ -1,3 +1,5 @@
+// The loads and stores of a tier, and the loads of the last steps.
+
 /** Blocks of one request that go to the tier of one child. */
 export interface StorePlan {
   readonly step: number;

@@ -1,3 +1,4 @@
+// The worker side of a tier on one rank.
 import type {
   BlockReuse,
   ConnectorOutput,

@@ -1,3 +1,4 @@
+// A borrowing adapter: holds requests back, errs, and audits its input.
 import type {
   BorrowingAdapter,
   BorrowQueue,

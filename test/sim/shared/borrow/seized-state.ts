@@ -1,3 +1,4 @@
+// The scheduler's own queues, as borrowing adapters get hold of them.
 import { SchedulerState } from '../../../../src/scheduler/state/scheduler-state.js';
 
 /**

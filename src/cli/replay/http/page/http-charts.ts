@@ -1,3 +1,4 @@
+// Charts of a replay over real time, and of its latencies.
 import type { Chart } from '../../../../report/charts/chart.js';
 import { type TimeChartInput, timeAxis, timeChart } from '../../../../report/charts/time-chart.js';
 import type { Track } from '../../../../report/charts/timeline.js';

@@ -1,3 +1,4 @@
+// The report of a replay over HTTP, as tables for a terminal.
 import type { EventLoopDelays } from '../../../../base/event-loop-delay.js';
 import { duration, figure } from '../../../../report/markup/figures.js';
 import { sourceInWords } from '../../report/report-words.js';

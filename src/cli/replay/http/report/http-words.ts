@@ -1,3 +1,4 @@
+// Sentences that the table and the page of a replay over HTTP share.
 import { duration, grouped, percent } from '../../../../report/markup/figures.js';
 import { overloadInWords } from '../../report/report-words.js';
 import type { HttpReport } from './http-report.js';

@@ -21,6 +21,7 @@ import { hasGpu } from './native/library.js';
 import { LlamaGrammar } from './sampling/llama-grammar.js';
 import { Samplers } from './sampling/samplers.js';
 import { readChoice } from './sampling/token-choice.js';
+import { Adapters } from './step/adapters.js';
 import { readAnswer } from './step/answer.js';
 import { Drafts } from './step/drafts.js';
 import { Planner } from './step/planner.js';
@@ -75,6 +76,7 @@ export class LlamaExecutor implements Executor {
   readonly #context: NativeContext;
   readonly #planner: Planner;
   readonly #samplers: Samplers;
+  readonly #adapters: Adapters;
   readonly #drafts: Drafts;
   /** [entry] the sampler of each entry of a step, and whether its parameters are invalid. */
   readonly #samplerNumbers: Int32Array;
@@ -107,6 +109,7 @@ export class LlamaExecutor implements Executor {
       },
     );
     this.#samplers = new Samplers(context, model.info.vocabSize);
+    this.#adapters = new Adapters(model.info.loras, maxNumSeqs);
     this.#drafts = new Drafts(numSpeculativeTokens);
     this.#samplerNumbers = new Int32Array(maxNumSeqs);
     this.#entryErrors = new Uint8Array(maxNumSeqs);
@@ -162,7 +165,7 @@ export class LlamaExecutor implements Executor {
     this.#numSteps++;
     const planner = this.#planner;
     this.#samplers.find(plan, tables, this.#samplerNumbers, this.#entryErrors);
-    planner.plan(plan, tables, this.#samplerNumbers);
+    planner.plan(plan, tables, this.#samplerNumbers, this.#adapters.find(plan, this.#entryErrors));
     planner.cells.check(this.#maxCells);
     this.#drafts.read(plan, tables);
     this.#numTokens += planner.program.numTokens;
@@ -182,7 +185,7 @@ export class LlamaExecutor implements Executor {
 
   /**
    * @throws ERR_BLOCKSTEP_BAD_ARG for a token outside the vocabulary, parameters that are no
-   * `SamplingParams`, an adapter, or a grammar that `LlamaModel.grammar` did not make
+   * `SamplingParams`, an adapter that the model has not, or a grammar that `LlamaModel.grammar` did not make
    */
   checkRequest({ prompt, params, grammar, adapter }: SubmittedRequest): void {
     const { vocabSize } = this.#options.model.info;
@@ -190,7 +193,8 @@ export class LlamaExecutor implements Executor {
       if (prompt[i] >= vocabSize || prompt[i] < 0)
         throw badArg(`prompt[${i}]`, prompt[i], `a token of the vocabulary, from 0 to ${vocabSize - 1}`);
     readChoice(params, vocabSize);
-    if (adapter !== '') throw badArg('adapter', adapter, 'absent: the executor has no adapters');
+    if (adapter !== '' && !this.#adapters.has(adapter))
+      throw badArg('adapter', adapter, this.#adapters.inWords);
     if (grammar !== null && !(grammar instanceof LlamaGrammar))
       throw badArg('grammar', grammar, 'one that LlamaModel.grammar made');
   }

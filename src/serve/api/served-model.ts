@@ -8,10 +8,15 @@ import type { Encoder } from './encoder.js';
 import type { HeededSampling } from './sampling.js';
 import type { TextFormat } from './text-format.js';
 
+/** Most names of adapters in a message. */
+const MOST_SHOWN = 10;
+
 /** The model that a server offers, as clients see it. */
 export interface ServedModel {
   /** The name by which clients ask for it. */
   readonly id: string;
+  /** The names of its adapters, by which clients ask for the model with an adapter. */
+  readonly adapters: readonly string[];
   readonly vocabulary: Vocabulary;
   /** Makes tokens of texts. */
   readonly encoder: Encoder;
@@ -38,11 +43,22 @@ export interface ServedModel {
   readonly maxModelLen: number;
 }
 
-/** Refuses a request for another model. A request that names none is for this one. */
-export function checkModel(body: unknown, { id }: ServedModel): void {
+/** What a request asked for by its model's name. */
+export interface ChosenModel {
+  /** The name, as answers have it. */
+  readonly id: string;
+  /** The adapter of that name; '': none. */
+  readonly adapter: string;
+}
+
+/** Finds what a request asks for. A request that names no model is for the model itself. @throws ApiError */
+export function chosenModel(body: unknown, { id, adapters }: ServedModel): ChosenModel {
   const { model } = (body ?? {}) as { model?: unknown };
-  if (model === undefined || model === null || model === id) return;
+  if (model === undefined || model === null || model === id) return { id, adapter: '' };
   if (typeof model !== 'string') throw new ApiError(400, 'model must be a string', { param: 'model' });
-  const message = `the model ${JSON.stringify(model.slice(0, 200))} is not served here; ${JSON.stringify(id)} is`;
+  if (adapters.includes(model)) return { id: model, adapter: model };
+  const served = [id, ...adapters.slice(0, MOST_SHOWN)].map((name) => JSON.stringify(name)).join(', ');
+  const are = adapters.length === 0 ? 'is' : adapters.length > MOST_SHOWN ? 'and others are' : 'are';
+  const message = `the model ${JSON.stringify(model.slice(0, 200))} is not served here; ${served} ${are}`;
   throw new ApiError(404, message, { param: 'model', code: 'model_not_found' });
 }

@@ -22,6 +22,8 @@ import { templatePrompt } from './template-prompt.js';
 export interface ModelOptions {
   /** The name by which clients ask for it. */
   id: string;
+  /** Names of the executor's LoRA adapters. A client asks for the model with an adapter by its name. Default: none. */
+  adapters?: readonly string[];
   /** Default: o200k. */
   vocabulary?: Vocabulary;
   /** Makes the prompt of a chat, as tokens; at its end the model answers. Default: a line `role: text` for each message. */
@@ -60,6 +62,7 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
   'model',
   {
     id: true,
+    adapters: true,
     vocabulary: true,
     chatPrompt: true,
     chatTemplate: true,
@@ -74,6 +77,8 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
   { name: 'did you mean id?', tokenizer: 'did you mean vocabulary?' },
 );
 
+const NAME = 'a name of 1 to 200 characters without control characters';
+
 /** Checks what is said of the model. @param maxModelLen most tokens of prompt and output together @throws by rejection ERR_BLOCKSTEP_BAD_ARG */
 export async function takeModel(model: unknown, maxModelLen: number): Promise<ServedModel> {
   if (!isObject(model)) throw badArg('model', model, 'an object with the id of the model');
@@ -81,8 +86,10 @@ export async function takeModel(model: unknown, maxModelLen: number): Promise<Se
   const { id, chatPrompt, chatTemplate } = model as unknown as ModelOptions;
   const { vocabulary = await defaultVocabulary() } = model as unknown as ModelOptions;
   const { sampling = [], samplingDefaults = {}, grammar = null } = model as unknown as ModelOptions;
-  if (typeof id !== 'string' || !/^[^\p{Cc}\p{Cs}]{1,200}$/u.test(id))
-    throw badArg('model.id', id, 'a name of 1 to 200 characters without control characters');
+  if (!isName(id)) throw badArg('model.id', id, NAME);
+  const { adapters = [] } = model as unknown as ModelOptions;
+  if (!isList(adapters, isName) || new Set([id, ...adapters]).size <= adapters.length)
+    throw badArg('model.adapters', adapters, `a list of different names other than model.id, each ${NAME}`);
   if (!isVocabulary(vocabulary))
     throw badArg(
       'model.vocabulary',
@@ -129,6 +136,7 @@ export async function takeModel(model: unknown, maxModelLen: number): Promise<Se
   const encoder = new Encoder(vocabulary, maxModelLen);
   return {
     id,
+    adapters: [...adapters],
     vocabulary,
     encoder,
     chatPrompt: (chat: Chat) => {
@@ -165,6 +173,11 @@ function parserNamed(
   if (name === 'none') return null;
   if (typeof name === 'string' && Object.hasOwn(known, name)) return name;
   throw badArg(`model.${option}`, name, `"auto", "none", or one of ${Object.keys(known).join(', ')}`);
+}
+
+/** Whether a value can be the name of a model. */
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && /^[^\p{Cc}\p{Cs}]{1,200}$/u.test(value);
 }
 
 function isTemplate(value: unknown): boolean {

@@ -91,7 +91,7 @@ class HalfConnector {
     return { delayFree: false };
   }
 
-  takeReceived(): { handle: number }[] {
+  drainReceived(): { handle: number }[] {
     const due = this.loading.filter((load) => load.due <= this.step);
     this.loading.splice(0, this.loading.length, ...this.loading.filter((load) => load.due > this.step));
     return due.map(({ handle }) => ({ handle }));
@@ -130,7 +130,7 @@ function drive(workload: Workload, { room, speed, drafts = 0, loads = false }: S
     const plan = scheduler.schedule();
     figures.steps++;
     figures.computed += plan.totalTokens;
-    const received = connector?.takeReceived() ?? [];
+    const received = connector?.drainReceived() ?? [];
     const answer = answerOf(plan, drafts, figures.steps);
     const decodes = answer.counts.reduce((sum, count) => sum + (count > 0 ? 1 : 0), 0);
     now += COST.step + COST.prefill * (plan.totalTokens - decodes) + COST.decode * decodes;

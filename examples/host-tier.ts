@@ -12,10 +12,12 @@
  * prints how much of a prompt comes back from the tier.
  */
 import { pathToFileURL } from 'node:url';
-import { Anomalies, Engine, type FinishReason, type Plan, ReferenceExecutor, type Request } from 'blockstep';
+import { Anomalies, Engine, type FinishReason, ReferenceExecutor } from 'blockstep';
 import type {
   BlockLists,
   ConnectorOutput,
+  ConnectorPlan,
+  ConnectorRequest,
   Finished,
   HandOver,
   KvView,
@@ -74,7 +76,7 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
     this.#view = view;
   }
 
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match {
     const { blockSize } = this.#view;
     const first = numLocalTokens / blockSize;
     // The last token is always computed, to sample from.
@@ -84,7 +86,7 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
     return { numTokens: (next - first) * blockSize, async: next > first };
   }
 
-  updateStateAfterAlloc(request: Request, [blocks]: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: ConnectorRequest, [blocks]: BlockLists, numExternalTokens: number): void {
     const count = numExternalTokens / this.#view.blockSize;
     if (count === 0) return;
     // They stand at the end of its blocks, behind what was found locally. The list is borrowed, so this is a copy.
@@ -94,7 +96,7 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
     this.#loads.push({ handle: request.handle, blocks: own, places });
   }
 
-  buildMetadata(plan: Plan): Orders {
+  buildMetadata(plan: ConnectorPlan): Orders {
     for (let i = 0; i < plan.numRequests; i++) {
       const request = plan.requests[i];
       this.#storeUpTo(request, this.#view.extent(request).numSettledTokens);
@@ -111,7 +113,11 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
     }
   }
 
-  requestFinished(request: Request, _reason: FinishReason, { numSettledTokens }: HandOver): Finished {
+  requestFinished(
+    request: ConnectorRequest,
+    _reason: FinishReason,
+    { numSettledTokens }: HandOver,
+  ): Finished {
     this.#storeUpTo(request, numSettledTokens);
     this.#done.delete(request.handle);
     // What is on its way to the tier is held already, each store by its name.
@@ -126,7 +132,7 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
   }
 
   /** Orders the store of every full block of the request's first `numTokens` tokens that the tier has not. */
-  #storeUpTo(request: Request, numTokens: number): void {
+  #storeUpTo(request: ConnectorRequest, numTokens: number): void {
     const { handle } = request;
     const end = Math.floor(numTokens / this.#view.blockSize);
     const from = this.#done.get(handle) ?? 0;

@@ -9,9 +9,11 @@
  * prints how much of a prompt comes back from the memo.
  */
 import { pathToFileURL } from 'node:url';
-import { Engine, type Plan, ReferenceExecutor, type Request } from 'blockstep';
+import { Engine, ReferenceExecutor } from 'blockstep';
 import type {
   BlockLists,
+  ConnectorPlan,
+  ConnectorRequest,
   Finished,
   KvView,
   Match,
@@ -43,7 +45,7 @@ export class Memo implements SchedulerConnector<Orders> {
     this.#view = view;
   }
 
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match {
     const { blockSize } = this.#view;
     let end = numLocalTokens / blockSize;
     // The last token is always computed, to sample from.
@@ -51,7 +53,7 @@ export class Memo implements SchedulerConnector<Orders> {
     return { numTokens: end * blockSize - numLocalTokens, async: end * blockSize > numLocalTokens };
   }
 
-  updateStateAfterAlloc(request: Request, [list]: BlockLists, numTokens: number): void {
+  updateStateAfterAlloc(request: ConnectorRequest, [list]: BlockLists, numTokens: number): void {
     const count = numTokens / this.#view.blockSize;
     if (count === 0) return;
     // They stand at the end of its blocks. The list is borrowed, so this is a copy.
@@ -60,7 +62,7 @@ export class Memo implements SchedulerConnector<Orders> {
     this.#orders.loads.push({ handle: request.handle, blocks, places });
   }
 
-  buildMetadata(plan: Plan): Orders {
+  buildMetadata(plan: ConnectorPlan): Orders {
     const orders = this.#orders;
     this.#orders = { stores: [], loads: [] };
     for (const request of plan.requests.slice(0, plan.numRequests)) {
@@ -83,7 +85,7 @@ export class Memo implements SchedulerConnector<Orders> {
     return true;
   }
 
-  #placeOf(request: Request, index: number): number | undefined {
+  #placeOf(request: ConnectorRequest, index: number): number | undefined {
     return this.#places.get(this.#view.blockHash(request, index));
   }
 }

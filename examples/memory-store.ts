@@ -35,7 +35,7 @@ export class MemoryStore implements BlockStore {
 
   get(keys: readonly string[], visit: Visit): Promise<void> {
     for (const [i, key] of keys.entries()) {
-      const value = this.#take(key);
+      const value = this.#remove(key);
       if (value !== null) this.#keep(key, value);
       visit(i, value);
     }
@@ -44,18 +44,18 @@ export class MemoryStore implements BlockStore {
 
   put(keys: readonly string[], values: readonly Uint8Array[]): Promise<Uint8Array> {
     for (const [i, key] of keys.entries()) {
-      this.#take(key);
+      this.#remove(key);
       this.#keep(key, values[i]);
     }
     for (const key of this.#values.keys()) {
       if (this.#numBytes <= this.maxBytes) break;
-      this.#take(key);
+      this.#remove(key);
     }
     return Promise.resolve(new Uint8Array(keys.length).fill(Outcome.done));
   }
 
   remove(keys: readonly string[]): Promise<void> {
-    for (const key of keys) this.#take(key);
+    for (const key of keys) this.#remove(key);
     return Promise.resolve();
   }
 
@@ -69,7 +69,7 @@ export class MemoryStore implements BlockStore {
     this.#numBytes += value.length;
   }
 
-  #take(key: string): Uint8Array | null {
+  #remove(key: string): Uint8Array | null {
     const value = this.#values.get(key) ?? null;
     if (this.#values.delete(key)) this.#numBytes -= value?.length ?? 0;
     return value;

@@ -40,10 +40,10 @@ export type {
   KvBlocksStored,
   KvGroupType,
   KvMedium,
-  TakenKvEventSink,
+  ParsedKvEventSink,
   TierMedium,
 } from './scheduler/events/kv-event.js';
-export type { GroupStats } from './scheduler/inspect/group-stats.js';
+export type { GroupHolding, GroupStats } from './scheduler/inspect/group-stats.js';
 export type { KvGroup, KvGroups } from './scheduler/options/kv-groups.js';
 export type { LayerGroups, LayerOptions } from './scheduler/options/layer-groups.js';
 export type { SchedulerConfig } from './scheduler/options/options.js';

@@ -21,6 +21,7 @@ export type {
   WorkerStep,
 } from './scheduler/connector/connector.js';
 export type { KvExtent } from './scheduler/connector/kv-extent.js';
-export type { BlockLists, HandOver, KvView } from './scheduler/connector/kv-view.js';
+export type { BlockLists, ConnectorPlan, HandOver, KvView } from './scheduler/connector/kv-view.js';
 export { PartialMetadata } from './scheduler/connector/partial-metadata.js';
 export type { KvViewGroup, PlaceRange } from './scheduler/connector/view-group.js';
+export type { ConnectorRequest } from './scheduler/request/connector-request.js';

@@ -104,7 +104,7 @@ export function bareLoop(): () => undefined {
       request.isPrefillChunk = request.numComputedTokens < request.numTokens + request.numPlaceholders;
     }
   };
-  const take = (entries: number, now: number): void => {
+  const apply = (entries: number, now: number): void => {
     for (let i = 0; i < entries; i++) {
       const request = planned[i];
       if (request.finishReason !== 0 || request.isPrefillChunk) continue;
@@ -121,7 +121,7 @@ export function bareLoop(): () => undefined {
   return () => {
     const entries = plan();
     advance(entries);
-    take(entries, step);
+    apply(entries, step);
     step++;
   };
 }

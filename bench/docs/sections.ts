@@ -110,7 +110,7 @@ function engine(figures: Figures): string {
 
 The executor here does nothing. The first columns have the p50 of a step. The next three have tokens
 per second through \`submit\`: every chunk is read by one \`for await\` per stream, or by a listener
-(\`onOutput\` and \`take\`, as the server reads), or the reader only awaits \`result()\`. The last column
+(\`onOutput\` and \`read\`, as the server reads), or the reader only awaits \`result()\`. The last column
 has the delay of the event loop with \`for await\`.
 
 ${markdown(['streams', 'bare scheduler', 'engine', 'with tables', 'tokens/s, every chunk', 'by a listener', 'result only', 'loop delay p99, ms'], rows)}

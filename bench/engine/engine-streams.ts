@@ -119,7 +119,7 @@ function listen(stream: RequestStream): Promise<number> {
   let count = 0;
   return new Promise((resolve) => {
     stream.onOutput(() => {
-      for (let output = stream.take(); output !== null; output = stream.take()) {
+      for (let output = stream.read(); output !== null; output = stream.read()) {
         count += output.tokens.length;
         if (output.finishReason !== null) resolve(count);
       }

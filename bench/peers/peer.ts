@@ -31,7 +31,7 @@ export class Peer {
     this.#timeoutMs = timeoutMs;
     // A group of its own, so that what the shell has started ends with it.
     this.#process = spawn(command, { shell: true, detached: true, stdio: 'pipe' });
-    this.#process.stdout?.setEncoding('utf8').on('data', (text: string) => this.#take(text));
+    this.#process.stdout?.setEncoding('utf8').on('data', (text: string) => this.#receive(text));
     this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#complaint = (this.#complaint + text).slice(-2000);
     });
@@ -115,7 +115,7 @@ export class Peer {
     });
   }
 
-  #take(text: string): void {
+  #receive(text: string): void {
     this.#text += text;
     const lines = this.#text.split('\n');
     this.#text = lines.pop() as string;

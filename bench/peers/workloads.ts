@@ -150,7 +150,7 @@ class MixedTurns implements PeerWorkload {
   async finish(): Promise<void> {
     for (let left = PATIENCE; this.#open.size > 0; left -= MIXED_STEPS) {
       if (left < 0) throw new Error(`${this.#open.size} requests have not ended after ${PATIENCE} steps`);
-      this.#take(await this.#peer.step(MIXED_STEPS));
+      this.#count(await this.#peer.step(MIXED_STEPS));
     }
     const { tokens, outputs } = this.#seen;
     if (outputs !== this.#due.outputs)
@@ -174,10 +174,10 @@ class MixedTurns implements PeerWorkload {
       requests.push(request);
     }
     if (requests.length > 0) await this.#peer.add(requests);
-    return this.#take(await this.#peer.step(MIXED_STEPS));
+    return this.#count(await this.#peer.step(MIXED_STEPS));
   }
 
-  #take(stepped: Stepped): Stepped {
+  #count(stepped: Stepped): Stepped {
     checkStep(stepped, MixedTurns.#RUNNING, MixedTurns.#BUDGET);
     for (const id of stepped.ended)
       if (!this.#open.delete(id))

@@ -20,13 +20,13 @@ export class Child {
     this.#process = isPython
       ? spawn(python(), [path, ...args], { stdio: ['pipe', 'pipe', 'inherit'] })
       : fork(path, args);
-    const take = (message: unknown): void => {
+    const receive = (message: unknown): void => {
       this.#waiting.push(message);
       this.#wake();
     };
     this.#lines = isPython ? createInterface({ input: this.#process.stdout! }) : null;
-    this.#lines?.on('line', (line) => take(JSON.parse(line)));
-    this.#process.on('message', take);
+    this.#lines?.on('line', (line) => receive(JSON.parse(line)));
+    this.#process.on('message', receive);
   }
 
   tell(word: 'begin' | 'end'): void {

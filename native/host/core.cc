@@ -64,6 +64,24 @@ u32 HostCore::run(u32 frame_index, u32 from, u32 to) {
   condition_.require_sound();
   require_host_decides("run");
   check_range(from, to);
+  const std::int32_t steady = exchange_.control(kNumSteady);
+  if (steady == 0) return run_step(frame_index, from, to);
+  // Each further step takes the tokens that the sampled area has, as JavaScript would write them
+  // there between two calls.
+  std::int32_t repeats = exchange_.control(kNumRepeats);
+  exchange_.control(kNumRepeats) = 0;
+  u32 done = run_step(frame_index, from, to);
+  for (; repeats > 0 && done == to - from; --repeats) {
+    exchange_.control(kSampledFrame) = static_cast<std::int32_t>(frame_index);
+    exchange_.control(kNumSampled) = steady;
+    exchange_.control(kNumSteady) = steady;
+    done = run_step(frame_index, from, to);
+  }
+  return done;
+}
+
+/// Gives the entries of one step their blocks, after the pending operations.
+u32 HostCore::run_step(u32 frame_index, u32 from, u32 to) {
   pending_.drain();
   if (exchange_.control(kNumSteady) != 0) pending_.compute_last(frame_index, from, to);
   const Frame frame = exchange_.frame(frame_index);

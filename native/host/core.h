@@ -159,6 +159,7 @@ class HostCore {
   u64 table_bytes() const { return slots_.table().bytes(); }
 
  private:
+  u32 run_step(u32 frame, u32 from, u32 to);
   void require_host_decides(const char* call) const;
   void require_groups(const char* call) const;
   void require_device_decides(const char* call) const;

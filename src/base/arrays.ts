@@ -10,7 +10,7 @@ const lengthOf = getter<number>(typedArray, 'length');
 const isResizable = getter<boolean>(ArrayBuffer.prototype, 'resizable');
 
 /**
- * Takes an Int32Array from a caller: checks it, and returns a new view of the same memory.
+ * Checks an Int32Array of a caller, and returns a new view of the same memory.
  *
  * The array may be of another realm. Its memory must be attached, of fixed size, and not shared
  * with another thread. No property of the caller's array is ever read, so the length and the
@@ -19,18 +19,18 @@ const isResizable = getter<boolean>(ArrayBuffer.prototype, 'resizable');
  * @throws ERR_BLOCKSTEP_BAD_ARG if the value is no Int32Array, or if its memory is shared,
  * resizable or detached
  */
-export function takeInt32Array(name: string, value: unknown): Int32Array {
+export function parseInt32Array(name: string, value: unknown): Int32Array {
   if (!types.isInt32Array(value)) throw badArgument(name, show(value), 'an Int32Array');
   checkMemory(name, value);
   return new Int32Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));
 }
 
 /**
- * Like `takeInt32Array`, for a Uint8Array.
+ * Like `parseInt32Array`, for a Uint8Array.
  * @throws ERR_BLOCKSTEP_BAD_ARG if the value is no Uint8Array, or if its memory is shared,
  * resizable or detached
  */
-export function takeUint8Array(name: string, value: unknown): Uint8Array {
+export function parseUint8Array(name: string, value: unknown): Uint8Array {
   if (!types.isUint8Array(value)) throw badArgument(name, show(value), 'a Uint8Array');
   checkMemory(name, value);
   return new Uint8Array(bufferOf(value), byteOffsetOf(value), lengthOf(value));

@@ -14,7 +14,7 @@ const PLAN_ARRAYS = 4;
 const GROUP_ARRAYS = 2;
 
 /**
- * Indexes into the control words. TypeScript writes the first two and the last four before the
+ * Indexes into the control words. TypeScript writes the first two and the last five before the
  * groups. Native code resets numPending when it has drained the pending operations. Native code
  * writes all others, whenever they change.
  */
@@ -52,6 +52,13 @@ export const Control = {
    */
   numSteady: 13,
   numAhead: 14,
+  /**
+   * The next `run` makes so many further steps behind its first one, if that has steady entries.
+   * Each appends the tokens of the sampled area to the entries once more, and gives each entry the
+   * next token.
+   * Native code resets this count.
+   */
+  numRepeats: 15,
   /** From here on, for each KV cache group: places of its row after the last admission. */
   groupBlocks: 16,
   /**

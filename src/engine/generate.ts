@@ -5,9 +5,9 @@ import {
   type GenerateOptions,
   type GenerateResult,
   type GenerateSource,
-  type TakenGenerateOptions,
-  takeGenerateOptions,
-  takeSource,
+  type ParsedGenerateOptions,
+  parseGenerateOptions,
+  parseSource,
 } from './generate-options.js';
 import type { RunLoop } from './loop/run-loop.js';
 import { hasHalfRoom } from './requests/overload.js';
@@ -17,7 +17,7 @@ import type { RequestStream } from './streams/request-stream.js';
 import { isAborted, type SubmitInput } from './streams/submission.js';
 import type { SubmitPlace } from './streams/submit-place.js';
 
-/** Refused prompts between two turns of the event loop. */
+/** The number of refused prompts between two turns of the event loop. */
 const REFUSALS_A_TURN = 256;
 
 type Source = Iterator<GenerateInput> | AsyncIterator<GenerateInput>;
@@ -34,7 +34,7 @@ export async function generate(
   },
 ): Promise<GenerateResult[]> {
   submitter.checkOpen();
-  const options = takeGenerateOptions(call.options);
+  const options = parseGenerateOptions(call.options);
   const batch = new Batch(e, (request) => submitter.submit(request, {}, call.place), options);
   loop.join();
   try {
@@ -45,13 +45,14 @@ export async function generate(
 }
 
 /**
- * One batch of prompts on its way through an engine. The batch keeps up to twice as many requests in the engine as can run, so that
- * every step is full. It fills at most half of the queue, so that other clients find room.
+ * A batch of prompts in progress. The batch keeps up to twice as many requests in the engine as can
+ * run, so that every step is full. It fills at most half of the queue, so that other clients find
+ * room.
  */
 class Batch {
   readonly #e: EngineState;
   readonly #submit: (input: SubmitInput) => RequestStream;
-  readonly #options: TakenGenerateOptions;
+  readonly #options: ParsedGenerateOptions;
   readonly #results: GenerateResult[] = [];
   readonly #live = new Set<RequestStream>();
   #total: number | null = null;
@@ -63,7 +64,7 @@ class Batch {
   /** Wakes `run` from its present wait. */
   #wake: () => void = () => {};
 
-  constructor(e: EngineState, submit: (input: SubmitInput) => RequestStream, options: TakenGenerateOptions) {
+  constructor(e: EngineState, submit: (input: SubmitInput) => RequestStream, options: ParsedGenerateOptions) {
     this.#e = e;
     this.#submit = submit;
     this.#options = options;
@@ -72,7 +73,7 @@ class Batch {
   /** @returns the results in the order of the prompts; rejects with the error that ended the batch early */
   async run(prompts: GenerateSource): Promise<GenerateResult[]> {
     const { signal } = this.#options;
-    const { source, total } = takeSource(prompts);
+    const { source, total } = parseSource(prompts);
     this.#total = total;
     if (signal !== null && isAborted(signal)) this.#break(signal.reason);
     const listener = signal === null ? null : addAbortListener(signal, () => this.#break(signal.reason));
@@ -183,7 +184,10 @@ class Batch {
     if (this.#broken !== null) throw this.#broken.error;
   }
 
-  /** Resolves when a request of the batch has ended, or when the queue has got shorter. Rejects if the batch is broken. */
+  /**
+   * Resolves when a request of the batch has ended, or when the queue has become shorter. Rejects
+   * if the batch is broken.
+   */
   async #change(): Promise<void> {
     this.#check();
     this.#e.scheduler.backlog.listeners.add(this.#onRoom);
@@ -196,14 +200,17 @@ class Batch {
   readonly #onRoom = (): void => this.#wake();
 }
 
-/** Tells an iterator that no more prompts are wanted. The batch neither awaits its answer nor hears its errors. */
+/**
+ * Tells an iterator that no more prompts are wanted. The batch neither awaits its answer nor
+ * reports its errors.
+ */
 function leave(source: Source): void {
   Promise.resolve()
     .then(() => source.return?.())
     .catch(() => {});
 }
 
-/** A prompt of a batch as a request. */
+/** Makes a request of a batch's prompt. */
 function requestOf(input: GenerateInput, shared: Partial<SubmitInput>): SubmitInput {
   if (typeof input !== 'object' || input === null)
     throw badArgument('a prompt', show(input), 'token ids, or an object with a prompt');

@@ -66,10 +66,10 @@ const OPTIONS = knownNames<KvEventPublisherOptions>(
 const MAX_TOPIC = 1024;
 
 /** Checked options. */
-export type TakenPublisherOptions = Readonly<Required<KvEventPublisherOptions>>;
+export type ParsedPublisherOptions = Readonly<Required<KvEventPublisherOptions>>;
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takePublisherOptions(options: KvEventPublisherOptions): TakenPublisherOptions {
+export function parsePublisherOptions(options: KvEventPublisherOptions): ParsedPublisherOptions {
   if (typeof options !== 'object' || options === null) throw badArg('options', options, 'an object');
   checkNames(options, OPTIONS);
   const { endpoint = 'tcp://*:5557', replayEndpoint = null, topic = '', bufferSteps = 10_000 } = options;

@@ -7,8 +7,8 @@ import type { KvEvent, KvEventSink } from '../scheduler/events/kv-event.js';
 import {
   isBound,
   type KvEventPublisherOptions,
-  type TakenPublisherOptions,
-  takePublisherOptions,
+  type ParsedPublisherOptions,
+  parsePublisherOptions,
 } from './options.js';
 import { ReplayBuffer } from './replay-buffer.js';
 import { seqBytes } from './seq-bytes.js';
@@ -59,7 +59,7 @@ interface Waiting {
  */
 export class KvEventPublisher implements KvEventSink {
   readonly report: 'new' | 'all';
-  readonly #options: TakenPublisherOptions;
+  readonly #options: ParsedPublisherOptions;
   readonly #socket: Publisher;
   readonly #router: Router | null;
   readonly #encoder: Encoder;
@@ -75,7 +75,7 @@ export class KvEventPublisher implements KvEventSink {
   #sending: Promise<void> | null = null;
 
   private constructor(
-    options: TakenPublisherOptions,
+    options: ParsedPublisherOptions,
     socket: Publisher,
     router: Router | null,
     encoder: Encoder,
@@ -102,14 +102,14 @@ export class KvEventPublisher implements KvEventSink {
    * ERR_BLOCKSTEP_NO_PACKAGE without `zeromq` or `@msgpack/msgpack`
    */
   static async open(options: KvEventPublisherOptions = {}): Promise<KvEventPublisher> {
-    const taken = takePublisherOptions(options);
+    const parsed = parsePublisherOptions(options);
     const zmq = await optionalPackage<typeof import('zeromq')>('zeromq', '^6.8.0', WHAT);
     const { Encoder } = await optionalPackage<typeof import('@msgpack/msgpack')>(
       '@msgpack/msgpack',
       '^3.1.3',
       WHAT,
     );
-    const { endpoint, replayEndpoint, hwm } = taken;
+    const { endpoint, replayEndpoint, hwm } = parsed;
     const socket = new zmq.Publisher({ sendHighWaterMark: hwm, linger: 0 });
     // A subscriber that leaves or does not read must not block the others forever.
     const router =
@@ -123,7 +123,7 @@ export class KvEventPublisher implements KvEventSink {
       router?.close();
       throw error;
     }
-    return new KvEventPublisher(taken, socket, router, new Encoder({ useBigInt64: true }));
+    return new KvEventPublisher(parsed, socket, router, new Encoder({ useBigInt64: true }));
   }
 
   /** The addresses of both sockets, with their real ports. */

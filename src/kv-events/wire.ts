@@ -4,7 +4,7 @@ import {
   type KvEvent,
   type KvGroupType,
 } from '../scheduler/events/kv-event.js';
-import type { TakenPublisherOptions } from './options.js';
+import type { ParsedPublisherOptions } from './options.js';
 
 /** A hash on the wire: bytes, the most significant first, or the last eight bytes as a number. */
 type WireHash = Uint8Array | bigint;
@@ -30,7 +30,7 @@ const KINDS: Readonly<Record<KvGroupType, string>> = {
 export function wireBatch(
   events: readonly KvEvent[],
   seconds: number,
-  { eventFormat, hashFormat, dataParallelRank }: TakenPublisherOptions,
+  { eventFormat, hashFormat, dataParallelRank }: ParsedPublisherOptions,
 ): WireBatch {
   const asMap = eventFormat === 'map';
   const asHash = hashFormat === 'int' ? asInteger : asBytes;

@@ -3,9 +3,9 @@ import { badArgument, checkInteger, show } from '../base/errors.js';
 import { checkNames, knownNames } from '../base/known-names.js';
 import {
   checkStageName,
+  parseStageOptions,
   type StageConfig,
   type StageOptions,
-  takeStageOptions,
 } from './stage/stage-options.js';
 import { checkTransport } from './transport/check-transport.js';
 import { MemoryTransport } from './transport/memory-transport.js';
@@ -65,7 +65,7 @@ const MAX_STAGES = 64;
 const MAX_MS = 2 ** 31 - 1;
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takePipelineOptions(options: unknown): PipelineConfig {
+export function parsePipelineOptions(options: unknown): PipelineConfig {
   if (!isObject(options)) throw badArg('options', options, 'an object');
   checkNames(options, OPTIONS);
   const {
@@ -78,17 +78,17 @@ export function takePipelineOptions(options: unknown): PipelineConfig {
   } = options as unknown as PipelineOptions;
   if (!Array.isArray(stages) || stages.length === 0 || stages.length > MAX_STAGES)
     throw badArg('stages', stages, `an array of 1 to ${MAX_STAGES} stages`);
-  const taken = stages.map(takeStage);
-  const names = taken.map(({ name }) => name);
+  const parsed = stages.map(parseStage);
+  const names = parsed.map(({ name }) => name);
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined) throw badArgument('stages', show(twice), 'stages with different names');
-  const remote = taken.find((stage) => 'remote' in stage);
+  const remote = parsed.find((stage) => 'remote' in stage);
   if (remote !== undefined && transport === undefined)
     throw badArgument('transport', 'none', `a transport that reaches the stage ${remote.name} elsewhere`);
   if (now !== undefined && typeof now !== 'function') throw badArg('now', now, 'a function');
   checkInteger('pingMs', pingMs, 1, MAX_MS);
   return {
-    ...{ names, stages: taken },
+    ...{ names, stages: parsed },
     transport: transport === undefined ? new MemoryTransport() : checkTransport(transport),
     maxRequests:
       maxRequests === undefined || maxRequests === Number.POSITIVE_INFINITY
@@ -99,8 +99,8 @@ export function takePipelineOptions(options: unknown): PipelineConfig {
   };
 }
 
-function takeStage(stage: unknown): StageConfig | RemoteStage {
-  if (!isObject(stage) || stage['remote'] === undefined) return takeStageOptions(stage);
+function parseStage(stage: unknown): StageConfig | RemoteStage {
+  if (!isObject(stage) || stage['remote'] === undefined) return parseStageOptions(stage);
   checkNames(stage, REMOTE);
   const { name, remote } = stage;
   checkStageName(name);

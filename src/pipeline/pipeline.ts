@@ -6,7 +6,7 @@ import { Orchestrator } from './orchestrator/orchestrator.js';
 import type { PipelineStream } from './orchestrator/pipeline-stream.js';
 import type { PipelineInput, PipelineSubmitOptions } from './orchestrator/submission.js';
 import { type Phase, type PipelineHealth, readHealth } from './pipeline-health.js';
-import { type PipelineConfig, type PipelineOptions, takePipelineOptions } from './pipeline-options.js';
+import { type PipelineConfig, type PipelineOptions, parsePipelineOptions } from './pipeline-options.js';
 import { Stage, type StageStats } from './stage/stage.js';
 import { Ticker } from './time/ticker.js';
 import type { StageFigures } from './transport/messages.js';
@@ -62,7 +62,7 @@ export class Pipeline implements AsyncDisposable {
    * stages made before are then removed
    */
   constructor(options: PipelineOptions) {
-    const config = takePipelineOptions(options);
+    const config = parsePipelineOptions(options);
     const { transport, now, pingMs, deadMs, maxRequests, names } = config;
     this.#config = config;
     const stages: (Stage | null)[] = [];
@@ -114,7 +114,7 @@ export class Pipeline implements AsyncDisposable {
    * @throws ERR_BLOCKSTEP_BAD_ARG; nothing was aborted
    */
   abort(ids: string | Iterable<string>, reason?: unknown): void {
-    const all = typeof ids === 'string' ? [ids] : [...takeIds(ids)];
+    const all = typeof ids === 'string' ? [ids] : [...parseIds(ids)];
     for (const id of all) if (typeof id !== 'string') throw badArg('ids', id, 'ids, which are strings');
     this.#orchestrator.abort(all, reason);
   }
@@ -261,7 +261,7 @@ export class Pipeline implements AsyncDisposable {
   }
 }
 
-function takeIds(ids: unknown): Iterable<string> {
+function parseIds(ids: unknown): Iterable<string> {
   if (typeof ids === 'object' && ids !== null && Symbol.iterator in ids) return ids as Iterable<string>;
   throw badArg('ids', ids, 'an id, or ids in what can be iterated');
 }

@@ -2,7 +2,7 @@ import { badArg, isObject } from '../base/checks.js';
 import { checkInteger } from '../base/errors.js';
 import { checkNames, knownNames } from '../base/known-names.js';
 import { Stage, type StageStats } from './stage/stage.js';
-import { type StageOptions, takeStageOptions } from './stage/stage-options.js';
+import { parseStageOptions, type StageOptions } from './stage/stage-options.js';
 import { Ticker } from './time/ticker.js';
 import { checkTransport } from './transport/check-transport.js';
 import type { Transport } from './transport/transport.js';
@@ -46,7 +46,7 @@ export class StageServer implements AsyncDisposable {
     const { stage, transport, deadMs = 10_000, now = () => performance.now() } = options;
     checkInteger('deadMs', deadMs, 0, MAX_MS);
     if (typeof now !== 'function') throw badArg('now', now, 'a function');
-    this.#stage = new Stage(takeStageOptions(stage), { transport: checkTransport(transport), now, deadMs });
+    this.#stage = new Stage(parseStageOptions(stage), { transport: checkTransport(transport), now, deadMs });
     this.#ticker = new Ticker(
       () => this.#stage.tick(),
       () => true,

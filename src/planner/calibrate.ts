@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { checkNumber } from '../base/checks.js';
-import { badArgument, checkInteger } from '../base/errors.js';
+import { badArgument, checkInteger, show } from '../base/errors.js';
 import type { SchedulerOptions } from '../scheduler/options/options.js';
 import type { Workload } from '../workload/workload.js';
 import { fitRequests } from './fit/fit-requests.js';
@@ -72,6 +72,13 @@ export interface Calibration {
 export async function calibrate(input: CalibrateInput): Promise<Calibration> {
   const { prior, text, name, scheduler, share = 0.5, starts = 2, evaluations = 70, signal } = input;
   if (prior.kind === 'table') throw badPrior(prior.name);
+  const { numSpeculativeTokens = 0 } = scheduler;
+  if (numSpeculativeTokens !== 0)
+    throw badArgument(
+      'numSpeculativeTokens',
+      show(numSpeculativeTokens),
+      '0: a measurement does not say which drafts were accepted',
+    );
   checkNumber('share', share, 0.1, 0.95);
   checkInteger('starts', starts, 1, 16);
   checkInteger('evaluations', evaluations, 10, 10_000);

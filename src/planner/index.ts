@@ -29,9 +29,9 @@ export {
   type Profile,
   type ProfileBase,
   type Provenance,
+  parseProfile,
   profileCost,
   rooflineProfile,
-  takeProfile,
 } from './model/profile.js';
 export { readProfile } from './model/profile-file.js';
 export { isOutside, type SeenRange } from './model/seen-range.js';
@@ -53,8 +53,9 @@ export {
   type Statistic,
   summarise,
 } from './run/summary.js';
-export type { Capacity, FleetRun, PointRun } from './sweep/evaluation.js';
+export type { Capacity, FleetRun } from './sweep/evaluation.js';
 export type { EngineWindow, FleetSize } from './sweep/fleet-size.js';
-export { type Point, parseSweep, type Sweep } from './sweep/knobs.js';
+export { type KnobValue, type Point, parseSweep, type Sweep } from './sweep/knobs.js';
 export type { Router } from './sweep/routing.js';
+export type { Search } from './sweep/search.js';
 export { type Condition, parseSlo } from './sweep/slo.js';

@@ -1,15 +1,16 @@
-import { createHash } from 'node:crypto';
-import { badArgument, checkInteger } from '../base/errors.js';
+import { checkNumber } from '../base/checks.js';
+import { badArgument, checkInteger, show } from '../base/errors.js';
 import type { SchedulerOptions } from '../scheduler/options/options.js';
 import { resolveOptions } from '../scheduler/options/resolve-options.js';
 import type { Workload } from '../workload/workload.js';
 import type { Profile } from './model/profile.js';
-import { type Capacity, findCapacity, type PointRun, requestRate, runFleet } from './sweep/evaluation.js';
+import { type Capacity, Evaluation, type FleetRun, findCapacity, requestRate } from './sweep/evaluation.js';
 import { type FleetSize, findFleetSize } from './sweep/fleet-size.js';
-import { optionsAt, type Point, pointsOf, type Sweep } from './sweep/knobs.js';
+import { type KnobValue, optionsAt, type Point, pointsOf, type Sweep } from './sweep/knobs.js';
 import { Pool } from './sweep/pool.js';
-import type { Router } from './sweep/routing.js';
-import { type Condition, sloInWords } from './sweep/slo.js';
+import { ROUTERS, type Router } from './sweep/routing.js';
+import { bestOf, paretoOptimal, roundsOf, SEARCHES, type Search, survivors } from './sweep/search.js';
+import type { Condition } from './sweep/slo.js';
 import { shareColumns } from './sweep/task.js';
 
 /** The input of a plan. */
@@ -20,6 +21,14 @@ export interface PlanInput {
   /** The options that are not varied. */
   readonly scheduler: Omit<SchedulerOptions, 'now'>;
   readonly sweep: Sweep;
+  /**
+   * `grid` (default): every point is simulated with all requests. `halving`: all points are
+   * simulated with the first few requests, and the best third of each round with three times as
+   * many, until the last round has all requests.
+   */
+  readonly search?: Search;
+  /** Probability that a draft token is accepted, given that those before it were. Default 0.7. */
+  readonly acceptanceRate?: number;
   /** Engines that share the load while options are compared. Default 1. */
   readonly engines?: number;
   readonly router?: Router;
@@ -35,22 +44,24 @@ export interface PlanInput {
   readonly maxEngines?: number;
   /** Threads that simulate. Default 1. The plan does not depend on it. */
   readonly threads?: number;
-  /**
-   * Known points of an interrupted plan, by the keys of `onPoint`. They are not simulated again.
-   */
-  readonly known?: ReadonlyMap<string, PointRun>;
-  /** Called with each simulated point. */
-  readonly onPoint?: ((key: string, run: PointRun, done: number, of: number) => void) | undefined;
-  /** Called with the name of each stage. */
-  readonly onStage?: ((stage: string) => void) | undefined;
+  /** Runs of an interrupted plan, by the keys of `onRun`. They are not simulated again. */
+  readonly known?: ReadonlyMap<string, FleetRun>;
+  /** Called with each simulated run, of every stage. */
+  readonly onRun?: ((key: string, run: FleetRun) => void) | undefined;
+  /** Called at the begin of each stage, with 0 done, and as its parts are done. */
+  readonly onProgress?: ((stage: string, done: number, of: number) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** A point with its run. */
 export interface PlannedPoint {
   readonly point: Point;
-  readonly run: PointRun;
-  /** Whether no other point has both a shorter TTFT and a shorter TPOT (their 95th percentiles). */
+  /** The run with the most requests. `halving` runs most points with fewer than all. */
+  readonly run: FleetRun;
+  /**
+   * Whether no other point has both a shorter TTFT and a shorter TPOT (their 95th percentiles), of
+   * those that were run with all requests.
+   */
   readonly isParetoOptimal: boolean;
   /**
    * For optimal points, the range over other fits of the profile: least and most. Null: the profile
@@ -65,8 +76,11 @@ export interface PlannedPoint {
 /** How much an option matters. */
 export interface Sensitivity {
   readonly knob: string;
-  /** For each value: the smallest and the median strain of its points. */
-  readonly values: readonly { readonly value: number; readonly best: number; readonly median: number }[];
+  /**
+   * For each value: the smallest and the median strain of its points. With `halving` they are those
+   * of the first round, which has all points.
+   */
+  readonly values: readonly { readonly value: KnobValue; readonly best: number; readonly median: number }[];
   /**
    * The best strain of the worst value minus that of the best value, as a fraction of the latter.
    */
@@ -90,7 +104,7 @@ export interface Plan {
   /** The highest load first. */
   readonly finalists: readonly Finalist[];
   readonly fleet: FleetSize | null;
-  /** Simulated steps of all points. */
+  /** Steps of all points, simulated or known. */
   readonly steps: number;
 }
 
@@ -107,12 +121,15 @@ const WINDOWS = 24;
  * @throws the signal's reason once it is aborted
  */
 export async function plan(input: PlanInput): Promise<Plan> {
-  const { workload, profile, slo, scheduler, sweep, signal, onStage } = input;
+  const { workload, profile, slo, scheduler, sweep, search = 'grid', signal } = input;
   const { engines = 1, router = 'round-robin', finalists = 3, maxEngines = 0, threads = 1 } = input;
+  const acceptanceRate = checkNumber('acceptanceRate', input.acceptanceRate ?? 0.7, 0, 1);
   checkInteger('engines', engines, 1, 10_000);
   checkInteger('maxEngines', maxEngines, 0, 10_000);
   checkInteger('threads', threads, 1, 256);
   checkInteger('finalists', finalists, 1, 100);
+  if (!SEARCHES.includes(search)) throw badArgument('search', show(search), SEARCHES.join(' or '));
+  if (!ROUTERS.includes(router)) throw badArgument('router', show(router), ROUTERS.join(' or '));
   if (workload.length < 2 || !(workload.arrivalMs[workload.length - 1] > 0))
     throw badArgument(
       'the trace',
@@ -126,45 +143,63 @@ export async function plan(input: PlanInput): Promise<Plan> {
   const stop = (): void => pool.fail(signal?.reason);
   signal?.addEventListener('abort', stop);
   try {
-    const fleetOf = (point: Point, member: number) => ({
-      scheduler: optionsAt(scheduler, point),
-      engines,
-      router,
-      member,
-    });
+    const evaluation = new Evaluation(pool, workload, profile, slo, input);
+    const fleetOf = (point: Point, member: number) => {
+      return { scheduler: optionsAt(scheduler, point), engines, router, member, acceptanceRate };
+    };
+    const runOf = (i: number, member: number, requests: number) =>
+      evaluation.run({ ...fleetOf(points[i], member), speedUp: 1, requests });
     const members = profile.kind === 'fitted' ? Math.min(MEMBERS, profile.fit.ensemble.length) : 0;
-    onStage?.(`${points.length} points`);
-    let done = 0;
-    const keyOf = planKeys(input);
-    const runs = await inOrder(points, async (point) => {
-      const key = keyOf(point);
-      const known = input.known?.get(key);
-      if (known !== undefined) {
-        done++;
-        return known;
+
+    const rounds = roundsOf(search, points.length, workload.length, finalists);
+    const done = begin(
+      input,
+      'points',
+      rounds.reduce((sum, round) => sum + round.points, 0),
+    );
+    const first = new Map<number, FleetRun>();
+    const latest = new Map<number, FleetRun>();
+    let whole = new Map<number, FleetRun>();
+    for (const { points: count, requests } of rounds) {
+      const chosen = whole.size === 0 ? [...points.keys()] : survivors(whole, count);
+      const runs = await inOrder(chosen, async (i) => {
+        const run = await runOf(i, -1, requests);
+        done();
+        return run;
+      });
+      whole = new Map(chosen.map((i, k) => [i, runs[k]]));
+      for (const [i, run] of whole) {
+        if (!first.has(i)) first.set(i, run);
+        latest.set(i, run);
       }
-      const { times: _, ...run } = await runFleet(pool, workload, { ...fleetOf(point, -1), speedUp: 1 }, slo);
-      input.onPoint?.(key, run, ++done, points.length);
-      return run;
-    });
-    const optimal = paretoOptimal(runs);
-    onStage?.('error bands');
-    const bands = await inOrder(points, async (point, i) => {
-      if (!optimal[i] || members === 0) return null;
+    }
+
+    const wholeIndices = [...whole.keys()];
+    const isOptimal = paretoOptimal([...whole.values()]);
+    const optimal = wholeIndices.filter((_, k) => isOptimal[k]);
+    const bandDone = begin(input, 'error bands', optimal.length * members);
+    const bands = await inOrder(optimal, async (i): Promise<PlannedPoint['band']> => {
+      if (members === 0) return null;
       const others = await membersOf(members, async (member) => {
-        const { latencies } = await runFleet(pool, workload, { ...fleetOf(point, member), speedUp: 1 }, slo);
+        const { latencies } = await runOf(i, member, workload.length);
+        bandDone();
         return latencies;
       });
-      const range = (of: (each: PointRun['latencies']) => number | null): [number, number] => {
-        const values = [runs[i].latencies, ...others].map((each) => of(each) ?? 0);
+      const range = (of: (each: FleetRun['latencies']) => number | null): [number, number] => {
+        const values = [whole.get(i)!.latencies, ...others].map((each) => of(each) ?? 0);
         return [Math.min(...values), Math.max(...values)];
       };
       return { ttftMs: range((each) => each.ttft.p95), tpotMs: range((each) => each.tpot.p95) };
     });
-    const best = bestOf(runs).slice(0, finalists);
-    onStage?.('the load at which the agreement breaks');
+
+    const best = bestOf(whole).slice(0, finalists);
+    const loadDone = begin(input, 'loads', best.length * (1 + members));
     const found = await inOrder(best, async (i): Promise<Finalist> => {
-      const capacityAt = (member: number) => findCapacity(pool, workload, fleetOf(points[i], member), slo);
+      const capacityAt = async (member: number): Promise<Capacity> => {
+        const capacity = await findCapacity(evaluation, fleetOf(points[i], member));
+        loadDone();
+        return capacity;
+      };
       const capacity = await capacityAt(-1);
       const others = await membersOf(members, async (member) => (await capacityAt(member)).requestsPerSecond);
       const all = [capacity.requestsPerSecond, ...others];
@@ -175,24 +210,24 @@ export async function plan(input: PlanInput): Promise<Plan> {
       };
     });
     found.sort((a, b) => b.capacity.requestsPerSecond - a.capacity.requestsPerSecond);
+
     let fleet: FleetSize | null = null;
     if (maxEngines > 0) {
-      onStage?.('how many engines the trace needs');
+      const fleetDone = begin(input, 'engines', 1);
       const { engines: _, ...each } = fleetOf(found[0].point, -1);
-      fleet = await findFleetSize(pool, workload, each, slo, maxEngines, WINDOWS);
+      fleet = await findFleetSize(evaluation, each, maxEngines, WINDOWS);
+      fleetDone();
     }
     return {
       requestsPerSecond: requestRate(workload),
-      points: points.map((point, i) => ({
-        point,
-        run: runs[i],
-        isParetoOptimal: optimal[i],
-        band: bands[i],
-      })),
-      sensitivities: sensitivitiesOf(sweep, points, runs),
+      points: points.map((point, i) => {
+        const at = optimal.indexOf(i);
+        return { point, run: latest.get(i)!, isParetoOptimal: at >= 0, band: at < 0 ? null : bands[at] };
+      }),
+      sensitivities: sensitivitiesOf(sweep, points, first),
       finalists: found,
       fleet,
-      steps: runs.reduce((sum, run) => sum + run.steps, 0),
+      steps: [...latest.values()].reduce((sum, run) => sum + run.steps, 0),
     };
   } finally {
     signal?.removeEventListener('abort', stop);
@@ -200,27 +235,11 @@ export async function plan(input: PlanInput): Promise<Plan> {
   }
 }
 
-/**
- * Makes the keys of a plan's points, from everything that a run depends on. The trace is hashed
- * once.
- */
-function planKeys({
-  workload,
-  profile,
-  slo,
-  scheduler,
-  engines,
-  router,
-}: PlanInput): (point: Point) => string {
-  const common = createHash('sha256');
-  const { arrivalMs, inputTokens, outputTokens, hashIds } = workload.columns;
-  for (const column of [arrivalMs, inputTokens, outputTokens, hashIds])
-    common.update(new Uint8Array(column.buffer, column.byteOffset, column.byteLength));
-  const rest = { profile, slo: sloInWords(slo), scheduler, engines, router };
-  common.update(
-    JSON.stringify(rest, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value)),
-  );
-  return (point) => common.copy().update(JSON.stringify(point)).digest('hex').slice(0, 32);
+/** Begins a stage. @returns a function to be called as each of its parts is done */
+function begin({ onProgress }: PlanInput, stage: string, of: number): () => void {
+  let done = 0;
+  if (of > 0) onProgress?.(stage, 0, of);
+  return () => onProgress?.(stage, ++done, of);
 }
 
 /**
@@ -235,26 +254,16 @@ function membersOf<R>(count: number, act: (member: number) => Promise<R>): Promi
   return Promise.all(Array.from({ length: count }, (_, member) => act(member)));
 }
 
-/**
- * The points by their strain. Of points with the same steps and latencies, only the first is kept.
- */
-function bestOf(runs: readonly PointRun[]): number[] {
-  const seen = new Set<string>();
-  const order = [...runs.keys()].sort((a, b) => runs[a].strain - runs[b].strain || a - b);
-  return order.filter((i) => {
-    const { latencies, steps } = runs[i];
-    const key = JSON.stringify([steps, latencies]);
-    const isNew = !seen.has(key);
-    seen.add(key);
-    return isNew;
-  });
-}
-
 function checkPoint(workload: Workload, options: Omit<SchedulerOptions, 'now'>, point: Point): void {
   try {
-    const { numSpeculativeTokens } = resolveOptions({ maxModelLen: workload.maxTotalTokens, ...options });
-    if (numSpeculativeTokens > 0)
-      throw badArgument('numSpeculativeTokens', `${numSpeculativeTokens}`, '0: drafts are not planned');
+    const taken = resolveOptions({ maxModelLen: workload.maxTotalTokens, ...options });
+    const { numSpeculativeTokens, speculativeMethod, pipelineDepth } = taken;
+    if (numSpeculativeTokens > 0 && speculativeMethod === 'ngram' && pipelineDepth > 1)
+      throw badArgument(
+        'speculativeMethod',
+        show(speculativeMethod),
+        'eagle or draft_model with pipelineDepth above 1, as in vLLM',
+      );
   } catch (error) {
     const values = Object.entries(point).map(([name, value]) => `${name}=${value}`);
     if (error instanceof Error && values.length > 0)
@@ -263,30 +272,14 @@ function checkPoint(workload: Workload, options: Omit<SchedulerOptions, 'now'>, 
   }
 }
 
-/** For each run, whether no other run is better in both TTFT and TPOT. */
-export function paretoOptimal(runs: readonly PointRun[]): boolean[] {
-  const at = ({ latencies }: PointRun): readonly [number, number] => [
-    latencies.ttft.p95 ?? Number.POSITIVE_INFINITY,
-    latencies.tpot.p95 ?? Number.POSITIVE_INFINITY,
-  ];
-  const order = [...runs.keys()].sort(
-    (a, b) => at(runs[a])[0] - at(runs[b])[0] || at(runs[a])[1] - at(runs[b])[1],
-  );
-  const optimal = runs.map(() => false);
-  let least = Number.POSITIVE_INFINITY;
-  for (const i of order) {
-    const [ttft, tpot] = at(runs[i]);
-    if (ttft === Number.POSITIVE_INFINITY || tpot >= least) continue;
-    least = tpot;
-    optimal[i] = true;
-  }
-  return optimal;
-}
-
-function sensitivitiesOf(sweep: Sweep, points: readonly Point[], runs: readonly PointRun[]): Sensitivity[] {
+function sensitivitiesOf(
+  sweep: Sweep,
+  points: readonly Point[],
+  runs: ReadonlyMap<number, FleetRun>,
+): Sensitivity[] {
   return [...sweep].map(([knob, values]) => {
     const found = values.map((value) => {
-      const strains = runs.filter((_, i) => points[i][knob] === value).map(({ strain }) => strain);
+      const strains = [...runs].filter(([i]) => points[i][knob] === value).map(([, { strain }]) => strain);
       strains.sort((a, b) => a - b);
       return { value, best: strains[0], median: strains[strains.length >>> 1] };
     });

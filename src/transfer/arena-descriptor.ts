@@ -28,7 +28,7 @@ const PLACES: readonly unknown[] = ['host', 'pinned', 'device'] satisfies Place[
  * Checks the descriptor of an arena from another party.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeDescriptor(value: unknown): ArenaDescriptor {
+export function parseDescriptor(value: unknown): ArenaDescriptor {
   if (!isRecord(value)) throw badArgument('descriptor', show(value), 'an ArenaDescriptor');
   const { id, pid, file, numBlocks, bytesPerBlock, place, device } = value;
   if (typeof id !== 'string' || !/^[0-9a-f]{32}$/.test(id))

@@ -7,7 +7,7 @@ import { checkNames, knownNames } from '../base/known-names.js';
 import { loadAddon } from '../core/loader.js';
 import type { NativeAddon } from '../core/native/native.js';
 import type { NativeArena, NativeArenaConfig, Place } from '../core/native/native-transfer.js';
-import { type ArenaDescriptor, takeDescriptor } from './arena-descriptor.js';
+import { type ArenaDescriptor, parseDescriptor } from './arena-descriptor.js';
 
 /** Shape and place of a `BlockArena`. */
 export interface ArenaConfig extends NativeArenaConfig {
@@ -92,7 +92,7 @@ export class BlockArena {
    * not be mapped by this process; ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
    */
   static attach(descriptor: ArenaDescriptor, addon: NativeAddon = loadAddon()): BlockArena {
-    const { id, pid, file, ...config } = takeDescriptor(descriptor);
+    const { id, pid, file, ...config } = parseDescriptor(descriptor);
     const { numBlocks, bytesPerBlock } = config;
     // Without a file only this process can attach the arena. No process has a file of this number.
     const native = addon.attachArena({ id, pid, file: file ?? 2 ** 31 - 1, numBlocks, bytesPerBlock });

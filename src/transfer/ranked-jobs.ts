@@ -61,7 +61,7 @@ export class RankedJobs<Payload = undefined> {
    * @throws ERR_BLOCKSTEP_BAD_ARG, and no number is used up
    */
   begin(ranks: readonly number[], payload: Payload): number {
-    const own = takeRanks(ranks);
+    const own = parseRanks(ranks);
     const job = this.#next++;
     this.#jobs.set(job, { job, payload, verdict: Verdict.ok, ranks: own, numSilent: own.length });
     return job;
@@ -135,7 +135,7 @@ export class RankedJobs<Payload = undefined> {
   }
 }
 
-function takeRanks(ranks: unknown): number[] {
+function parseRanks(ranks: unknown): number[] {
   const expected = 'a list of at least one rank, each once';
   if (!Array.isArray(ranks)) throw badArgument('ranks', show(ranks), expected);
   const own = [...(ranks as unknown[])];

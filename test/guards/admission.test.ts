@@ -303,7 +303,7 @@ describe('F56 maxNumSeqs limits what runs, and nothing else', () => {
 });
 
 describe('F57 a request that is larger than the pool', () => {
-  // Pinned by: refused when it is added (takeRequest, take-request.ts), deviation refuseUnfit.
+  // Pinned by: refused when it is added (parseRequest, parse-request.ts), deviation refuseUnfit.
   it('is refused before the connector hears of it, however much that has of it', () => {
     const driver = new RemoteDriver({ r: { ext: 32, async: true } }, { numBlocks: 9, strict: true });
     const add = () => driver.scheduler.add({ id: 'r', prompt: prompt(33), maxTokens: 1 });

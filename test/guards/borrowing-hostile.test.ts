@@ -143,7 +143,7 @@ describe('F28 a borrowing adapter throws', () => {
   });
 });
 
-// Pinned by: `giveBack` and `takeBack` (loan.ts).
+// Pinned by: `giveBack` and `putBack` (loan.ts).
 describe('F48 a borrowing adapter loses, doubles or misplaces requests', () => {
   /** What an adapter does with `a` at the end of processing or restoring, and what it is counted as. */
   const WRONGS: Readonly<Record<string, [(b: ScriptedBorrower, a: () => Request) => void, string]>> = {

@@ -124,7 +124,7 @@ describe('F45 a request ends while it is lent', () => {
       between((s, borrower, loan) => {
         const [a, x] = ['a', 'x'].map((id) => track(s, id, where)) as [Request, Request];
         for (const id of ['a', 'x']) borrower.held.add(id);
-        loan.take();
+        loan.borrow();
         expect([...s.queues.lent.keys()]).toEqual([a, x]);
         finishFromOutside(s, [x], FinishCode.abort);
         expect(borrower.parked.flat()).toEqual([a, x]);
@@ -142,7 +142,7 @@ describe('F45 a request ends while it is lent', () => {
     between((s, borrower, loan) => {
       const x = track(s, 'x', 'running');
       borrower.held.add('x');
-      loan.take();
+      loan.borrow();
       finishFromOutside(s, [x], FinishCode.abort);
       borrower.calls.length = 0;
       const met: unknown[] = [];
@@ -225,7 +225,7 @@ describe('F46 an adapter leaves a stale status', () => {
     between((s, borrower, loan) => {
       const x = track(s, 'x', 'running');
       borrower.held.add('x');
-      loan.take();
+      loan.borrow();
       boundaryGuards.realign(s, [x]);
       expect(x.status).toBe('WAITING_FOR_CHUNK');
       finishFromOutside(s, [x], FinishCode.abort);

@@ -5,7 +5,7 @@ import { RemoteDriver } from './remote.js';
 const DEPTHS = [1, 2] as const;
 
 describe('F42 reports of a child that does not own the load', () => {
-  // Pinned by: loads are owned by the child that the match named, one use a rank (startLoading, begin-load.ts; takeReceived, reports.ts).
+  // Pinned by: loads are owned by the child that the match named, one use a rank (startLoading, begin-load.ts; applyReceived, reports.ts).
   for (const pipelineDepth of DEPTHS) {
     const owned = () => {
       const driver = new RemoteDriver(

@@ -43,7 +43,7 @@ describe('F1 a report about a request that is long gone', () => {
   });
 });
 
-// Pinned by: `Outstanding.addEarly` and `takeEarly` (src/scheduler/request/outstanding.ts), in `takeSent` and `handOver`.
+// Pinned by: `Outstanding.addEarly` and `endEarly` (src/scheduler/request/outstanding.ts), in `applySent` and `handOver`.
 describe('F9 sent before it finished', () => {
   for (const pipelineDepth of DEPTHS) {
     for (const way of WAYS) {
@@ -126,7 +126,7 @@ describe('F9 sent before it finished', () => {
   });
 });
 
-// Pinned by: uses named by (direction, child, rank) in src/scheduler/request/outstanding.ts, never counted; `takeReceived`.
+// Pinned by: uses named by (direction, child, rank) in src/scheduler/request/outstanding.ts, never counted; `applyReceived`.
 describe('F11 the same rank or another child reports again', () => {
   const TWO_CHILDREN = [
     [0, 1],

@@ -107,7 +107,7 @@ const NONSENSE: Record<string, () => unknown> = {
   }),
 };
 
-// Pinned by: the boundary around every call of a worker, `#try` in src/engine/workers/workers.ts, and `takeOutput`.
+// Pinned by: the boundary around every call of a worker, `#try` in src/engine/workers/workers.ts, and `parseOutput`.
 describe('a hostile worker costs the requests whose KV it moves, never the engine', () => {
   /** Loads of a step in which a worker failed before they began have failed. */
   const ENDS: Partial<Record<Method, string>> = {

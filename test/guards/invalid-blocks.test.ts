@@ -34,7 +34,7 @@ describe('F19 a block of a synchronous load did not come', () => {
         expect(driver.scheduler.stats().cachedBlocks).toBe(50);
         const next = driver.add({ id: 'b', ...long });
         driver.run();
-        expect(driver.connector.take()).toContain('match b 200');
+        expect(driver.connector.drain()).toContain('match b 200');
         expectText(driver, next, 2);
         expect(driver.ends.get(handle)).toEqual(['error']);
         expect(driver.text(handle)).toEqual([]);
@@ -104,10 +104,10 @@ describe('F20 a block of an asynchronous load did not come', () => {
 
     it(`the first: its blocks go back, and it is looked up again, at depth ${pipelineDepth}`, () => {
       const { driver, handle } = failing(pipelineDepth, 0, true);
-      driver.connector.take();
+      driver.connector.drain();
       const plan = scheduleWork(driver);
       expect(plan.numComputedTokens[0]).toBe(0);
-      expect(driver.connector.take()).toEqual(['match r 0', 'alloc r 0 of 1']);
+      expect(driver.connector.drain()).toEqual(['match r 0', 'alloc r 0 of 1']);
       driver.run();
       expectText(driver, handle, 3);
       expect(leftovers(driver.scheduler)).toEqual([]);
@@ -176,7 +176,7 @@ describe('F21 others share a block that did not come', () => {
   });
 });
 
-// Pinned by: `takeInvalid` (src/scheduler/loads/load-failure.ts): blocks are looked for among loads, with their generation.
+// Pinned by: `applyInvalid` (src/scheduler/loads/load-failure.ts): blocks are looked for among loads, with their generation.
 describe('F22 invalid blocks that are none, of somebody else, or said twice', () => {
   const RECOMPUTE = { loadFailurePolicy: 'recompute' } as const;
 

@@ -33,7 +33,7 @@ describe('F23 a load fails under a running request whose other transfer is in fl
       driver.report = { invalidBlocks: [{ block: driver.blocks(r)[0], handle: r }] };
       driver.update();
       // Nothing of it was computed, so nothing is handed over; what it holds stays out of use all the same.
-      expect(driver.connector.take().at(-1)).toBe('finished r error 0');
+      expect(driver.connector.drain().at(-1)).toBe('finished r error 0');
       driver.sent(r, 1);
       expect(driver.free).toBe(allBlocks(driver.scheduler) - 3);
       driver.sent(r, 0);
@@ -44,7 +44,7 @@ describe('F23 a load fails under a running request whose other transfer is in fl
 });
 
 describe('F24 a load that failed is carried by its request, not only by its blocks', () => {
-  // Pinned by: failedReceiving, taken before finishedReceiving (takeFailed, load-failure.ts; the order in `update`, update.ts).
+  // Pinned by: failedReceiving, taken before finishedReceiving (applyFailed, load-failure.ts; the order in `update`, update.ts).
   for (const pipelineDepth of DEPTHS) {
     for (const loadFailurePolicy of POLICIES) {
       it(`${loadFailurePolicy}, depth ${pipelineDepth}: an asynchronous one whose blocks nobody names`, () => {
@@ -160,13 +160,13 @@ describe('F25 nothing that a load brings is found before its verdict, and nothin
 });
 
 describe('F53 cancelled and failed are ends too', () => {
-  // Pinned by: a use ends with its report, whatever became of it (takeReceived, takeSent, reports.ts).
+  // Pinned by: a use ends with its report, whatever became of it (applyReceived, applySent, reports.ts).
   it('a send that was cancelled gives the blocks back when it says so', () => {
     const driver = new RemoteDriver({ r: { delayFree: true } }, { reclaim: 'on-confirmation', strict: true });
     const r = driver.add({ id: 'r', maxTokens: 1 });
     driver.step();
     driver.abort(r);
-    expect(driver.connector.take()).toContain('cancel r');
+    expect(driver.connector.drain()).toContain('cancel r');
     expect(driver.free).toBe(allBlocks(driver.scheduler) - 2);
     driver.sent(r);
     driver.run();

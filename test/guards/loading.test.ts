@@ -85,7 +85,7 @@ describe('F10 receive and send both outstanding on an aborted request', () => {
   }
 });
 
-// Pinned by: `takeFailed` and `takeInvalid` (src/scheduler/loads/load-failure.ts), which end no use; only reports of ranks do.
+// Pinned by: `applyFailed` and `applyInvalid` (src/scheduler/loads/load-failure.ts), which end no use; only reports of ranks do.
 describe('F12 a part of a load failed while its other part still writes', () => {
   const PARTS = {
     'as a whole': (handle: number) => ({ failedReceiving: [{ handle, rank: 0 }] }),

@@ -83,7 +83,7 @@ describe('F36 a request that must deliver is preempted in its final step, and st
     expect(driver.ends.get(r)).toEqual([]);
     expect(driver.text(r)).toHaveLength(1);
     driver.run(50, () => driver.scheduler.numUnfinished > 0);
-    expect(driver.connector.take().filter((call) => call.startsWith('finished r'))).toEqual([
+    expect(driver.connector.drain().filter((call) => call.startsWith('finished r'))).toEqual([
       'finished r length 3',
     ]);
     expect(driver.request(r).finishedParams).toEqual({ remote: 'r' });
@@ -99,7 +99,7 @@ describe('F36 a request that must deliver is preempted in its final step, and st
     const { driver, r } = preemptedInFinalStep(false);
     expect(driver.ends.get(r)).toEqual(['length']);
     driver.run();
-    expect(driver.connector.take().filter((call) => call.startsWith('finished r'))).toEqual([
+    expect(driver.connector.drain().filter((call) => call.startsWith('finished r'))).toEqual([
       'finished r length 0',
     ]);
     expect(driver.text(r)).toEqual(driver.model.text(r, 2));
@@ -176,7 +176,7 @@ describe('F36 a request that must deliver is preempted in its final step, and st
     driver.abort('r');
     driver.run();
     expect(driver.ends.get(r)).toEqual(['abort']);
-    expect(driver.connector.take().filter((call) => call.startsWith('finished r'))).toEqual([
+    expect(driver.connector.drain().filter((call) => call.startsWith('finished r'))).toEqual([
       'finished r abort 0',
     ]);
     expect(leftovers(driver.scheduler)).toEqual([]);

@@ -112,7 +112,7 @@ describe('F41 the local cache was reset, another tier was not', () => {
       driver.add({ id: 'r', prompt: prompt(9), maxTokens: 1 });
       driver.run();
       driver.connector.tier = tier;
-      driver.connector.take();
+      driver.connector.drain();
       const reset = driver.scheduler.resetPrefixCache({ resetConnector: true });
       expect(reset).toEqual({
         ok,
@@ -123,7 +123,7 @@ describe('F41 the local cache was reset, another tier was not', () => {
         preempted: [],
         reclaimed: [],
       });
-      expect(driver.connector.take()).toEqual(['reset']);
+      expect(driver.connector.drain()).toEqual(['reset']);
       expect(driver.scheduler.stats().cachedBlocks).toBe(0);
     });
   }

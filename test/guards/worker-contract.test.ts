@@ -189,7 +189,7 @@ describe('F18 a fence ends what has begun, and nothing else', () => {
 });
 
 describe('F43 the ranks that report', () => {
-  // Pinned by: `withRanks` (scheduler-options.ts), `takeConnector` (connector-methods.ts).
+  // Pinned by: `withRanks` (scheduler-options.ts), `parseConnector` (connector-methods.ts).
   it('are the workers, unless the connector says otherwise', () => {
     const kv = new RemoteEngine({ r: { ext: 8, async: true } }, { ranks: 2 });
     kv.engine.dispose();
@@ -251,7 +251,7 @@ describe('what workers say to the scheduler side', () => {
 });
 
 describe('F37 blocks that change hands', () => {
-  // Pinned by: `takenBy` (schedule.ts), `#takeReuse` (workers.ts).
+  // Pinned by: `takenBy` (schedule.ts), `#drainReuse` (workers.ts).
   it.each(['own', 'fence'] as const)(
     '%s: the workers are told which the step takes from the pool',
     async (protection) => {

@@ -44,7 +44,7 @@ export class Follower {
       const frames = await this.#dealer.receive();
       const [seq, payload] = frames.slice(-2);
       if (seq.toString('hex') === END) return;
-      this.#take(Number(seq.readBigUInt64BE()), payload);
+      this.#receive(Number(seq.readBigUInt64BE()), payload);
     }
   }
 
@@ -59,11 +59,11 @@ export class Follower {
       if (this.#lose(this.#heard++)) continue;
       const number = Number(seq.readBigUInt64BE());
       // Behind a gap nothing is applied before the replay.
-      if (number === this.last + 1) this.#take(number, payload);
+      if (number === this.last + 1) this.#receive(number, payload);
     }
   }
 
-  #take(seq: number, payload: Uint8Array): void {
+  #receive(seq: number, payload: Uint8Array): void {
     if (seq !== this.last + 1) return;
     this.last = seq;
     const batch = this.#decoder.decode(payload) as [number, unknown[], number];

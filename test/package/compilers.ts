@@ -4,7 +4,7 @@ import type { Project } from './project.js';
 const VERSIONS = ['5.2', '5.3', '5.4', '5.5', '5.6', '5.7', '5.8', '5.9', '6.0', '7.0'];
 
 const SOURCE = `import { Engine, type Executor, ReferenceExecutor } from 'blockstep';
-import type { SchedulerConnector, WorkerConnector } from 'blockstep/connector';
+import type { ConnectorRequest, SchedulerConnector, WorkerConnector } from 'blockstep/connector';
 import { purgeUntracked } from 'blockstep/borrow';
 import { LeaseConnector } from 'blockstep/connectors/lease';
 import { MultiConnector, type MultiConnectorOptions, MultiWorker } from 'blockstep/connectors/multi';
@@ -27,6 +27,7 @@ export const executor: Executor = {
   }),
 };
 export type Mine = { connector: SchedulerConnector; worker: WorkerConnector };
+export const known = ({ handle, numTokens }: ConnectorRequest): [number, number] => [handle, numTokens];
 export const several = (children: MultiConnectorOptions['children']) => new MultiConnector({ children, numRanks: 1 });
 export const slo: PlanInput['slo'] = parseSlo('ttft:p95<1s');
 export const lanes: readonly Lane[] = [];

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { TraceConnector } from './connector.js';
-import type { SubjectRequest } from './subject.js';
+import type { Told } from './subject.js';
 import type { KvParameters } from './trace.js';
 
 const STOP = 'stop';
@@ -11,14 +11,14 @@ describe('the connector of a trace', () => {
   let connector: TraceConnector;
   let handles = 70;
 
-  function request(id: string, parameters: KvParameters | null): SubjectRequest & { status: string } {
-    const added = { id, handle: ++handles, status: 'WAITING' } as SubjectRequest & { status: string };
+  function request(id: string, parameters: KvParameters | null): Told & { status: string } {
+    const added = { id, handle: ++handles, status: 'WAITING' } as Told & { status: string };
     connector.expect(id, parameters);
     connector.onNewRequest(added);
     return added;
   }
 
-  function load(of: SubjectRequest, numLocalTokens = 0): void {
+  function load(of: Told, numLocalTokens = 0): void {
     const { numTokens } = connector.getNumNewMatchedTokens(of, numLocalTokens);
     connector.updateStateAfterAlloc(of, [BLOCKS], numTokens as number);
   }
@@ -40,21 +40,21 @@ describe('the connector of a trace', () => {
     expect(connector.getNumNewMatchedTokens(r2, 16)).toEqual({ numTokens: 24, async: false });
     expect(connector.getNumNewMatchedTokens(r2, 48)).toEqual({ numTokens: 0, async: false });
     expect(connector.getNumNewMatchedTokens(r3, 0)).toEqual({ numTokens: 0, async: false });
-    expect(connector.takeCalls()).toEqual([
+    expect(connector.drainCalls()).toEqual([
       ['match', 'r1', 16, 24, 1],
       ['match', 'r1', 40, 0, 0],
       ['match', 'r2', 16, 24, 0],
       ['match', 'r2', 48, 0, 0],
       ['match', 'r3', 0, 0, 0],
     ]);
-    expect(connector.takeCalls()).toEqual([]);
+    expect(connector.drainCalls()).toEqual([]);
   });
 
   it('asks for patience as often as it was told to', () => {
     const r1 = request('r1', { ext: 8, defer: 2 });
     const answers = [1, 2, 3].map(() => connector.getNumNewMatchedTokens(r1, 0).numTokens);
     expect(answers).toEqual([null, null, 8]);
-    expect(connector.takeCalls()[0]).toEqual(['match', 'r1', 0, null, 0]);
+    expect(connector.drainCalls()[0]).toEqual(['match', 'r1', 0, null, 0]);
   });
 
   it('brings a oneshot once: not when it was only asked, but when blocks were there for it', () => {
@@ -65,7 +65,7 @@ describe('the connector of a trace', () => {
     load(often);
     expect(connector.getNumNewMatchedTokens(once, 0).numTokens).toBe(0);
     expect(connector.getNumNewMatchedTokens(often, 0).numTokens).toBe(8);
-    expect(connector.takeCalls()).toContainEqual(['alloc', 'r1', 8, 3]);
+    expect(connector.drainCalls()).toContainEqual(['alloc', 'r1', 8, 3]);
   });
 
   it('keeps blocks as it was told to, by how the request ended', () => {
@@ -85,7 +85,7 @@ describe('the connector of a trace', () => {
         delay_abort ? params : { delayFree: false },
       );
     }
-    expect(connector.takeCalls().slice(0, 3)).toEqual([
+    expect(connector.drainCalls().slice(0, 3)).toEqual([
       ['finished', 'r1', 'FINISHED_STOPPED', 0, 3],
       ['finished', 'r1', 'FINISHED_STOPPED', 0, 0],
       ['finished', 'r1', 'FINISHED_ABORTED', 1, 3],
@@ -115,7 +115,7 @@ describe('the connector of a trace', () => {
     connector.requestFinished(r1, STOP, { blocks: rows });
     expect(connector.requestFinished(r1, STOP, { blocks: [NONE, BLOCKS] }).delayFree).toBe(true);
     expect(connector.requestFinished(r1, STOP, { blocks: [NONE, NONE] }).delayFree).toBe(false);
-    expect(connector.takeCalls()).toEqual([
+    expect(connector.drainCalls()).toEqual([
       ['alloc', 'r1', 8, [2, 2]],
       ['finished', 'r1', 'FINISHED_STOPPED', 1, [2, 2], [2, 1]],
       ['finished', 'r1', 'FINISHED_STOPPED', 1, [0, 3], [0, 3]],
@@ -140,6 +140,6 @@ describe('the connector of a trace', () => {
     expect(() => connector.outputOf({ recv: ['r1'], send: [] })).toThrow(
       'onNewRequest was not called for r1',
     );
-    expect(() => connector.onNewRequest({ id: 'r2', handle: 1 } as SubjectRequest)).toThrow('not told of r2');
+    expect(() => connector.onNewRequest({ id: 'r2', handle: 1 } as Told)).toThrow('not told of r2');
   });
 });

@@ -1,6 +1,6 @@
 import type { ConnectorOutput, Finished, Match } from '../../src/scheduler/connector/connector.js';
 import type { FinishReason } from '../../src/scheduler/request/status.js';
-import { type SubjectConnector, type SubjectRequest, vllmStatus } from './subject.js';
+import { type SubjectConnector, type Told, vllmStatus } from './subject.js';
 import type { ConnectorCall, KvParameters, KvReport } from './trace.js';
 
 /** What the connector of a trace remembers of one request. */
@@ -39,7 +39,7 @@ export class TraceConnector implements SubjectConnector {
   }
 
   /** The calls since the last time, oldest first. */
-  takeCalls(): ConnectorCall[] {
+  drainCalls(): ConnectorCall[] {
     const calls = this.#calls;
     this.#calls = [];
     return calls;
@@ -59,11 +59,11 @@ export class TraceConnector implements SubjectConnector {
     };
   }
 
-  onNewRequest({ id, handle }: SubjectRequest): void {
+  onNewRequest({ id, handle }: Told): void {
     this.#of(id).handle = handle;
   }
 
-  getNumNewMatchedTokens({ id }: SubjectRequest, numLocalTokens: number): Match {
+  getNumNewMatchedTokens({ id }: Told, numLocalTokens: number): Match {
     const transfer = this.#of(id);
     const { ext = 0, oneshot, async } = transfer.parameters;
     if (transfer.deferrals > 0) {
@@ -77,11 +77,7 @@ export class TraceConnector implements SubjectConnector {
     return { numTokens, async: isAsync };
   }
 
-  updateStateAfterAlloc(
-    { id }: SubjectRequest,
-    rows: readonly Int32Array[],
-    numExternalTokens: number,
-  ): void {
+  updateStateAfterAlloc({ id }: Told, rows: readonly Int32Array[], numExternalTokens: number): void {
     const lengths = rows.map((row) => row.length);
     this.#calls.push(['alloc', id, numExternalTokens, this.hasGroups ? lengths : lengths[0]]);
     if (numExternalTokens === 0) return;
@@ -102,7 +98,7 @@ export class TraceConnector implements SubjectConnector {
   }
 
   requestFinished(
-    request: SubjectRequest,
+    request: Told,
     _reason: FinishReason,
     { blocks: rows }: { readonly blocks: readonly Int32Array[] },
   ): Finished {

@@ -183,12 +183,12 @@ class Driver {
 
   /** The connector calls since the last time, under the name that they have in a trace. */
   #calls(): { conn?: ConnectorCall[] } {
-    return this.#connector ? { conn: this.#connector.takeCalls() } : {};
+    return this.#connector ? { conn: this.#connector.drainCalls() } : {};
   }
 
   /** Compares the connector calls that events have caused. */
   #compareCalls(recorded: readonly ConnectorCall[] = [], path: string): void {
-    if (this.#connector) this.#comparison.compare(recorded, this.#connector.takeCalls(), path);
+    if (this.#connector) this.#comparison.compare(recorded, this.#connector.drainCalls(), path);
   }
 
   #schedule(step: TraceStep, path: string): ReturnType<typeof observePlan> {
@@ -207,7 +207,7 @@ class Driver {
   }
 
   #update(step: TraceStep, scheduled: number, path: string): unknown {
-    const batch = this.#pipeline.take(scheduled);
+    const batch = this.#pipeline.shift(scheduled);
     if (!batch || !step.upd) {
       this.#comparison.compare(step.upd?.for ?? null, batch?.step.step ?? null, path);
       if (!batch) return null;
@@ -224,7 +224,7 @@ class Driver {
     const seen = { for: batch.step.step, out: rows, ...calls };
     this.#comparison.compareRecorded({ for: source, out, ...(conn ? { conn } : {}) }, seen, path);
     if (kv_events) {
-      this.#comparison.compare(kv_events, this.#kvEvents.take(kv_events), `${path}.kv_events`);
+      this.#comparison.compare(kv_events, this.#kvEvents.drain(kv_events), `${path}.kv_events`);
     }
     if (!this.#readsState) return seen;
     const seenState = observeState(this.#subject, this.#groups);

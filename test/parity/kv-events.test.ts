@@ -46,14 +46,14 @@ describe('KV cache events in the words of a trace', () => {
     events.onEvents([stored(2, own), stored(1, { cacheSalt: 'S1' })]);
     events.onEvents([stored(1, { group: 1, blockSize: 8, kind: 'sliding', window: 5 }), removed(1, 2)]);
     events.onEvents([{ type: 'cleared' }]);
-    expect(events.take([])).toEqual([
+    expect(events.drain([])).toEqual([
       ['stored', 0, 2, 8, 4, 0, 'full_attention', null, 'L1', [['L1', 'S1'], ['L1']]],
       ['stored', 0, 1, 4, 4, 1, 'full_attention', null, null, [null]],
       ['stored', 1, 1, 8, 8, 1, 'sliding_window', 5, null, [null]],
       ['removed', 1, 2],
       ['cleared'],
     ]);
-    expect(events.take([])).toEqual([]);
+    expect(events.drain([])).toEqual([]);
   });
 
   it.each([
@@ -64,7 +64,7 @@ describe('KV cache events in the words of a trace', () => {
     ['mamba', 'mamba'],
   ] as const)('name the kind %s as vLLM does', (kind, name) => {
     events.onEvents([stored(1, { kind })]);
-    expect(events.take([])[0]?.[6]).toBe(name);
+    expect(events.drain([])[0]?.[6]).toBe(name);
   });
 
   const whole: TraceKvEvent[] = [
@@ -75,50 +75,50 @@ describe('KV cache events in the words of a trace', () => {
   it('stand in the order of the recorded ones, whatever their own is', () => {
     const recorded: TraceKvEvent[] = [['removed', 1, 1], ...whole, ['removed', 0, 1], ['removed', 1, 1]];
     events.onEvents([stored(2), removed(0, 1), removed(1, 2), stored(1, { parentHash: null })]);
-    expect(events.take(recorded)).toEqual(recorded);
+    expect(events.drain(recorded)).toEqual(recorded);
   });
 
   it('show what is missing, and what nobody recorded', () => {
     events.onEvents([stored(2), removed(0, 1), { type: 'cleared' }]);
-    expect(events.take([...whole, ['removed', 1, 1]])).toEqual([
+    expect(events.drain([...whole, ['removed', 1, 1]])).toEqual([
       whole[0],
       null,
       null,
       ['removed', 0, 1],
       ['cleared'],
     ]);
-    expect(events.take([['cleared']])).toEqual([null]);
+    expect(events.drain([['cleared']])).toEqual([null]);
   });
 
   it('show one hash more or less, and a run that was cut in two', () => {
     events.onEvents([stored(3), stored(1, { parentHash: null })]);
-    expect(events.take(whole)[0]?.[2]).toBe(3);
+    expect(events.drain(whole)[0]?.[2]).toBe(3);
     events.onEvents([stored(1), stored(1), stored(1, { parentHash: null })]);
-    expect(events.take(whole)).not.toEqual(whole);
+    expect(events.drain(whole)).not.toEqual(whole);
     events.onEvents([stored(2, { tokenIds: new Int32Array(7) })]);
-    expect(events.take([whole[0]])[0]?.[3]).toBe(7);
+    expect(events.drain([whole[0]])[0]?.[3]).toBe(7);
   });
 
   it('are not expected of the part of a block in which a prompt ends', () => {
     const tail: TraceKvEvent = ['stored', 1, 1, 4, 4, 1, 'full_attention', null, null, [null]];
     const of = new TraceKvEvents([4, 8]);
-    expect(of.take([tail])).toEqual([tail]);
+    expect(of.drain([tail])).toEqual([tail]);
     const others: TraceKvEvent[] = [
       ['stored', 0, 1, 4, 4, 1, 'full_attention', null, null, [null]],
       ['stored', 1, 2, 8, 4, 1, 'full_attention', null, null, [null, null]],
       ['stored', 1, 1, 8, 8, 1, 'full_attention', null, null, [null]],
       ['stored', 1, 1, 4, 4, 1, 'sliding_window', 5, null, [null]],
     ];
-    expect(of.take(others)).toEqual([null, null, null, null]);
+    expect(of.drain(others)).toEqual([null, null, null, null]);
   });
 
   const holed: TraceKvEvent = ['stored', 0, 3, 24, 4, 0, 'full_attention', null, null, [null, null, null]];
 
   it('are together one recorded event, of which some places were not stored', () => {
     events.onEvents([stored(2), stored(1)]);
-    expect(events.take([holed])).toEqual([holed]);
+    expect(events.drain([holed])).toEqual([holed]);
     events.onEvents([stored(2, { parentHash: null }), stored(1)]);
-    expect(events.take([holed])).toEqual([holed]);
+    expect(events.drain([holed])).toEqual([holed]);
   });
 
   it.each([
@@ -130,13 +130,13 @@ describe('KV cache events in the words of a trace', () => {
     ['tokens that are not those of the hashes', [stored(2), stored(1, { tokenIds: new Int32Array(3) })]],
   ])('are not that event with %s', (_, runs) => {
     events.onEvents(runs);
-    expect(events.take([holed])).not.toEqual([holed]);
+    expect(events.drain([holed])).not.toEqual([holed]);
   });
 
   it('leave no hole that is no multiple of a block', () => {
     const odd = [...holed] as typeof holed;
     odd[3] = 25;
     events.onEvents([stored(2), stored(1)]);
-    expect(events.take([odd])).not.toEqual([odd]);
+    expect(events.drain([odd])).not.toEqual([odd]);
   });
 });

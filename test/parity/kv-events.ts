@@ -45,12 +45,12 @@ export class TraceKvEvents {
    * The events since the last time, in the order of the recorded ones: null where there is nothing like a recorded one, and at the end
    * what was not recorded.
    */
-  take(recorded: readonly TraceKvEvent[]): (TraceKvEvent | null)[] {
+  drain(recorded: readonly TraceKvEvent[]): (TraceKvEvent | null)[] {
     const seen: (TraceKvEvent | null)[] = recorded.map((row) => {
       // vLLM tells of places none of which is stored.
       if (row[0] === 'stored' && (row[2] === 0 || this.#isTail(row))) return row;
-      if (row[0] === 'stored') return this.#takeRuns(row);
-      if (row[0] === 'removed') return this.#takeRemoved(row[1], row[2]);
+      if (row[0] === 'stored') return this.#removeRuns(row);
+      if (row[0] === 'removed') return this.#removeRemoved(row[1], row[2]);
       return this.#cleared-- > 0 ? ['cleared'] : null;
     });
     seen.push(...this.#runs.map((run) => rowOf([run])));
@@ -72,25 +72,25 @@ export class TraceKvEvents {
     this.#removed.set(group, (this.#removed.get(group) ?? 0) + count);
   }
 
-  #takeRemoved(group: number, most: number): TraceKvEvent | null {
+  #removeRemoved(group: number, most: number): TraceKvEvent | null {
     const count = Math.min(this.#removed.get(group) ?? 0, most);
     this.#remove(group, -count);
     return count > 0 ? ['removed', group, count] : null;
   }
 
   /** The runs that a recorded event is about, as one event. */
-  #takeRuns(recorded: StoredRow): StoredRow | null {
+  #removeRuns(recorded: StoredRow): StoredRow | null {
     const first =
       this.#runs.find((run) => isLike(run, recorded)) ??
       this.#runs.find(({ group }) => group === recorded[1]);
     if (!first) return null;
-    const runs = [this.#takeRun(first)];
+    const runs = [this.#removeRun(first)];
     const holes = recorded[3] - recorded[2] * recorded[4];
     let missing = recorded[2] - numHashes(first);
     while (holes > 0 && missing > 0) {
       const next = this.#runs.find((run) => run.parentHash !== null && isLike(run, recorded));
       if (!next || numHashes(next) > missing) break;
-      runs.push(this.#takeRun(next));
+      runs.push(this.#removeRun(next));
       missing -= numHashes(next);
     }
     const row = rowOf(runs);
@@ -102,7 +102,7 @@ export class TraceKvEvents {
     return row;
   }
 
-  #takeRun(run: Stored): Stored {
+  #removeRun(run: Stored): Stored {
     this.#runs.splice(this.#runs.indexOf(run), 1);
     return run;
   }

@@ -72,7 +72,7 @@ function parse(): Arguments {
   if (values.rules !== undefined && values.random === '0') throw new Error('--rules goes with --random');
   if (values.faults !== undefined && !reference && !values.groups)
     throw new Error('--faults goes with --reference or --groups');
-  const given = takeFaults(faults);
+  const given = parseFaults(faults);
   const [count, seed] = [values.random, values.seed].map(Number);
   if (!Number.isSafeInteger(count) || count < 0)
     throw new Error(`--random takes a count, got ${values.random}`);
@@ -100,7 +100,7 @@ function isChoice(name: string): name is Choice {
 }
 
 /** Throws for a name that no fault has. */
-function takeFaults(list: string): Partial<Faults> {
+function parseFaults(list: string): Partial<Faults> {
   const names = list.split(',').filter((name) => name !== '');
   const unknown = names.find((name) => !Object.hasOwn(NO_FAULTS, name));
   if (unknown !== undefined)

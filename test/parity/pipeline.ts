@@ -26,7 +26,7 @@ export class Pipeline<Batch> {
   }
 
   /** The batch that the present step processes, if any. `scheduled` is what the present step scheduled, in tokens. */
-  take(scheduled: number): Batch | undefined {
+  shift(scheduled: number): Batch | undefined {
     const fills = scheduled > 0 && this.#batches.length < this.depth;
     return fills ? undefined : this.#batches.shift();
   }

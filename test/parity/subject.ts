@@ -14,7 +14,7 @@ const ENDED: Readonly<Record<FinishReason, string>> = {
 };
 
 /** vLLM's name of a request's status, such as WAITING or FINISHED_STOPPED. */
-export function vllmStatus({ status, finishReason = null }: SubjectRequest): string {
+export function vllmStatus({ status, finishReason = null }: Told): string {
   return status === 'FINISHED' && finishReason !== null ? ENDED[finishReason] : status;
 }
 
@@ -40,6 +40,9 @@ export interface SubjectRequest {
   /** What the connector sends to the client of a request whose blocks it keeps. */
   readonly finishedParams: object | null;
 }
+
+/** What a connector is told of a request. */
+export type Told = Pick<SubjectRequest, 'id' | 'handle' | 'status' | 'finishReason'>;
 
 /** The layers that share one block table, for each request a row of blocks (vLLM `KVCacheGroupSpec`). */
 export interface SubjectKvGroup {
@@ -134,17 +137,13 @@ export interface SubjectOutputs {
 
 /** The connector that a scheduler asks: of SchedulerConnector what vLLM's scheduler calls. */
 export interface SubjectConnector {
-  onNewRequest(request: SubjectRequest): void;
-  getNumNewMatchedTokens(request: SubjectRequest, numLocalTokens: number): Match;
-  updateStateAfterAlloc(
-    request: SubjectRequest,
-    blocks: readonly Int32Array[],
-    numExternalTokens: number,
-  ): void;
-  buildMetadata(plan: SubjectPlan): unknown;
+  onNewRequest(request: Told): void;
+  getNumNewMatchedTokens(request: Told, numLocalTokens: number): Match;
+  updateStateAfterAlloc(request: Told, blocks: readonly Int32Array[], numExternalTokens: number): void;
+  buildMetadata(plan: Pick<SubjectPlan, 'totalTokens'>): unknown;
   updateConnectorOutput(output: ConnectorOutput): void;
   requestFinished(
-    request: SubjectRequest,
+    request: Told,
     reason: FinishReason,
     handOver: { readonly blocks: readonly Int32Array[] },
   ): Finished;

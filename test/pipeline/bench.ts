@@ -4,7 +4,7 @@ import { ReferenceExecutor } from '../../src/executors/reference/reference-execu
 import { Pipeline } from '../../src/pipeline/pipeline.js';
 import type { PipelineOptions } from '../../src/pipeline/pipeline-options.js';
 import { Stage } from '../../src/pipeline/stage/stage.js';
-import { type StageOptions, takeStageOptions } from '../../src/pipeline/stage/stage-options.js';
+import { parseStageOptions, type StageOptions } from '../../src/pipeline/stage/stage-options.js';
 import type {
   PipelineMessage,
   StageFailure,
@@ -95,7 +95,7 @@ export class ByHand implements Transport {
   }
 
   /** What was sent since the last call, of one kind. */
-  take<K extends PipelineMessage['kind']>(kind: K): (PipelineMessage & { kind: K })[] {
+  drain<K extends PipelineMessage['kind']>(kind: K): (PipelineMessage & { kind: K })[] {
     const found = this.sent.filter(({ message }) => message.kind === kind).map(({ message }) => message);
     const rest = this.sent.filter(({ message }) => message.kind !== kind);
     this.sent.splice(0, this.sent.length, ...rest);
@@ -116,7 +116,7 @@ export class StageBench {
 
   constructor(options: Partial<StageOptions> = {}, deadMs = 0) {
     const place = { transport: this.post, now: this.clock.now, deadMs };
-    this.stage = new Stage(takeStageOptions(stageOf('b', 1, options)), place);
+    this.stage = new Stage(parseStageOptions(stageOf('b', 1, options)), place);
     engines.push(this.stage.engine);
   }
 
@@ -137,7 +137,7 @@ export class StageBench {
 
   /** The only failure that was told, if there is one; nothing is left of any request. */
   failure(): StageFailure | undefined {
-    const [failed, ...more] = this.post.take('failed');
+    const [failed, ...more] = this.post.drain('failed');
     expect(more).toEqual([]);
     expect(this.stage.figures()).toMatchObject({ requests: 0, parked: 0 });
     this.stage.engine.step();

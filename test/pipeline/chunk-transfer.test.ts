@@ -27,7 +27,7 @@ describe('a chunk receiver', () => {
       const given: number[] = [];
       let numDoubled = 0;
       for (const letter of letters)
-        if (receiver.take(letter, ({ number }) => given.push(number)) === 'duplicate') numDoubled++;
+        if (receiver.receive(letter, ({ number }) => given.push(number)) === 'duplicate') numDoubled++;
       expect(given).toEqual(Array.from({ length: count }, (_, i) => i + 1));
       expect([receiver.isComplete, numDoubled]).toEqual([true, count]);
     }
@@ -36,11 +36,11 @@ describe('a chunk receiver', () => {
   it('takes nothing far beyond the window, and nothing behind the last chunk', () => {
     const receiver = new ChunkReceiver();
     const give = () => {};
-    expect(receiver.take(chunkOf(1026), give)).toBe('beyond-window');
-    expect(receiver.take(chunkOf(1025), give)).toBe('early');
-    expect(receiver.take(chunkOf(1, true), give)).toBe('ready');
-    expect(receiver.take(chunkOf(2), give)).toBe('after-end');
-    expect(receiver.take(chunkOf(1), give)).toBe('duplicate');
+    expect(receiver.receive(chunkOf(1026), give)).toBe('beyond-window');
+    expect(receiver.receive(chunkOf(1025), give)).toBe('early');
+    expect(receiver.receive(chunkOf(1, true), give)).toBe('ready');
+    expect(receiver.receive(chunkOf(2), give)).toBe('after-end');
+    expect(receiver.receive(chunkOf(1), give)).toBe('duplicate');
   });
 });
 
@@ -76,8 +76,8 @@ describe('the chunk adapter', () => {
     receive('k');
     receive('p', true);
     expect(adapter.numParked).toBe(1);
-    adapter.take('k', chunkOf(1));
-    adapter.take('k', chunkOf(2));
+    adapter.receiveChunk('k', chunkOf(1));
+    adapter.receiveChunk('k', chunkOf(2));
     expect([adapter.numParked, given, taken]).toEqual([
       0,
       [
@@ -93,7 +93,7 @@ describe('the chunk adapter', () => {
     adapter.computed('k');
     adapter.computed('p');
     expect([adapter.numParked, taken.length]).toEqual([2, 2]);
-    adapter.take('k', chunkOf(3, true));
+    adapter.receiveChunk('k', chunkOf(3, true));
     adapter.computed('k');
     expect([adapter.numParked, taken.at(-1)]).toEqual([1, ['k', 3]]);
   });
@@ -126,7 +126,7 @@ describe('the chunk adapter', () => {
     send('a');
     for (let number = 1; number <= 5; number++) {
       clock.ms += 90;
-      adapter.take('a', chunkOf(number));
+      adapter.receiveChunk('a', chunkOf(number));
       adapter.save('a', Int32Array.of(number), null, true);
       adapter.computed('a');
       adapter.taken('a', number - 1);
@@ -153,7 +153,7 @@ describe('the chunk adapter', () => {
     expect([adapter.numParked, adapter.numOpen]).toEqual([0, 1]);
     adapter.cancel('a');
     adapter.cancel('a');
-    adapter.take('a', chunkOf(1));
+    adapter.receiveChunk('a', chunkOf(1));
     adapter.taken('a', 1);
     adapter.computed('a');
     adapter.save('a', Int32Array.of(4), null, true);
@@ -169,7 +169,7 @@ describe('the chunk adapter', () => {
     send('a');
     adapter.save('a', Int32Array.of(1), null, true);
     for (const chunk of [chunkOf(1), chunkOf(1), chunkOf(5000), chunkOf(2, true), chunkOf(3)])
-      adapter.take('a', chunk);
+      adapter.receiveChunk('a', chunk);
     adapter.taken('a', 1);
     adapter.taken('a', 1);
     adapter.taken('a', 7);
@@ -188,8 +188,8 @@ describe('chunks that come before their request', () => {
     early.keep('a', chunkOf(2), 6);
     expect([early.count, early.nextDeadline]).toEqual([3, 10_000]);
     early.expire(9999);
-    expect(early.take('a').map(({ number }) => number)).toEqual([1, 2]);
-    expect([early.take('a'), early.count, early.nextDeadline]).toEqual([[], 1, 10_005]);
+    expect(early.drain('a').map(({ number }) => number)).toEqual([1, 2]);
+    expect([early.drain('a'), early.count, early.nextDeadline]).toEqual([[], 1, 10_005]);
     early.expire(10_005);
     expect([unknown, early.count]).toEqual([['b1'], 0]);
     for (let i = 0; i < 1025; i++) early.keep(`k${i}`, chunkOf(1), 0);

@@ -33,7 +33,7 @@ class ClientBench {
 
   submit(id = 'x', options = {}, more = {}) {
     const stream = this.pipeline.submit({ id, prompt: [1, 2], ...more }, options);
-    const [submission] = this.post.take('submit').map((message) => message.submission);
+    const [submission] = this.post.drain('submit').map((message) => message.submission);
     return { stream, key: submission?.key ?? '' };
   }
 
@@ -82,7 +82,7 @@ describe('the orchestrator', () => {
   it('submits to the last stage first, with what each stage needs, under keys that never come again', () => {
     const bench = new ClientBench();
     bench.pipeline.submit({ id: 'x', prompt: [1, 2], maxTokens: 3, stages: { b: { maxTokens: 9 } } });
-    const [b, a] = bench.post.take('submit').map(({ submission }) => submission);
+    const [b, a] = bench.post.drain('submit').map(({ submission }) => submission);
     expect(b).toMatchObject({ id: 'x', from: 'stage/a', to: null, wants: true, fields: { maxTokens: 9 } });
     expect(a).toMatchObject({ id: 'x', from: null, to: 'stage/b', wants: false, fields: { maxTokens: 3 } });
     expect([a.key, [...a.prompt], b.prompt.length]).toEqual([b.key, [1, 2], 0]);
@@ -127,7 +127,7 @@ describe('the orchestrator', () => {
       else if (expected === 'gap')
         expect(String(ends[0])).toMatch(/stage b: some of its outputs did not come/);
       else expect(ends[0]).toBe(expected);
-      const aborts = bench.post.take('abort').length;
+      const aborts = bench.post.drain('abort').length;
       expect(aborts).toBe(expected === 'length' ? 0 : 2);
       const { completed, aborted, failed: numFailed } = bench.pipeline.stats();
       expect(completed + aborted + numFailed).toBe(1);
@@ -167,7 +167,7 @@ describe('the orchestrator', () => {
     expect(codeOf(() => bench.submit('z'))).toBe('ERR_BLOCKSTEP_OVERLOADED');
     stream.abort();
     bench.submit('z');
-    expect([bench.pipeline.numUnfinished, bench.post.take('abort').length]).toEqual([2, 2]);
+    expect([bench.pipeline.numUnfinished, bench.post.drain('abort').length]).toEqual([2, 2]);
   });
 
   it('gives outputs of the stages that were asked for, in the order in which they come', async () => {
@@ -239,9 +239,9 @@ describe('what can never be sent', () => {
         code: 'ERR_BLOCKSTEP_REQUEST',
         message: `request "x" failed in stage ${stage}: its submit cannot be sent: it is a function`,
       });
-      bench.post.take('submit');
+      bench.post.drain('submit');
       // Stages that were told of it before hear of its end.
-      expect(bench.post.take('abort').length).toBe(2);
+      expect(bench.post.drain('abort').length).toBe(2);
     }
     expect([stream.ended, bench.pipeline.stats().failed]).toEqual([false, 2]);
   });
@@ -266,7 +266,7 @@ describe('reconciliation', () => {
     bench.pong('a', 1);
     await bench.tick(100);
     await bench.tick(100);
-    expect(bench.post.take('ping').map(({ number }) => number)).toEqual([1, 1, 2, 2, 3, 3]);
+    expect(bench.post.drain('ping').map(({ number }) => number)).toEqual([1, 1, 2, 2, 3, 3]);
     bench.pong('a', 2);
     bench.pong('a', 2);
     bench.pong('a', 1);
@@ -284,14 +284,14 @@ describe('reconciliation', () => {
     const { stream, key } = bench.submit();
     for (const known of [false, true, false, true, false]) {
       await bench.tick(100);
-      const number = bench.post.take('ping').at(-1)?.number ?? 0;
+      const number = bench.post.drain('ping').at(-1)?.number ?? 0;
       bench.pong('a', number, known ? [key] : []);
       bench.pong('b', number, [key]);
     }
     bench.tell(ended(key, 'a', 0));
     for (let i = 0; i < 3; i++) {
       await bench.tick(100);
-      const number = bench.post.take('ping').at(-1)?.number ?? 0;
+      const number = bench.post.drain('ping').at(-1)?.number ?? 0;
       bench.pong('a', number);
       bench.pong('b', number, [key]);
     }
@@ -302,10 +302,10 @@ describe('reconciliation', () => {
     const bench = new ClientBench();
     const { stream, key } = bench.submit();
     stream.abort();
-    bench.post.take('abort');
+    bench.post.drain('abort');
     await bench.tick(0);
     bench.pong('b', 1, [key]);
-    expect(bench.post.take('abort')).toEqual([{ kind: 'abort', key }]);
+    expect(bench.post.drain('abort')).toEqual([{ kind: 'abort', key }]);
   });
 
   it('fails the requests of a stage that does not answer for deadMs, but not for time that it slept itself', async () => {
@@ -316,14 +316,14 @@ describe('reconciliation', () => {
     expect(stream.ended).toBe(false);
     for (let i = 0; i < 9; i++) {
       await bench.tick(100);
-      bench.pong('a', bench.post.take('ping').at(-1)?.number ?? 0, []);
+      bench.pong('a', bench.post.drain('ping').at(-1)?.number ?? 0, []);
       expect(stream.ended).toBe(i > 0);
       if (stream.ended) break;
     }
     const other = bench.submit('y');
     for (let i = 0; i < 12 && !other.stream.ended; i++) {
       await bench.tick(100);
-      bench.pong('a', bench.post.take('ping').at(-1)?.number ?? 0, [other.key]);
+      bench.pong('a', bench.post.drain('ping').at(-1)?.number ?? 0, [other.key]);
     }
     expect(String(await rejection(other.stream.result()))).toMatch(
       /in stage b: it has not answered for \d+ ms/,
@@ -367,7 +367,7 @@ describe('reconciliation', () => {
     const bench = new ClientBench();
     bench.submit();
     const told = bench.pipeline.explain('x');
-    const [a] = bench.post.take('explain');
+    const [a] = bench.post.drain('explain');
     bench.tell({ kind: 'explained', ask: a.ask, text: 'is computing' });
     bench.tell(
       { kind: 'explained', ask: a.ask, text: 'again' },

@@ -294,7 +294,7 @@ describe('the health of a pipeline', () => {
       await pipeline.step();
     };
     const pong = (stage: string, ...troubles: string[]): void => {
-      const { number } = post.take('ping')[0];
+      const { number } = post.drain('ping')[0];
       const figures = { requests: 0, parked: 0, chunksIn: 0, chunksOut: 0, troubles };
       post.tell(post.client, { kind: 'pong', stage, number, keys: [], figures });
     };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Stage } from '../../src/pipeline/stage/stage.js';
-import { takeStageOptions } from '../../src/pipeline/stage/stage-options.js';
+import { parseStageOptions } from '../../src/pipeline/stage/stage-options.js';
 import { MemoryTransport } from '../../src/pipeline/transport/memory-transport.js';
 import { unpagedText } from '../support/unpaged-text.js';
 import { Clock, codeOf, StageBench, stageOf } from './bench.js';
@@ -25,8 +25,8 @@ describe('a stage', () => {
       expect(bench.stage.figures().parked).toBe(1);
       bench.chunk('k', 1, [1, 2, 1]);
       await bench.settle();
-      expect(bench.post.take('taken').map(({ number }) => number)).toEqual([1, 2]);
-      const outputs = bench.post.take('output');
+      expect(bench.post.drain('taken').map(({ number }) => number)).toEqual([1, 2]);
+      const outputs = bench.post.drain('output');
       expect(outputs.map(({ number }) => number)).toEqual(outputs.map((_, i) => i + 1));
       const text = outputs.flatMap(({ output }) => [...output.tokens]);
       const first = unpagedText(Int32Array.of(1, 2, 1), kind === 'ar' ? 4 : 1, { seed: 1 });
@@ -36,9 +36,9 @@ describe('a stage', () => {
         ...unpagedText(Int32Array.from(then), kind === 'ar' ? 4 : 1, { seed: 1 }),
       ]);
       // What is not taken behind it is not all sent, and so the request has not ended here.
-      const chunks = bench.post.take('chunk');
+      const chunks = bench.post.drain('chunk');
       expect(chunks.flatMap(({ chunk }) => [...chunk.tokens])).toEqual(text);
-      expect(bench.post.take('ended')).toMatchObject([{ ...BENIGN, numOutputs: outputs.length }]);
+      expect(bench.post.drain('ended')).toMatchObject([{ ...BENIGN, numOutputs: outputs.length }]);
       expect(bench.failure()).toBeUndefined();
       expect(bench.stage.stats().anomalies).toEqual({});
     },
@@ -48,15 +48,15 @@ describe('a stage', () => {
     const bench = new StageBench({ maxChunksAhead: 1, stallMs: 100 });
     bench.submit('k', { from: null, prompt: Int32Array.of(1, 2, 3), fields: { maxTokens: 7 } });
     await bench.settle();
-    expect([bench.post.take('ended'), bench.post.take('chunk').length]).toEqual([[], 1]);
+    expect([bench.post.drain('ended'), bench.post.drain('chunk').length]).toEqual([[], 1]);
     expect(bench.stage.explain('k')).toBe('waits for c to take chunk 1, 0 ms');
     bench.clock.ms += 99;
     bench.tell({ kind: 'taken', key: 'k', number: 1 });
     bench.clock.ms += 99;
     bench.stage.tick();
-    expect(bench.post.take('ended')).toEqual([]);
+    expect(bench.post.drain('ended')).toEqual([]);
     bench.tell({ kind: 'taken', key: 'k', number: 2 });
-    expect(bench.post.take('ended').length).toBe(1);
+    expect(bench.post.drain('ended').length).toBe(1);
     expect(bench.failure()).toBeUndefined();
   });
 
@@ -150,7 +150,7 @@ describe('a stage', () => {
       bench.submit('other', { from: null, prompt: Int32Array.of(1), to: null });
       bench.chunk('k', 1, [1]);
       await bench.settle();
-      expect(bench.post.take('ended').map(({ key }) => key)).toEqual(['other']);
+      expect(bench.post.drain('ended').map(({ key }) => key)).toEqual(['other']);
       expect(bench.failure()?.message).toMatch(message);
     }
   });
@@ -180,9 +180,9 @@ describe('a stage', () => {
       for (let n = 1; n <= 3; n++) bench.chunk('k', n, [n]);
       bench.chunk('k', 4, [], true);
       await bench.settle();
-      expect(bench.post.take('taken').at(-1)?.number).toBe(4);
-      expect(bench.post.take('output').filter(({ output }) => output.finishReason !== null).length).toBe(2);
-      expect(bench.post.take('ended').length).toBe(1);
+      expect(bench.post.drain('taken').at(-1)?.number).toBe(4);
+      expect(bench.post.drain('output').filter(({ output }) => output.finishReason !== null).length).toBe(2);
+      expect(bench.post.drain('ended').length).toBe(1);
       expect(bench.failure()).toBeUndefined();
     }
   });
@@ -193,10 +193,10 @@ describe('a stage', () => {
       bench.submit('k');
       bench.chunk('k', 1, [], true);
       await bench.settle();
-      const [{ end }] = bench.post.take('ended');
+      const [{ end }] = bench.post.drain('ended');
       expect(end).toMatchObject({ finishReason: 'stop', numOutputTokens: 0 });
-      expect(bench.post.take('chunk')).toMatchObject([{ chunk: { number: 1, isLast: true } }]);
-      expect(bench.post.take('output')).toEqual([]);
+      expect(bench.post.drain('chunk')).toMatchObject([{ chunk: { number: 1, isLast: true } }]);
+      expect(bench.post.drain('output')).toEqual([]);
       expect(bench.failure()).toBeUndefined();
     }
   });
@@ -209,9 +209,9 @@ describe('a stage', () => {
       bench.chunk('k', 1, [1, 2]);
       bench.stage.engine.dispose();
       await new Promise((resolve) => setImmediate(resolve));
-      expect(bench.post.take('failed')[0].failure.code).toBe('ERR_BLOCKSTEP_DISPOSED');
+      expect(bench.post.drain('failed')[0].failure.code).toBe('ERR_BLOCKSTEP_DISPOSED');
       bench.submit('l', { from: null, prompt: Int32Array.of(1) });
-      expect(bench.post.take('failed')[0]).toMatchObject({ key: 'l' });
+      expect(bench.post.drain('failed')[0]).toMatchObject({ key: 'l' });
       expect(bench.stage.figures().requests).toBe(0);
     },
   );
@@ -225,9 +225,9 @@ describe('a stage', () => {
       bench.chunk('k', 1, [1, 2]);
       await bench.stage.engine.shutdown({ drainMs: 0 });
       await new Promise((resolve) => setImmediate(resolve));
-      expect(bench.post.take('ended')).toEqual([]);
-      expect(bench.post.take('output').filter(({ output }) => output.finishReason !== null)).toEqual([]);
-      expect(bench.post.take('failed')[0].failure.message).toBe("the stage's engine aborted it");
+      expect(bench.post.drain('ended')).toEqual([]);
+      expect(bench.post.drain('output').filter(({ output }) => output.finishReason !== null)).toEqual([]);
+      expect(bench.post.drain('failed')[0].failure.message).toBe("the stage's engine aborted it");
     },
   );
 
@@ -251,7 +251,7 @@ describe('a stage', () => {
       bench.tell({ kind: 'ping', client: 'client/d', number: i });
       bench.stage.tick();
     }
-    expect(bench.post.take('pong').at(-1)?.keys).toEqual(['l']);
+    expect(bench.post.drain('pong').at(-1)?.keys).toEqual(['l']);
     expect(bench.stage.figures().requests).toBe(1);
   });
 
@@ -290,7 +290,7 @@ describe('a stage', () => {
     }
     // Both begin to wait anew with what was read.
     expect(bench.clock.ms).toBe(7250);
-    expect(bench.post.take('failed').map(({ failure }) => failure.message)).toEqual([
+    expect(bench.post.drain('failed').map(({ failure }) => failure.message)).toEqual([
       'request "x" waits for chunk 2 of a, 1000 ms: stallMs of stage b is 1000',
       'request "x" waits for c to take chunk 2, 1000 ms: stallMs of stage b is 1000',
     ]);
@@ -301,7 +301,7 @@ describe('a stage', () => {
     bench.submit('k');
     bench.submit('l', { from: 'stage/other', client: 'client/d' });
     bench.post.mailboxes.get('stage/b')?.lost('stage/a', 'the server was restarted');
-    expect(bench.post.take('failed')).toMatchObject([
+    expect(bench.post.drain('failed')).toMatchObject([
       { key: 'k', failure: { code: 'ERR_BLOCKSTEP_STAGE', message: 'the server was restarted' } },
     ]);
     bench.tell({ kind: 'explained', ask: 1, text: '' });
@@ -326,7 +326,7 @@ describe('a stage', () => {
         return sent.kind === kind && sent.chunk.number === number ? 'why' : null;
       };
       await bench.settle();
-      expect(bench.post.take('ended').map(({ key }) => key)).toEqual(['other']);
+      expect(bench.post.drain('ended').map(({ key }) => key)).toEqual(['other']);
       expect(bench.failure()).toMatchObject({ code: 'ERR_BLOCKSTEP_REQUEST', message });
     },
   );
@@ -346,15 +346,15 @@ describe('a stage', () => {
     await bench.settle();
     bench.post.refuses = ({ kind }) => (kind === 'chunk' ? 'why' : null);
     bench.tell({ kind: 'taken', key: 'k', number: 1 });
-    expect(bench.post.take('ended')).toEqual([]);
+    expect(bench.post.drain('ended')).toEqual([]);
     expect(bench.failure()?.message).toBe('its chunk for c cannot be sent: why');
   });
 
   it('that cannot join leaves no engine behind', () => {
     const place = { transport: new MemoryTransport(), now: new Clock().now, deadMs: 0 };
-    const first = new Stage(takeStageOptions(stageOf('b')), place);
+    const first = new Stage(parseStageOptions(stageOf('b')), place);
     const options = stageOf('b');
-    expect(codeOf(() => new Stage(takeStageOptions(options), place))).toBe('ERR_BLOCKSTEP_BAD_ARG');
+    expect(codeOf(() => new Stage(parseStageOptions(options), place))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     expect(() => (options.engine.executor as { kv?: unknown }).kv).toThrow(/disposed/);
     first.engine.dispose();
   });

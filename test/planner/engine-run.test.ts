@@ -56,6 +56,34 @@ describe('an engine in virtual time', () => {
     },
   );
 
+  it.each([
+    [0, 1],
+    [1, 1],
+    [1, 2],
+  ] as const)(
+    'has those of a replay with drafts: acceptance %f, depth %i',
+    async (acceptanceRate, pipelineDepth) => {
+      const { workload, scheduler } = CASES[3];
+      const drafts = { numSpeculativeTokens: 3, speculativeMethod: 'eagle', pipelineDepth } as const;
+      const run = runOf({ workload, scheduler: { ...scheduler, ...drafts }, acceptanceRate });
+      const { now: _, ...config } = resolveOptions({
+        maxModelLen: workload.maxTotalTokens,
+        ...scheduler,
+        ...drafts,
+      });
+      const rest = { acceptanceRate, speedUp: 1, abortRate: 0, seed: 0, model: 'a profile' };
+      const replay = new Replay(workload, { scheduler: config, cost: COST, ...rest });
+      await replay.run();
+      const { measurements, nowMs } = replay;
+      replay.dispose();
+      expect(run.steps).toBe(measurements.steps);
+      expect(run.nowMs).toBeCloseTo(nowMs, 6);
+      const { ttft, e2e } = latenciesOf(workload, run.times);
+      expect(Math.max(...ttft)).toBeCloseTo(measurements.ttftMs.percentiles().max!, 2);
+      expect(Math.max(...e2e)).toBeCloseTo(measurements.e2eMs.percentiles().max!, 2);
+    },
+  );
+
   it('meets preemptions in these cases', () => {
     const found = CASES.map(({ workload, scheduler }) => runOf({ workload, scheduler }).preemptions);
     expect(Math.max(...found)).toBeGreaterThan(3);

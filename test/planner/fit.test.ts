@@ -3,7 +3,7 @@ import { calibrate } from '../../src/planner/calibrate.js';
 import { readIterationLog } from '../../src/planner/fit/iteration-log.js';
 import { solve } from '../../src/planner/fit/least-squares.js';
 import { readRequestLog } from '../../src/planner/fit/request-log.js';
-import { takeProfile } from '../../src/planner/model/profile.js';
+import { parseProfile } from '../../src/planner/model/profile.js';
 import { asVllmBench, measure, PRIOR, requests, SCHEDULER, TRUTH } from './truth.js';
 
 describe('least squares with a prior', () => {
@@ -55,7 +55,7 @@ describe('a log of iterations', () => {
     expect(determined).toContain('compute');
     for (const name of determined) expect(profile.coefficients[name] / TRUTH[name]).toBeCloseTo(1, 0);
     expect(profile.fit.ensemble.length).toBeGreaterThan(2);
-    expect(takeProfile(JSON.parse(JSON.stringify(profile)))).toEqual(profile);
+    expect(parseProfile(JSON.parse(JSON.stringify(profile)))).toEqual(profile);
     expect(profile.provenance.sha256).toMatch(/^[0-9a-f]{64}$/);
   });
 
@@ -103,6 +103,39 @@ describe('a log of iterations', () => {
     expect(() => readIterationLog('noise', 'a.log')).toThrow(/--enable-logging-iteration-details/);
     expect(() => readIterationLog(good.slice(0, 40), 'a.log')).toThrow(/a.log:1: expected a whole line/);
     expect(() => readIterationLog(`${good}\n${good}`, 'a.log')).toThrow(/a.log:2: .*log of one engine/);
+  });
+
+  it('is read as vLLM has written it before and since June 2026', () => {
+    const counts = (n: number) =>
+      `Iteration(${n}): 2 context requests, 30 context tokens, 4 generation requests, 4 generation tokens, iteration elapsed time: 12.34 ms`;
+    const older = (n: number) => `(EngineCore_DP0 pid=77) INFO 01-15 10:00:00 [core.py:367] ${counts(n)}`;
+    const since = (n: number, engine = '000', rest = '') =>
+      `(APIServer pid=7) INFO 07-15 10:00:00 [loggers.py:182] Engine ${engine}: ${counts(n)}, GPU KV cache usage: 0.1%${rest}`;
+    const dummy = since(1)
+      .replace('2 context requests, 30', '0 context requests, 0')
+      .replace('4 gen', '0 gen');
+    const read = (...lines: string[]) =>
+      readIterationLog(lines.join('\n'), 'a.log').map(
+        ({ line, contextTokens, generationRequests, elapsedMs }) => [
+          line,
+          contextTokens,
+          generationRequests,
+          elapsedMs,
+        ],
+      );
+    const step = (line: number) => [line, 30, 4, 12.34];
+    expect(read(older(0), older(1))).toEqual([step(1), step(2)]);
+    expect(read(since(0), dummy.replace('4 generation tokens', '0 generation tokens'), since(2))).toEqual([
+      step(1),
+      step(3),
+    ]);
+    // A drafting model of a fork counts its own iterations.
+    expect(read(since(0), `Draft${counts(1)}`, since(1))).toEqual([step(1), step(3)]);
+    expect(() => read(since(0), since(1, '001'))).toThrow(/a.log:2: .*got one of engine 001: a log of one/);
+    expect(() => read(since(0, '000', ', encoder inputs: 4, encoder output embeddings: 3520'))).toThrow(
+      /without encoder inputs/,
+    );
+    expect(read(since(0, '000', ', encoder inputs: 0, encoder output embeddings: 0'))).toEqual([step(1)]);
   });
 });
 

@@ -33,6 +33,7 @@ describe('replay --profile', () => {
       prefillPairs: [0, most],
       decodeContextTokens: [0, most],
       largestDecodeContext: [0, most],
+      drafts: [0, 0],
     } as const;
     const extrapolated = async (seen: Profile['seen']) =>
       (await replay(...WORK, '--profile', file({ ...ROOFLINE, seen }))).extrapolated;

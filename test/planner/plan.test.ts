@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type PlanInput, paretoOptimal, plan } from '../../src/planner/plan.js';
-import { findCapacity, type PointRun, requestRate, runFleet } from '../../src/planner/sweep/evaluation.js';
+import { RANGED, type SeenRange } from '../../src/planner/model/seen-range.js';
+import { type PlanInput, plan } from '../../src/planner/plan.js';
+import { Evaluation, type FleetRun, findCapacity, requestRate } from '../../src/planner/sweep/evaluation.js';
 import { findFleetSize } from '../../src/planner/sweep/fleet-size.js';
 import { optionsAt, parseSweep, pointsOf } from '../../src/planner/sweep/knobs.js';
 import { Pool } from '../../src/planner/sweep/pool.js';
@@ -52,6 +53,17 @@ describe('a sweep', () => {
     });
   });
 
+  it('has words for options that are no numbers', () => {
+    const sweep = parseSweep('policy=fcfs|priority,enable-prefix-caching=on|off,num-speculative-tokens=0|3');
+    expect(pointsOf(sweep)).toHaveLength(8);
+    expect(optionsAt({ numBlocks: 9 }, pointsOf(sweep)[7])).toEqual({
+      numBlocks: 9,
+      policy: 'priority',
+      enablePrefixCaching: false,
+      numSpeculativeTokens: 3,
+    });
+  });
+
   it('keeps the tokens of the pool where blocks grow', () => {
     expect(optionsAt({ numBlocks: 100 }, { 'block-size': 32 })).toMatchObject({
       numBlocks: 50,
@@ -70,6 +82,10 @@ describe('a sweep', () => {
     'max-num-seqs=9..3',
     'max-num-seqs=0..8',
     'max-num-seqs=1,max-num-seqs=2',
+    'policy=1',
+    'policy=toString',
+    'policy=fcfs..priority',
+    'max-num-seqs=on',
   ])('refuses %j', (text) => expect(() => parseSweep(text)).toThrow(/sweep must be/));
 
   it('refuses a million points', () => {
@@ -99,24 +115,42 @@ describe('a router', () => {
 describe('a fleet', () => {
   const workload = generateWorkload({ requests: 120, requestRate: 12, seed: 4 });
   const shared = { columns: shareColumns(workload), profile: PRIOR };
-  const fleet = { scheduler: SCHEDULER, router: 'prefix', member: -1 } as const;
+  const fleet = { scheduler: SCHEDULER, router: 'prefix', member: -1, acceptanceRate: 0.7 } as const;
 
   it('is the same with one thread, two and four', async () => {
     const found = [];
     for (const threads of [1, 2, 4]) {
       const pool = new Pool(shared, threads);
-      found.push(await runFleet(pool, workload, { ...fleet, engines: 5, speedUp: 1 }, SLO));
+      const evaluation = new Evaluation(pool, workload, PRIOR, SLO);
+      found.push(await evaluation.run({ ...fleet, engines: 5, speedUp: 1, requests: 120 }, 3));
       await pool.close();
     }
     expect(found[1]).toEqual(found[0]);
     expect(found[2]).toEqual(found[0]);
-    expect(found[0].times.lastMs.every((ms) => ms > 0)).toBe(true);
+    const { refused, requests, parts, latencies } = found[0];
+    expect([refused, requests, parts.length]).toEqual([0, 120, 3]);
+    expect(latencies.e2e.p99).toBeGreaterThan(0);
+  });
+
+  it('is run with the first requests alone', async () => {
+    const pool = new Pool(shared, 1);
+    try {
+      const evaluation = new Evaluation(pool, workload, PRIOR, SLO);
+      const all = await evaluation.run({ ...fleet, engines: 2, speedUp: 1, requests: 120 });
+      const few = await evaluation.run({ ...fleet, engines: 2, speedUp: 1, requests: 40 });
+      expect(few.steps).toBeLessThan(0.7 * all.steps);
+      expect(few.latencies.ttft.p50).not.toBe(all.latencies.ttft.p50);
+      expect(few.latencies.ttft.p50).toBeGreaterThan(0);
+    } finally {
+      await pool.close();
+    }
   });
 
   it('breaks its agreement at a load, and needs engines as the load asks for', async () => {
     const pool = new Pool(shared, 1);
     try {
-      const capacity = await findCapacity(pool, workload, { ...fleet, engines: 1 }, SLO);
+      const evaluation = new Evaluation(pool, workload, PRIOR, SLO);
+      const capacity = await findCapacity(evaluation, { ...fleet, engines: 1 });
       const { requestsPerSecond, tried, run } = capacity;
       expect(run.strain).toBeLessThanOrEqual(1);
       const kept = tried.filter((each) => each.requestsPerSecond <= requestsPerSecond * 1.0001);
@@ -124,13 +158,14 @@ describe('a fleet', () => {
       expect(kept.at(-1)!.strain).toBeLessThanOrEqual(1);
       expect(above.strain).toBeGreaterThan(1);
       expect(above.requestsPerSecond / requestsPerSecond).toBeLessThan(1.051);
-      const size = await findFleetSize(pool, workload, fleet, SLO, 16, 4);
+      const size = await findFleetSize(evaluation, fleet, 16, 4);
       expect(size.engines).toBeGreaterThanOrEqual(Math.floor(requestRate(workload) / requestsPerSecond));
       const fewer = size.tried.filter(({ engines }) => engines < size.engines!);
       expect(fewer.every((each) => each.strain > 1)).toBe(true);
       expect(size.windows.map(({ requests }) => requests).reduce((a, b) => a + b)).toBe(120);
       for (const { engines } of size.windows) expect(engines).toBeLessThanOrEqual(size.engines!);
-      const none = await findFleetSize(pool, workload, fleet, parseSlo('ttft:p95<1ms'), 2, 2);
+      const strict = new Evaluation(pool, workload, PRIOR, parseSlo('ttft:p95<1ms'));
+      const none = await findFleetSize(strict, fleet, 2, 2);
       expect([none.engines, none.windows[0].engines]).toEqual([null, null]);
     } finally {
       await pool.close();
@@ -151,10 +186,20 @@ describe('a plan', () => {
   };
 
   it('compares all points, and finds what the best can bear', async () => {
-    const known = new Map<string, PointRun>();
-    const found = await plan({ ...input, threads: 2, onPoint: (key, run) => known.set(key, run) });
+    const known = new Map<string, FleetRun>();
+    const stages = new Map<string, number[]>();
+    const found = await plan({
+      ...input,
+      threads: 2,
+      onRun: (key, run) => known.set(key, run),
+      onProgress: (stage, done, of) => stages.set(stage, [done, of]),
+    });
     expect(found.points).toHaveLength(6);
-    expect(known.size).toBe(6);
+    expect([...stages]).toEqual([
+      ['points', [6, 6]],
+      ['loads', [2, 2]],
+      ['engines', [1, 1]],
+    ]);
     const best = Math.min(...found.points.map(({ run }) => run.strain));
     const [winner] = found.finalists;
     expect(found.points.find(({ point }) => point === winner.point)!.run.strain).toBeLessThan(1.5 * best);
@@ -167,7 +212,8 @@ describe('a plan', () => {
     // Nobody has measured what a roofline says.
     expect(found.points.every(({ run, band }) => run.extrapolated === 1 && band === null)).toBe(true);
     const again: string[] = [];
-    const resumed = await plan({ ...input, known, onPoint: (key) => again.push(key) });
+    // Every stage goes on from there, not only the points.
+    const resumed = await plan({ ...input, known, onRun: (key) => again.push(key) });
     expect(again).toEqual([]);
     expect(resumed).toEqual(found);
   });
@@ -199,12 +245,18 @@ describe('a plan', () => {
   });
 
   it('refuses before anything runs what no engine could be', async () => {
-    const never = { ...input, onPoint: () => expect.unreachable() };
+    const never = { ...input, onRun: () => expect.unreachable() };
     await expect(plan({ ...never, sweep: parseSweep('max-num-seqs=0|8') })).rejects.toThrow(
       /^at max-num-seqs=0: .*maxNumSeqs/,
     );
-    const drafts = { ...SCHEDULER, numSpeculativeTokens: 2, speculativeMethod: 'ngram' as const };
-    await expect(plan({ ...never, scheduler: drafts })).rejects.toThrow(/drafts are not planned/);
+    const drafts = parseSweep('num-speculative-tokens=0|2,pipeline-depth=1|2');
+    await expect(plan({ ...never, sweep: drafts })).rejects.toThrow(
+      /^at num-speculative-tokens=2,pipeline-depth=2: speculativeMethod must be eagle or draft_model with/,
+    );
+    await expect(plan({ ...never, acceptanceRate: 2 })).rejects.toThrow(/acceptanceRate must be/);
+    await expect(plan({ ...never, search: 'luck' as never })).rejects.toThrow(
+      /search must be grid or halving/,
+    );
     const once = generateWorkload({ requests: 1, requestRate: 8, seed: 6 });
     await expect(plan({ ...never, workload: once })).rejects.toThrow(/requests that arrive over time/);
   });
@@ -215,7 +267,7 @@ describe('a plan', () => {
     const stopped = plan({
       ...input,
       signal: controller.signal,
-      onPoint: (key) => {
+      onRun: (key) => {
         keys.push(key);
         if (keys.length === 2) controller.abort(new Error('enough'));
       },
@@ -224,10 +276,25 @@ describe('a plan', () => {
     expect(keys.length).toBeLessThan(6);
   });
 
-  it('knows which points no other is better than', () => {
-    const run = (ttft: number | null, tpot: number | null) =>
-      ({ latencies: { ttft: { p95: ttft }, tpot: { p95: tpot } } }) as unknown as PointRun;
-    const runs = [run(1, 9), run(2, 5), run(3, 6), run(4, 1), run(null, 1), run(2, 5)];
-    expect(paretoOptimal(runs)).toEqual([true, true, false, true, false, false]);
+  it('has drafts and policies as knobs', async () => {
+    const sweep = parseSweep('num-speculative-tokens=0|3,policy=fcfs|priority');
+    const { points } = await plan({ ...input, sweep, finalists: 1, maxEngines: 0 });
+    const [plain, , drafted] = points.map(({ run }) => run);
+    // A request alone gets up to four tokens a step.
+    expect(drafted.steps).toBeLessThan(0.7 * plain.steps);
+    expect(drafted.latencies.tpot.p50).toBeLessThan(plain.latencies.tpot.p50!);
+    const never = await plan({ ...input, sweep, finalists: 1, maxEngines: 0, acceptanceRate: 0 });
+    expect(never.points[2].run.latencies.tpot.p50).toBeGreaterThanOrEqual(plain.latencies.tpot.p50!);
+    // One step in flight or two: with two the drafts stay on the device.
+    const scheduler = { ...SCHEDULER, pipelineDepth: 2 as const, speculativeMethod: 'eagle' as const };
+    const deep = await plan({ ...input, scheduler, sweep, finalists: 1, maxEngines: 0 });
+    expect(deep.points[2].run.steps).toBeLessThan(0.7 * deep.points[0].run.steps);
+    const seen = Object.fromEntries(
+      RANGED.map((name) => [name, [0, name === 'drafts' ? 0 : 1e12]]),
+    ) as unknown as SeenRange;
+    const profile = { ...PRIOR, seen };
+    const measured = await plan({ ...input, profile, sweep, finalists: 1, maxEngines: 0 });
+    expect(measured.points[0].run.extrapolated).toBe(0);
+    expect(measured.points[2].run.extrapolated).toBeGreaterThan(0.5);
   });
 });

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { paddedTokens, StepFeatures } from '../../src/executors/cost-model/step-features.js';
 import { GPUS } from '../../src/planner/model/gpus.js';
 import { readLlmServingSim } from '../../src/planner/model/llmservingsim.js';
-import { type Profile, profileCost, rooflineProfile, takeProfile } from '../../src/planner/model/profile.js';
+import { type Profile, parseProfile, profileCost, rooflineProfile } from '../../src/planner/model/profile.js';
 import { readProfile } from '../../src/planner/model/profile-file.js';
 import { isOutside, RangeCollector, WatchedCost } from '../../src/planner/model/seen-range.js';
 import { LLAMA_8B } from './models.js';
@@ -169,7 +169,7 @@ describe('profiles in files', () => {
   });
 
   it('look tables up between their points, and go on above them', () => {
-    const cost = profileCost(takeProfile(table()));
+    const cost = profileCost(parseProfile(table()));
     expect(cost.stepMs(features([], [16]))).toBe(5 + 1 + 1);
     expect(cost.stepMs(features([], [24]))).toBe(5 + 1 + 1.5);
     expect(cost.stepMs(features([], [48]))).toBe(5 + 1 + 3);
@@ -195,18 +195,18 @@ describe('profiles in files', () => {
   it.each(BAD)('refuse %s', (_, spoil, says) => {
     const profile = structuredClone(table()) as unknown as Spoilable;
     spoil(profile);
-    expect(() => takeProfile(profile)).toThrow(says);
+    expect(() => parseProfile(profile)).toThrow(says);
   });
 
   it('refuse coefficients that are none', () => {
     const good = rooflineProfile(LLAMA_8B, 'm', GPUS['l4']) as unknown as Spoilable;
     for (const value of [Number.NaN, -1, Infinity, 'x', null]) {
       const coefficients = { ...good.coefficients, memory: value };
-      expect(() => takeProfile({ ...good, coefficients })).toThrow(/coefficients.memory/);
+      expect(() => parseProfile({ ...good, coefficients })).toThrow(/coefficients.memory/);
       const physics = { ...good.physics, weightBytes: value };
-      expect(() => takeProfile({ ...good, physics })).toThrow(/physics.weightBytes/);
+      expect(() => parseProfile({ ...good, physics })).toThrow(/physics.weightBytes/);
     }
-    expect(() => takeProfile({ ...good, physics: { ...good.physics, flopsPerSecond: 0 } })).toThrow(/flops/);
+    expect(() => parseProfile({ ...good, physics: { ...good.physics, flopsPerSecond: 0 } })).toThrow(/flops/);
   });
 
   it('come from the tables of LLMServingSim too, evened out where they fall', () => {
@@ -217,7 +217,7 @@ describe('profiles in files', () => {
     const { profile, evened, points } = readLlmServingSim(folder, 4, 0.05);
     expect({ evened, points }).toEqual({ evened: 2, points: 4 });
     // Two norms of 9.5 us in each of four layers, the embedding once, the head, four times attention.
-    expect(profileCost(takeProfile(profile)).stepMs(features([], [16]))).toBeCloseTo(0.083 + 0.5 + 0.4, 9);
+    expect(profileCost(parseProfile(profile)).stepMs(features([], [16]))).toBeCloseTo(0.083 + 0.5 + 0.4, 9);
     expect(profile.seen).toMatchObject({ tokens: [1, 2], largestDecodeContext: [0, 16] });
     write('dense.csv', 'layer,tokens,time_us\nlayernorm,1,10\nembedding,2,7\n');
     expect(() => readLlmServingSim(folder, 4, 0)).toThrow(/has 1 of 2 layers/);

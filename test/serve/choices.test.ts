@@ -23,11 +23,11 @@ function engineOf(items: readonly Item[], error?: unknown): Engine {
   return { outputs } as unknown as Engine;
 }
 
-function choiceOf(id: string, take: (row: number) => void): { choice: Choice; failures: unknown[] } {
+function choiceOf(id: string, receive: (row: number) => void): { choice: Choice; failures: unknown[] } {
   const failures: unknown[] = [];
   const choice = {
     stream: { id },
-    take: (_outputs: EngineOutputs, row: number) => take(row),
+    receive: (_outputs: EngineOutputs, row: number) => receive(row),
     fail: (error: unknown) => failures.push(error),
   };
   return { choice: choice as unknown as Choice, failures };

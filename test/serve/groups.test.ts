@@ -90,7 +90,7 @@ describe('a server with KV cache groups', () => {
   it('one group is the group 0, and the map has states alone', async () => {
     const { url, json, id, engine, stop } = await busy({ kvGroups: undefined });
     await stop();
-    const used = engine.scheduler.blocksOf(engine.scheduler.get(id)!).length;
+    const used = engine.scheduler.inspect().blocksOf(engine.scheduler.get(id)!).length;
     const text = await (await fetch(`${url}/metrics`)).text();
     expect(text).toContain(
       `blockstep:kv_group_used_blocks{model_name="test-model",engine="0",group="0",kind="full"} ${used}\n`,

@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { channels } from '../../src/base/channels.js';
 import { Engine, ReferenceExecutor } from '../../src/index.js';
 import { BlockState } from '../../src/scheduler/inspect/block-state.js';
+import { Inspection } from '../../src/scheduler/inspect/inspection.js';
 import type { BlockFacts, Figures, RequestFacts, RequestList } from '../../src/serve/page/answers.js';
 import { BlockSnapshots } from '../../src/serve/page/block-snapshots.js';
 import { Sampler } from '../../src/serve/page/sampler.js';
@@ -299,11 +300,11 @@ describe('the watch of steps', () => {
       vi.advanceTimersByTime(20);
     };
     for (const ms of [20, 95, 21]) tick(ms);
-    expect(steps.takeLoopDelay()).toBe(75);
+    expect(steps.drainLoopDelay()).toBe(75);
     tick(20);
-    expect(steps.takeLoopDelay()).toBe(0);
+    expect(steps.drainLoopDelay()).toBe(0);
     clock.ms += 300;
-    expect(steps.takeLoopDelay()).toBe(280);
+    expect(steps.drainLoopDelay()).toBe(280);
   });
 });
 
@@ -323,11 +324,11 @@ describe('the map', () => {
     await post('/pause?mode=keep', '');
     await until(() => engine.stats().stepsInFlight === 0, 'the end of the step');
     let seen: Uint8Array = empty;
-    while (Buffer.compare(seen, engine.scheduler.blockStates()) !== 0) {
+    while (Buffer.compare(seen, engine.scheduler.inspect().blockStates()) !== 0) {
       await pause(20);
       seen = await states();
     }
-    expect(seen).toEqual(engine.scheduler.blockStates());
+    expect(seen).toEqual(engine.scheduler.inspect().blockStates());
     const counts = [0, 0, 0, 0, 0, 0];
     for (const state of seen) counts[state]++;
     const { freeBlocks } = engine.stats().scheduler;
@@ -357,12 +358,13 @@ describe('the map', () => {
     const engine = bare();
     const clock = setClock(0);
     const snapshots = new BlockSnapshots(engine);
-    const { scheduler } = engine;
-    const read = scheduler.blockStates.bind(scheduler);
     let costMs = 0;
-    const made = vi.spyOn(scheduler, 'blockStates').mockImplementation(() => {
+    const read = Inspection.prototype.blockStates;
+    const made = vi.spyOn(Inspection.prototype, 'blockStates').mockImplementation(function (
+      this: Inspection,
+    ) {
       clock.ms += costMs;
-      return read();
+      return read.call(this);
     });
     const numMade = (ms: number): number => {
       clock.ms += ms;

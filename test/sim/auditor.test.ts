@@ -18,7 +18,7 @@ const RULES: Rules = {
   version: {
     ...{ unhashedFirst: false, lookahead: 0, admissionLookahead: false, spare: 0, loadReservation: false },
     ...{ draftSlots: 0, padDecode: false, padsNobody: false, fencesFrees: false, seatsIdle: false },
-    ...{ preemptedOutputs: 'deliver', sinceLast: false, failsWithUpdate: false },
+    ...{ preemptedOutputs: 'deliver', sinceLast: false, failsWithUpdate: false, wholeStates: true },
   },
 };
 

@@ -72,7 +72,7 @@ export const BORROW_PLANTS: readonly Plant[] = [
     name: 'F48-lost',
     why: 'a request that the adapter lost stays lost',
     file: LOAN,
-    text: '    for (const request of [...queues.lent.keys()]) {\n      queues.takeBack(request, false);\n',
+    text: '    for (const request of [...queues.lent.keys()]) {\n      queues.putBack(request, false);\n',
     replacement: '    for (const request of [...queues.lent.keys()]) {\n',
   },
   {

@@ -10,6 +10,13 @@ export const GROUP_PLANTS: readonly Plant[] = [
     replacement: 'const loaded = rows.slice(0, 1).map((row, g) =>',
   },
   {
+    name: 'known-tokens',
+    why: 'a resumed request does not count the tokens that steps in flight will bring, and goes past the end of a block that it begins inside',
+    file: 'src/scheduler/schedule/running-pass.ts',
+    text: 'alignedTokens(s, request, known, computed, numNew)',
+    replacement: 'alignedTokens(s, request, request.numTokens, computed, numNew)',
+  },
+  {
     name: 'retaken-sharers',
     why: 'who took a block anew that another request had let go is computed again with that one',
     file: 'src/scheduler/loads/lost-places.ts',

@@ -31,7 +31,7 @@ export const PLANTS: readonly Plant[] = [
     name: 'F9',
     why: 'a request reported as sent while it runs is waited for all the same',
     file: 'src/scheduler/life/hand-over.ts',
-    text: "if (request.outstanding.takeEarly('store', peer(child, rank))) continue;",
+    text: "if (request.outstanding.endEarly('store', peer(child, rank))) continue;",
     replacement: '',
   },
   {

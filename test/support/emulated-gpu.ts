@@ -24,7 +24,7 @@ const LOCK = join(root, 'native/build-emulated.lock');
 export function buildEmulatedGpu(): void {
   // While it is built it may be there in part.
   while (existsSync(LOCK) || modified(EMULATED_ADDON) <= newestSource()) {
-    if (!takeLock()) {
+    if (!acquireLock()) {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
       continue;
     }
@@ -47,7 +47,7 @@ function build(): void {
 }
 
 /** Whether this process may build. The lock of a process that was killed is nobody's. */
-function takeLock(): boolean {
+function acquireLock(): boolean {
   try {
     mkdirSync(LOCK, { recursive: false });
     writeFileSync(join(LOCK, 'pid'), String(process.pid));

@@ -134,7 +134,7 @@ describe('a log with a connector', () => {
     ]);
     expect(records.find(({ kind }) => kind === 'fence')).toMatchObject({ child: undefined });
     expect(records.find(({ kind }) => kind === 'reset')).toMatchObject({ resetConnector: true });
-    expect(connector.take()).toContain('cancel a');
+    expect(connector.drain()).toContain('cancel a');
     const replayed = expectSame(log.bytes, scheduler.digest());
     expect(replayed.getByHandle(handle)).toBe(scheduler.getByHandle(handle));
   });
@@ -347,7 +347,7 @@ describe('a log with a connector', () => {
       driver.step();
       driver.schedule();
       const isAsked = reclaim === 'on-confirmation';
-      expect(connector.take().includes('cancel b')).toBe(isAsked);
+      expect(connector.drain().includes('cancel b')).toBe(isAsked);
       expect(say(log.bytes).includes('abort')).toBe(isAsked);
       expectSame(log.bytes, driver.scheduler.digest());
     },
@@ -361,20 +361,20 @@ describe('a log with a connector', () => {
     const { scheduler } = driver;
     const a = driver.add({ id: 'a', maxTokens: 1 });
     driver.run(99, () => !(scheduler.getByHandle(a)?.isFinished ?? true));
-    connector.take();
+    connector.drain();
     let isInside = false;
     connector.during = (method) => {
       if (method !== 'new') return;
       isInside = true;
       expect(scheduler.abort('a')).toEqual([]);
-      expect(connector.take()).toEqual(['new b']);
+      expect(connector.drain()).toEqual(['new b']);
     };
     driver.add({ id: 'b', prompt: prompt(9, 3) });
     expect(isInside).toBe(true);
     driver.schedule();
-    expect(connector.take()).toEqual(['cancel a', 'match b 0', 'alloc b 4 of 1']);
+    expect(connector.drain()).toEqual(['cancel a', 'match b 0', 'alloc b 4 of 1']);
     scheduler.abort(['a', 'b']);
-    expect(connector.take()).toEqual(['finished b abort 1']);
+    expect(connector.drain()).toEqual(['finished b abort 1']);
     const aborts = [...readLog(log.bytes)].filter(({ kind }) => kind === 'abort');
     expect(aborts).toMatchObject([{ handles: [a] }, { handles: [expect.any(Number)] }]);
     expectSame(log.bytes, scheduler.digest());

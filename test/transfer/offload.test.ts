@@ -125,7 +125,7 @@ class Offload implements Disposable {
     return number;
   }
 
-  take(reports: readonly Report[]): void {
+  apply(reports: readonly Report[]): void {
     for (const { order, rank, verdict } of reports) {
       const over = this.orders.report(order, rank, verdict);
       if (over === null) continue;
@@ -164,13 +164,13 @@ describe('an offload of two ranks', () => {
     const store = offload.begin(order, 5);
     first.stores.settle(5);
     first.release(order.kv);
-    offload.take(first.collect());
+    offload.apply(first.collect());
     expect([offload.orders.silent(store), offload.stored.size]).toEqual([[1], 0]);
     second.stores.settle(5);
     second.release(order.kv);
     const reports = second.collect();
-    offload.take(reports);
-    offload.take(reports); // twice the same
+    offload.apply(reports);
+    offload.apply(reports); // twice the same
     expect(offload.ended.map(({ job, verdict }) => [job, verdictName(verdict)])).toEqual([[store, 'ok']]);
     expect(Object.fromEntries(offload.stored)).toEqual({ 1: 0, 2: 1, 3: 2 });
     expect(offload.anomalies.toObject()).toEqual({ 'duplicate-completion': 1 });
@@ -182,7 +182,7 @@ describe('an offload of two ranks', () => {
       expect(rank.jobs.size).toBe(4);
       rank.release(load.kv);
       expect(rank.kv.readBlock(12)).toEqual(contents(3, rank.rank));
-      offload.take(rank.collect());
+      offload.apply(rank.collect());
       expect([rank.jobs.has(8), rank.jobs.has(9, 'store')]).toEqual([false, true]);
     }
     expect(offload.ended.map(({ payload }) => payload.handle)).toEqual([7, 8]);
@@ -197,7 +197,7 @@ describe('an offload of two ranks', () => {
     second.stores.settle(5);
     for (const rank of offload.ranks) {
       rank.release(order.kv);
-      offload.take(rank.collect());
+      offload.apply(rank.collect());
     }
     expect(offload.ended.map(({ verdict }) => verdictName(verdict))).toEqual(['cancelled']);
     expect([offload.stored.size, offload.anomalies.toObject()]).toEqual([0, {}]);
@@ -213,12 +213,12 @@ describe('an offload of two ranks', () => {
     for (const rank of offload.ranks) rank.reset();
     expect(offload.orders.reset().map(({ payload }) => payload)).toEqual([order]);
     const next = offload.begin({ ...order, handle: 8, keys: [3, 4] }, 3);
-    offload.take([...late, ...second.collect()]);
+    offload.apply([...late, ...second.collect()]);
     expect([offload.ended, offload.orders.silent(next)]).toEqual([[], [0, 1]]);
     for (const rank of offload.ranks) {
       rank.stores.settle(3);
       rank.release(order.kv);
-      offload.take(rank.collect());
+      offload.apply(rank.collect());
     }
     expect(offload.ended.map(({ job }) => job)).toEqual([next]);
     expect([...offload.stored.keys()]).toEqual([3, 4]);
@@ -259,7 +259,7 @@ describe('an offload of two ranks', () => {
         offload.begin({ kind: 'store', handle: step + 1, keys, kv: blocks, tier });
         for (const rank of offload.ranks) if (random(3) > 0) rank.release(blocks);
       }
-      for (const rank of offload.ranks) offload.take(rank.collect());
+      for (const rank of offload.ranks) offload.apply(rank.collect());
     }
     expect(loads).toBeGreaterThan(100);
     expect(offload.anomalies.toObject()).toEqual({});

@@ -6,9 +6,9 @@
 
 namespace blockstep {
 
-/// Words of the control area. TypeScript writes the first two and kNumSampled to kNumAhead. Native
-/// code writes the others. It also resets kNumPending, kNumSampled and kNumSteady after it has
-/// processed the entries.
+/// Words of the control area. TypeScript writes the first two and kNumSampled to kNumRepeats. Native
+/// code writes the others. It also resets kNumPending, kNumSampled, kNumSteady and kNumRepeats after
+/// it has processed the entries.
 enum Control : u32 {
   kNumPending,
   kHeadSlot,
@@ -25,6 +25,7 @@ enum Control : u32 {
   kSampledFrame,
   kNumSteady,
   kNumAhead,
+  kNumRepeats,
   kGroupBlocks = 16,        // [kMaxGroups] places of each group's row after the last admission
   kGroupHits = 24,          // [kMaxGroups] leading places from the prefix cache
   kGroupCommonPrefix = 32,  // [kMaxGroups] like kCommonPrefix

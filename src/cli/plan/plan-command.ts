@@ -6,6 +6,7 @@ import { readProfile } from '../../planner/model/profile-file.js';
 import { type PlanInput, plan } from '../../planner/plan.js';
 import { parseSweep } from '../../planner/sweep/knobs.js';
 import { ROUTERS, type Router } from '../../planner/sweep/routing.js';
+import { SEARCHES, type Search } from '../../planner/sweep/search.js';
 import { parseSlo } from '../../planner/sweep/slo.js';
 import { counted, duration } from '../../report/markup/figures.js';
 import { OutputFile } from '../../report/output-file.js';
@@ -13,7 +14,7 @@ import { loadPlotLibrary, type PlotLibrary } from '../../report/page/library.js'
 import { readTrace, TRACE_FORMATS, type TraceFormat } from '../../workload/trace.js';
 import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
-import { ExitCode, type Invocation, type Job } from '../terminal/io.js';
+import { ExitCode, type Invocation, type Io, type Job } from '../terminal/io.js';
 import { addSchedulerFlags, optionsWithRoom } from '../terminal/scheduler-flags.js';
 import { planPage } from './page/plan-page.js';
 import { PlanState } from './plan-state.js';
@@ -23,6 +24,8 @@ interface PlanFlags {
   profile: string;
   slo: string;
   sweep: string;
+  search: Search;
+  acceptanceRate: number;
   format?: TraceFormat;
   limit?: number;
   skipBad: boolean;
@@ -44,8 +47,9 @@ const DETAILS = `
 --slo has conditions: ttft (time to first token), tpot (time per output token) or
 e2e; mean, p50, p90, p95 or p99; a bound in ms or s.
 --sweep has knobs: max-num-seqs, max-num-batched-tokens, block-size, num-blocks,
-long-prefill-token-threshold, pipeline-depth. a..b doubles from a to b, a..b+c
-goes on by c, a|b is a list, k is 1024.
+long-prefill-token-threshold, pipeline-depth, num-speculative-tokens, and
+enable-chunked-prefill=on|off, enable-prefix-caching=on|off, policy=fcfs|priority.
+a..b doubles from a to b, a..b+c goes on by c, a|b is a list, k is 1024.
 
 What is not varied has the options of the scheduler below. A profile says how
 long steps take: see npx blockstep calibrate --help. What it was not measured
@@ -80,6 +84,15 @@ export function definePlanCommand(
     undefined,
     'max-num-seqs=64..512,max-num-batched-tokens=2k..16k',
   );
+  command.addOption(
+    new Option(
+      '--search <name>',
+      'grid: every point with all requests; halving: all points with few requests, the best of them with more and more',
+    )
+      .choices(SEARCHES)
+      .default('grid'),
+  );
+  add('--acceptance-rate <share>', 'probability that a draft token is accepted', parse.share, 0.7);
   add('--engines <n>', 'equal engines that share the load while options are compared', parse.count, 1);
   command.addOption(
     new Option('--router <name>', 'how requests are spread over engines')
@@ -124,7 +137,7 @@ interface Run extends Invocation {
 
 async function prepare(trace: string, command: Command, { io, args }: Invocation): Promise<Job> {
   const values = command.opts<PlanFlags>();
-  const { slo, sweep, engines, router, maxEngines, finalists, threads } = values;
+  const { slo, sweep, search, acceptanceRate, engines, router, maxEngines, finalists, threads } = values;
   // Cheap input is checked first.
   const given = { slo: parseSlo(slo), sweep: parseSweep(sweep) };
   for (const name of given.sweep.keys()) refuseTwice(name, command);
@@ -133,7 +146,8 @@ async function prepare(trace: string, command: Command, { io, args }: Invocation
   const { workload, firstSkipped } = await readTrace(trace, { format, limit, skipBad, signal: io.signal });
   if (firstSkipped !== null) io.stderr.write(`skipped malformed lines, the first: ${firstSkipped}\n`);
   const scheduler = optionsWithRoom(command, profile.kvTokens);
-  const input = { workload, profile, ...given, scheduler, engines, router, maxEngines, finalists, threads };
+  const fleet = { engines, router, maxEngines, finalists, threads };
+  const input = { workload, profile, ...given, search, acceptanceRate, scheduler, ...fleet };
   let page: Run['page'] = null;
   const state = values.state === undefined ? null : PlanState.open(values.state);
   if (values.report !== undefined) page = { plots: loadPlotLibrary(), file: new OutputFile(values.report) };
@@ -146,22 +160,26 @@ function refuseTwice(name: string, command: Command): void {
   throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `--${name} cannot be used with --sweep, which varies it`);
 }
 
+/** Says what is done of each stage: ten lines are enough for any. */
+function progressOf(stderr: Io['stderr']): NonNullable<PlanInput['onProgress']> {
+  const said = new Map<string, number>();
+  return (stage, done, of) => {
+    const tenth = Math.floor((10 * done) / of);
+    if (tenth <= (said.get(stage) ?? -1)) return;
+    said.set(stage, tenth);
+    stderr.write(`${stage}: ${done} of ${of}\n`);
+  };
+}
+
 async function run({ input, trace, flags, page, state, io, args }: Run): Promise<number> {
   const begin = performance.now();
-  let said = 0;
   try {
     const found = await plan({
       ...input,
       signal: io.signal,
       ...(state && { known: state.known }),
-      onStage: (stage) => void io.stderr.write(`${stage}\n`),
-      onPoint: (key, result, done, of) => {
-        state?.add(key, result);
-        // Ten lines are enough for any sweep.
-        const tenth = Math.floor((10 * done) / of);
-        if (tenth > said) io.stderr.write(`${done} of ${counted(of, 'point')}\n`);
-        said = Math.max(said, tenth);
-      },
+      onRun: (key, result) => state?.add(key, result),
+      onProgress: progressOf(io.stderr),
     });
     const wallMs = performance.now() - begin;
     const told = { found, input, trace: basename(trace), model: flags.model };

@@ -1,18 +1,18 @@
 import { closeSync, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { isObject } from '../../base/checks.js';
 import { BlockstepError } from '../../base/errors.js';
-import type { PointRun } from '../../planner/sweep/evaluation.js';
+import type { FleetRun } from '../../planner/sweep/evaluation.js';
 
 /** The first line of a file of states. */
-const HEADER = '{"blockstep":"plan-state/1"}';
+const HEADER = '{"blockstep":"plan-state/2"}';
 
 /**
- * The simulated points of a plan, in a file. Each point is appended as soon as it is known: one
+ * The simulated runs of a plan, in a file. Each run is appended as soon as it is known: one
  * line of JSON.
  */
 export class PlanState {
   readonly path: string;
-  readonly known = new Map<string, PointRun>();
+  readonly known = new Map<string, FleetRun>();
   readonly #descriptor: number;
 
   private constructor(path: string, descriptor: number) {
@@ -35,7 +35,7 @@ export class PlanState {
       if (isNew) writeSync(state.#descriptor, `${HEADER}\n`);
       // The next line must not continue a truncated line.
       else if (lines.at(-1) !== '') writeSync(state.#descriptor, '\n');
-      for (const line of lines) state.#take(line);
+      for (const line of lines) state.#addLine(line);
       return state;
     } catch (cause) {
       if (cause instanceof BlockstepError) throw cause;
@@ -43,7 +43,7 @@ export class PlanState {
     }
   }
 
-  add(key: string, run: PointRun): void {
+  add(key: string, run: FleetRun): void {
     writeSync(this.#descriptor, `${JSON.stringify({ key, run })}\n`);
   }
 
@@ -51,13 +51,15 @@ export class PlanState {
     closeSync(this.#descriptor);
   }
 
-  #take(line: string): void {
+  #addLine(line: string): void {
     try {
       const entry: unknown = JSON.parse(line);
       if (!isObject(entry) || typeof entry['key'] !== 'string' || !isObject(entry['run'])) return;
-      const run = entry['run'] as unknown as PointRun;
+      const run = entry['run'] as unknown as FleetRun;
       // JSON has no infinity, which stands for a bound that cannot be kept.
-      this.known.set(entry['key'], { ...run, strain: run.strain ?? Number.POSITIVE_INFINITY });
+      const strainOf = (value: number | null): number => value ?? Number.POSITIVE_INFINITY;
+      const { strain, parts } = run;
+      this.known.set(entry['key'], { ...run, strain: strainOf(strain), parts: parts.map(strainOf) });
     } catch {
       // A truncated line.
     }

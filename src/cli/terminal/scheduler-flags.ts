@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { SchedulerConfig, SchedulerOptions } from '../../scheduler/options/options.js';
+import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import { resolveOptions } from '../../scheduler/options/resolve-options.js';
 import { VLLM_VERSIONS } from '../../scheduler/options/rules.js';
 import { parse } from './flag-values.js';
@@ -10,16 +10,12 @@ import { parse } from './flag-values.js';
  */
 export const DEFAULT_NUM_BLOCKS = 28_672;
 
-/** Options whose flag has no default here. */
-const EXTRAS = ['like', 'watermark', 'draftSlots', 'hashSeed', 'kvGroups', 'hashBlockSize'] as const;
-
 /**
  * The scheduler options with a flag. Deadlines have none, because no request of a trace could miss
  * one.
  */
 type FlagKey = Exclude<
   keyof SchedulerOptions,
-  | (typeof EXTRAS)[number]
   | 'now'
   | 'log'
   | 'deviations'
@@ -41,8 +37,12 @@ interface SchedulerFlag {
   choices?: readonly string[];
   /** vLLM's name of the option, if ours differs. */
   alias?: string;
-  /** The default is computed later, as the help says. */
+  /** The name of the value in the help, and its parser. Default: by the type of the option's default. */
+  argument?: readonly [name: string, parser?: (text: string) => unknown];
+  /** The scheduler itself fills in the default. */
   lateDefault?: true;
+  /** The default of a replay, which must be repeatable, and its text in the help. */
+  replayed?: readonly [value: unknown, text: string];
 }
 
 /** One flag per option, named after it. Types and defaults are those of the scheduler. */
@@ -80,6 +80,44 @@ const FLAGS: readonly SchedulerFlag[] = [
     lateDefault: true,
   },
   { key: 'strict', help: 'stop at the first anomaly instead of counting anomalies' },
+  {
+    key: 'like',
+    help: 'decide by the rules of this version of vLLM',
+    argument: ['version'],
+    choices: VLLM_VERSIONS,
+    lateDefault: true,
+  },
+  {
+    key: 'watermark',
+    help: 'share of the blocks that an admission leaves free while others run; by default 0',
+    argument: ['share', parse.part],
+    lateDefault: true,
+  },
+  {
+    key: 'draftSlots',
+    help: 'tokens of the budget that each scheduled request costs beside its own; by default 0',
+    argument: ['n', parse.integer],
+    lateDefault: true,
+  },
+  {
+    key: 'hashSeed',
+    help: 'key of the block hash, up to 128 bits: a number, or 0x and hex digits',
+    argument: ['n', parse.hashSeed],
+    lateDefault: true,
+    replayed: [0n, '0'],
+  },
+  {
+    key: 'kvGroups',
+    help: 'KV cache groups, as the option kvGroups has them: [{"type": "full"}, {"type": "sliding", "window": 128}]',
+    argument: ['json', parse.list],
+    lateDefault: true,
+  },
+  {
+    key: 'hashBlockSize',
+    help: 'with --kv-groups: tokens of a block hash',
+    argument: ['n', parse.integer],
+    lateDefault: true,
+  },
 ];
 
 /**
@@ -92,40 +130,12 @@ export interface FlagDefaults {
 
 /** Adds a flag for every scheduler option. */
 export function addSchedulerFlags(command: Command, { isServed = false }: FlagDefaults = {}): void {
-  const defaults: SchedulerConfig = resolveOptions({ numBlocks: DEFAULT_NUM_BLOCKS });
+  const defaults: Partial<Record<FlagKey, unknown>> = resolveOptions({ numBlocks: DEFAULT_NUM_BLOCKS });
   for (const flag of FLAGS) {
-    for (const option of makeOptions(flag, defaults[flag.key])) command.addOption(option);
+    const options = makeOptions(flag, defaults[flag.key]);
+    if (flag.replayed !== undefined && !isServed) options[0].default(...flag.replayed);
+    for (const option of options) command.addOption(option);
   }
-  command.addOption(
-    new Option('--like <version>', 'decide by the rules of this version of vLLM').choices(VLLM_VERSIONS),
-  );
-  command.addOption(
-    new Option(
-      '--watermark <share>',
-      'share of the blocks that an admission leaves free while others run; by default 0',
-    ).argParser(parse.part),
-  );
-  command.addOption(
-    new Option(
-      '--draft-slots <n>',
-      'tokens of the budget that each scheduled request costs beside its own; by default 0',
-    ).argParser(parse.integer),
-  );
-  const hashSeed = new Option(
-    '--hash-seed <n>',
-    'key of the block hash, up to 128 bits: a number, or 0x and hex digits',
-  );
-  hashSeed.argParser(parse.hashSeed);
-  command.addOption(isServed ? hashSeed : hashSeed.default(0n, '0'));
-  command.addOption(
-    new Option(
-      '--kv-groups <json>',
-      'KV cache groups, as the option kvGroups has them: [{"type": "full"}, {"type": "sliding", "window": 128}]',
-    ).argParser(parse.list),
-  );
-  command.addOption(
-    new Option('--hash-block-size <n>', 'with --kv-groups: tokens of a block hash').argParser(parse.integer),
-  );
   command.addOption(new Option('--no-deviations', 'decide as vLLM does where that is a failure too'));
 }
 
@@ -142,8 +152,9 @@ function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
     // The help writes both flags in one line, `--[no-]name`.
     return value ? [on, new Option(names('--no-')).hideHelp()] : [on];
   }
-  const option = new Option(`${names('--')} <${typeof value === 'number' ? 'n' : 'name'}>`, flag.help);
-  if (typeof value === 'number') option.argParser(parse.integer);
+  const [argument, parser] = flag.argument ?? (typeof value === 'number' ? ['n', parse.integer] : ['name']);
+  const option = new Option(`${names('--')} <${argument}>`, flag.help);
+  if (parser !== undefined) option.argParser(parser);
   if (flag.choices !== undefined) option.choices(flag.choices);
   return [flag.lateDefault ? option : option.default(value)];
 }
@@ -151,7 +162,6 @@ function makeOptions(flag: SchedulerFlag, value: unknown): Option[] {
 /** The scheduler options of a parsed command line. */
 export function schedulerOptions(values: Record<string, unknown>): SchedulerOptions {
   const options: Record<string, unknown> = {};
-  for (const key of EXTRAS) if (values[key] !== undefined) options[key] = values[key];
   for (const { key } of FLAGS) if (values[key] !== undefined) options[key] = values[key];
   if (values['deviations'] === false) options['deviations'] = false;
   return options as unknown as SchedulerOptions;

@@ -1,5 +1,5 @@
 import type { KvView } from '../../scheduler/connector/kv-view.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 
 /** Bits of a key that name the group. There are at most 8 groups. */
 const GROUP_BITS = 3n;
@@ -24,7 +24,7 @@ export class BlockKeys {
    * Returns the key of one place of a request. The request's known tokens must fill the block.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
-  of(request: Request, place: number, group: number): bigint {
+  of(request: ConnectorRequest, place: number, group: number): bigint {
     if (this.#tags === null) return this.#view.blockHash(request, place);
     return (this.#view.blockHash(request, place, group) << GROUP_BITS) | this.#tags[group];
   }

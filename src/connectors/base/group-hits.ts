@@ -1,6 +1,6 @@
 import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
 import type { KvViewGroup } from '../../scheduler/connector/view-group.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { BlockKeys } from './block-keys.js';
 
 /** Says whether content can be loaded. Null: ask again later. */
@@ -70,7 +70,7 @@ export class GroupHits {
    * it stays the same, earlier findings are reused
    * @returns null if some wanted content is not known yet: ask again later
    */
-  match(request: Request, local: number, has: HasKey, version: number): number | null {
+  match(request: ConnectorRequest, local: number, has: HasKey, version: number): number | null {
     this.#offered.delete(request.handle);
     const end = this.longest(request, local, has, request.numTokens - 1, version);
     if (end === null || end <= local) return end === null ? null : 0;
@@ -79,7 +79,7 @@ export class GroupHits {
   }
 
   /** Returns the blocks that an offered match fills. @param rows borrowed */
-  toLoad(request: Request, rows: BlockLists, numExternal: number): GroupLoad {
+  toLoad(request: ConnectorRequest, rows: BlockLists, numExternal: number): GroupLoad {
     const local = this.#offered.get(request.handle) ?? 0;
     this.#offered.delete(request.handle);
     const needed = this.needed(request, local, local + numExternal);
@@ -93,7 +93,7 @@ export class GroupHits {
    * Returns the blocks that a request needs to resume behind `end` tokens, besides its local
    * prefix. They are ordered by group.
    */
-  needed(request: Request, local: number, end: number): Needed[] {
+  needed(request: ConnectorRequest, local: number, end: number): Needed[] {
     const needed: Needed[] = [];
     for (const [group, { blockSize }] of this.#view.groups.entries()) {
       const range = this.#view.neededPlaces(group, end);
@@ -109,7 +109,7 @@ export class GroupHits {
    * @param most maximum length of a match
    */
   *wanted(
-    request: Request,
+    request: ConnectorRequest,
     local: number,
     most: number,
     beyond = local,
@@ -141,7 +141,13 @@ export class GroupHits {
    * because sampling needs it
    * @param version as in `match`; absent = everything is looked up
    */
-  longest(request: Request, local: number, has: HasKey, most: number, version?: number): number | null {
+  longest(
+    request: ConnectorRequest,
+    local: number,
+    has: HasKey,
+    most: number,
+    version?: number,
+  ): number | null {
     const { alignment } = this.#view;
     if (local % alignment !== 0) return local;
     let end = this.#ofAll(request, local, has, down(most, alignment), version);
@@ -157,7 +163,7 @@ export class GroupHits {
 
   /** Returns the number of tokens for which the groups that need all tokens have every block. */
   #ofAll(
-    request: Request,
+    request: ConnectorRequest,
     local: number,
     has: HasKey,
     most: number,
@@ -186,7 +192,7 @@ export class GroupHits {
    * Returns the first token of a block that is missing for a match up to `end`; -1 = no block is
    * missing.
    */
-  #lacking(request: Request, local: number, end: number, has: HasKey): number | null {
+  #lacking(request: ConnectorRequest, local: number, end: number, has: HasKey): number | null {
     for (const [g, group] of this.#view.groups.entries()) {
       if (needsAll(group)) continue;
       const needed = this.#view.neededPlaces(g, end);
@@ -205,7 +211,12 @@ export class GroupHits {
  * Returns the blocks that a single group of full attention loads. They are the last blocks of the
  * request, behind the local prefix. The lists are borrowed.
  */
-export function lastBlocks(view: KvView, request: Request, [row]: BlockLists, numTokens: number): GroupLoad {
+export function lastBlocks(
+  view: KvView,
+  request: ConnectorRequest,
+  [row]: BlockLists,
+  numTokens: number,
+): GroupLoad {
   const first = row.length - numTokens / view.blockSize;
   const blocks = row.slice(first);
   return { keys: Array.from(blocks, (_, i) => view.blockHash(request, first + i)), blocks };

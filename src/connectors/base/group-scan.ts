@@ -1,8 +1,7 @@
 import type { BlockPins } from '../../scheduler/connector/connector.js';
-import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import type { BlockLists, ConnectorPlan, KvView } from '../../scheduler/connector/kv-view.js';
 import { skippedTokens } from '../../scheduler/connector/view-group.js';
-import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { BlockKeys } from './block-keys.js';
 import { isUseful, needsAll } from './group-hits.js';
 
@@ -63,7 +62,7 @@ export class GroupScan {
     return this.#numAhead;
   }
 
-  track({ slot }: Request): void {
+  track({ slot }: ConnectorRequest): void {
     const { groups } = this.#options.view;
     this.#next = roomFor(this.#next, (slot + 1) * groups.length);
     this.#nextAt = roomFor(this.#nextAt, slot + 1);
@@ -77,7 +76,7 @@ export class GroupScan {
   }
 
   /** Examines the requests of a plan. */
-  observe(plan: Plan): void {
+  observe(plan: ConnectorPlan): void {
     const { view } = this.#options;
     for (let i = 0; i < plan.numRequests; i++) {
       const request = plan.requests[i];
@@ -88,7 +87,7 @@ export class GroupScan {
   }
 
   /** Offers the settled blocks of a request. @param own its rows; null = its current rows */
-  collect(request: Request, numSettledTokens: number, own: BlockLists | null): void {
+  collect(request: ConnectorRequest, numSettledTokens: number, own: BlockLists | null): void {
     const { view, keys, offer } = this.#options;
     const { groups } = view;
     let rows = own;
@@ -112,7 +111,7 @@ export class GroupScan {
    * A request has ended. Blocks that were not offered until now are never stored. @returns number
    * of its blocks that were never examined
    */
-  finish({ handle, slot }: Request, numSettledTokens: number): number {
+  finish({ handle, slot }: ConnectorRequest, numSettledTokens: number): number {
     this.#letGo(handle);
     const { view } = this.#options;
     let numLeft = 0;
@@ -141,7 +140,7 @@ export class GroupScan {
    * Pins the blocks that a step up to `numTokens` releases before they are settled, if the longest
    * matches up to there need them.
    */
-  #pinAhead(request: Request, numTokens: number): void {
+  #pinAhead(request: ConnectorRequest, numTokens: number): void {
     const { alignment } = this.#options.view;
     const end = numTokens - (numTokens % alignment);
     // A request that repeats exactly this text computes the last token itself, so it resumes one
@@ -162,7 +161,7 @@ export class GroupScan {
   }
 
   /** Pins the places before `left` that a request resuming behind `end` tokens needs. */
-  #pinFor(request: Request, group: number, end: number, left: number): void {
+  #pinFor(request: ConnectorRequest, group: number, end: number, left: number): void {
     const { view, pins, room } = this.#options;
     const { handle, slot } = request;
     const needed = view.neededPlaces(group, end);

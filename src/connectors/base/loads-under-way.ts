@@ -102,10 +102,10 @@ export class LoadsUnderWay<Details extends object> {
   }
 
   /**
-   * Takes the orders of the loads that were begun since the last call, for the workers of every
+   * Drains the orders of the loads that were begun since the last call, for the workers of every
    * rank.
    */
-  take(): readonly (Details & LoadJob)[] {
+  drain(): readonly (Details & LoadJob)[] {
     const orders = this.#orders;
     if (orders.length > 0) this.#orders = [];
     return orders;

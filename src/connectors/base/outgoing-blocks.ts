@@ -1,8 +1,7 @@
 import type { Anomalies } from '../../base/anomalies.js';
 import type { BlockPins } from '../../scheduler/connector/connector.js';
-import type { HandOver, KvView } from '../../scheduler/connector/kv-view.js';
-import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorPlan, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import { RankedJobs } from '../../transfer/ranked-jobs.js';
 import { Verdict } from '../../transfer/verdict.js';
 import type { BlockKeys } from './block-keys.js';
@@ -148,7 +147,7 @@ export class OutgoingBlocks {
   }
 
   /** Notes a new request. Call it from `onNewRequest`. */
-  track(request: Request): void {
+  track(request: ConnectorRequest): void {
     const { slot } = request;
     if (this.#scan !== null) {
       this.#scan.track(request);
@@ -163,7 +162,7 @@ export class OutgoingBlocks {
   }
 
   /** Collects the blocks of a plan's requests that became settled. Call it from `buildMetadata`. */
-  observe(plan: Plan): void {
+  observe(plan: ConnectorPlan): void {
     const { view } = this.#options;
     const { numRequests, numComputedTokens, slots, totalTokens } = plan;
     const nextAt = this.#nextAt;
@@ -191,7 +190,7 @@ export class OutgoingBlocks {
   }
 
   /** Collects the last blocks of a request. Call it from `requestFinished`. */
-  finish(request: Request, { numSettledTokens, blocks }: HandOver): void {
+  finish(request: ConnectorRequest, { numSettledTokens, blocks }: HandOver): void {
     if (this.#isIdle) return;
     if (this.#scan !== null) {
       this.#scan.collect(request, numSettledTokens, blocks);
@@ -207,10 +206,10 @@ export class OutgoingBlocks {
   }
 
   /**
-   * Takes the blocks collected since the last call, as a job for the workers of every rank; null =
+   * Drains the blocks collected since the last call, as a job for the workers of every rank; null =
    * there are none.
    */
-  take(): OutgoingJob | null {
+  drain(): OutgoingJob | null {
     if (this.#keys.length === 0 || !this.#isDue) return null;
     const blocks = Int32Array.from(this.#blocks);
     this.#numUnsent = 0;
@@ -248,7 +247,7 @@ export class OutgoingBlocks {
   }
 
   /** @param own the request's blocks; null = its current blocks */
-  #collect(request: Request, numSettledTokens: number, own: Int32Array | null): void {
+  #collect(request: ConnectorRequest, numSettledTokens: number, own: Int32Array | null): void {
     const { view, reserve, maxPinned } = this.#options;
     const { slot } = request;
     const { blockSize } = view;
@@ -290,7 +289,7 @@ export class OutgoingBlocks {
     return true;
   }
 
-  #read(request: Request, from: number, count: number): Int32Array {
+  #read(request: ConnectorRequest, from: number, count: number): Int32Array {
     if (this.#row.length < count) this.#row = new Int32Array(2 * count);
     this.#options.view.readBlocks(request, from, this.#row);
     return this.#row;

@@ -8,7 +8,7 @@ import type {
   SchedulerConnector,
 } from '../../scheduler/connector/connector.js';
 import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 import { checkOptions } from '../base/option-checks.js';
 import { Pulls } from './consumer/pulls.js';
@@ -102,8 +102,9 @@ export interface LeaseConnectorStats {
 }
 
 /**
- * Hands the KV of finished requests to another engine. This is the scheduler side, both for the
- * engine that computes prompts and for the engine that continues them. One engine may do both.
+ * Prefill/decode disaggregation: hands the KV of finished requests to another engine. This is the
+ * scheduler side, both for the engine that computes prompts and for the engine that continues them.
+ * One engine may do both.
  *
  * A request with `transferParams: { doRemoteDecode: true }` keeps its blocks under a lease when it
  * ends by stop or length. Its last output carries transfer params for the other engine. A request
@@ -163,7 +164,7 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     this.#pulls.bind(view, settings);
   }
 
-  onNewRequest(request: Request): void {
+  onNewRequest(request: ConnectorRequest): void {
     if (namesRemotePrefill(request.transferParams)) this.#pulls.begin(request);
   }
 
@@ -174,16 +175,16 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     if (namesRemotePrefill(transferParams)) this.#pulls.giveBack(transferParams);
   }
 
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match {
     return this.#pulls.match(request, numLocalTokens) ?? NO_MATCH;
   }
 
-  updateStateAfterAlloc(request: Request, blocks: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: ConnectorRequest, blocks: BlockLists, numExternalTokens: number): void {
     this.#pulls.allocated(request, blocks, numExternalTokens);
   }
 
   buildMetadata(): LeaseOrders {
-    const loads = this.#pulls.takeLoads();
+    const loads = this.#pulls.drainLoads();
     return this.#log.metadata(this.#heading, loads);
   }
 
@@ -203,11 +204,11 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
   }
 
   /** A request whose KV is handed over must have blocks when it ends. */
-  requiresKvDelivery({ transferParams }: Request): boolean {
+  requiresKvDelivery({ transferParams }: ConnectorRequest): boolean {
     return wantsRemoteDecode(transferParams);
   }
 
-  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
+  requestFinished(request: ConnectorRequest, reason: FinishReason, handOver: HandOver): Finished {
     this.#pulls.end(request);
     const isGood = reason === 'stop' || reason === 'length';
     if (!isGood || !wantsRemoteDecode(request.transferParams)) return { delayFree: false };
@@ -225,7 +226,7 @@ export class LeaseConnector implements SchedulerConnector<LeaseOrders, LeaseSaid
     return { delayFree: true, transferParams };
   }
 
-  cancelSending({ handle }: Request): void {
+  cancelSending({ handle }: ConnectorRequest): void {
     this.#offers.cancel(handle);
   }
 

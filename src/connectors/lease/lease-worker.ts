@@ -122,8 +122,8 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
     this.#producer = new Producer({ ...own, staging: this.#out, describe: () => describe(memory, maps) });
     this.#consumer = new Consumer({ ...own, ...times, staging: this.#in, makeLane, maps });
     this.#post.listen(
-      (peer, envelope) => this.#producer.take(peer, envelope),
-      (peer, envelope, payload) => this.#consumer.take(peer, envelope, payload),
+      (peer, envelope) => this.#producer.receive(peer, envelope),
+      (peer, envelope, payload) => this.#consumer.receive(peer, envelope, payload),
     );
   }
 
@@ -160,11 +160,11 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
     const now = this.#now();
     producer.tick(now, this.#reapMs);
     consumer.tick(now);
-    const { received, failed } = consumer.reads.takeReports();
-    const news = consumer.watches.takeNews();
-    const renewed = consumer.takeRenewed();
-    const sent = grants.takeSent().map((handle) => ({ handle }));
-    const kept = grants.takeRenewed().map((handle) => ({ handle }));
+    const { received, failed } = consumer.reads.drainReports();
+    const news = consumer.watches.drainNews();
+    const renewed = consumer.drainRenewed();
+    const sent = grants.drainSent().map((handle) => ({ handle }));
+    const kept = grants.drainRenewed().map((handle) => ({ handle }));
     // The scheduler side keeps the engine stepping until its orders are acknowledged. The worker
     // acknowledges them when they are carried out.
     const isDone = this.#told < this.#taken && !consumer.watches.isLeaving;

@@ -1,16 +1,16 @@
 import type { Finished, Match } from '../../scheduler/connector/connector.js';
-import { isGoodAnswer, type TakenMatch } from '../../scheduler/connector/connector-answers.js';
+import { isGoodAnswer, type ParsedMatch } from '../../scheduler/connector/connector-answers.js';
 import type { Child } from './child.js';
 
 /** The assumed answer of a child that has nothing to load. */
-const NOTHING: TakenMatch = { numTokens: 0, async: false, child: 0, wakes: false };
+const NOTHING: ParsedMatch = { numTokens: 0, async: false, child: 0, wakes: false };
 
 /**
  * Checks one child's offer, as the scheduler checks the answer of a connector.
  * @param most maximum number of tokens that can be offered
  * @throws Error for an invalid answer
  */
-export function takeMatch({ count }: Child, answer: unknown, most: number): TakenMatch {
+export function parseMatch({ count }: Child, answer: unknown, most: number): ParsedMatch {
   const { numTokens, async: isAsync, child = 0, wakes = false } = answer as Match;
   if (numTokens === 0 && isAsync === false) return NOTHING;
   const match = { numTokens, async: isAsync, child, wakes };
@@ -23,12 +23,12 @@ export function takeMatch({ count }: Child, answer: unknown, most: number): Take
  * Checks one child's answer to the end of a request.
  * @throws Error for an invalid answer
  */
-export function takeFinished({ count, methods }: Child, answer: unknown): Finished {
+export function parseFinished({ count, methods }: Child, answer: unknown): Finished {
   const { delayFree, children = [0], transferParams } = answer as Finished;
-  const taken = { delayFree, children, ...(transferParams !== undefined && { transferParams }) };
+  const parsed = { delayFree, children, ...(transferParams !== undefined && { transferParams }) };
   const mayDelay = methods.protection.includes('own');
-  if ((mayDelay || !delayFree) && isGoodAnswer('finished', taken, (each) => isIndex(each, count)))
-    return taken;
+  if ((mayDelay || !delayFree) && isGoodAnswer('finished', parsed, (each) => isIndex(each, count)))
+    return parsed;
   throw new Error('answered requestFinished with what makes no sense');
 }
 

@@ -1,12 +1,8 @@
 import type { KvExtent } from '../../scheduler/connector/kv-extent.js';
-import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import type { BlockLists, ConnectorPlan, KvView } from '../../scheduler/connector/kv-view.js';
 import type { KvViewGroup, PlaceRange } from '../../scheduler/connector/view-group.js';
 import type { TierMedium } from '../../scheduler/events/kv-event.js';
-import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Request } from '../../scheduler/request/request.js';
-
-/** By stand-in: the real request. */
-const BEHIND = new WeakMap<Request, Request>();
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 
 /**
  * Makes a stand-in that equals a request except for `transferParams`, which are null. Children that
@@ -14,16 +10,8 @@ const BEHIND = new WeakMap<Request, Request>();
  * child that loads. (vLLM #42831: NIXL took its own parameters for an order, although another
  * connector loaded.)
  */
-export function withoutParams(request: Request): Request {
-  const standIn = Object.create(request, {
-    transferParams: { value: null, enumerable: true },
-  }) as Request;
-  BEHIND.set(standIn, request);
-  return standIn;
-}
-
-function behind(request: Request): Request {
-  return BEHIND.get(request) ?? request;
+export function withoutParams(request: ConnectorRequest): ConnectorRequest {
+  return Object.create(request, { transferParams: { value: null, enumerable: true } }) as ConnectorRequest;
 }
 
 /**
@@ -63,32 +51,32 @@ export class ChildView implements KvView {
     return this.#view.neededPlaces(group, numTokens);
   }
 
-  tokens(request: Request): Int32Array {
-    return this.#view.tokens(behind(request));
+  tokens(request: ConnectorRequest): Int32Array {
+    return this.#view.tokens(request);
   }
 
-  blockHash(request: Request, index: number, group?: number): bigint {
-    return this.#view.blockHash(behind(request), index, group);
+  blockHash(request: ConnectorRequest, index: number, group?: number): bigint {
+    return this.#view.blockHash(request, index, group);
   }
 
-  numFullBlocks(request: Request, group?: number): number {
-    return this.#view.numFullBlocks(behind(request), group);
+  numFullBlocks(request: ConnectorRequest, group?: number): number {
+    return this.#view.numFullBlocks(request, group);
   }
 
-  blocks(request: Request): BlockLists {
-    return this.#view.blocks(behind(request));
+  blocks(request: ConnectorRequest): BlockLists {
+    return this.#view.blocks(request);
   }
 
-  readBlocks(request: Request, from: number, out: Int32Array, group?: number): number {
-    return this.#view.readBlocks(behind(request), from, out, group);
+  readBlocks(request: ConnectorRequest, from: number, out: Int32Array, group?: number): number {
+    return this.#view.readBlocks(request, from, out, group);
   }
 
-  newBlocks(plan: Plan, entry: number): BlockLists {
+  newBlocks(plan: ConnectorPlan, entry: number): BlockLists {
     return this.#view.newBlocks(plan, entry);
   }
 
-  extent(request: Request): KvExtent {
-    return this.#view.extent(behind(request));
+  extent(request: ConnectorRequest): KvExtent {
+    return this.#view.extent(request);
   }
 
   hold(handle: number, kind: 'store' | 'lease', owner: string): boolean {

@@ -1,7 +1,7 @@
 import { badArg, checkName } from '../../base/checks.js';
 import { BlockstepError, badArgument, show } from '../../base/errors.js';
 import type { BlockPins, SchedulerConnector } from '../../scheduler/connector/connector.js';
-import { type ConnectorMethods, takeConnector } from '../../scheduler/connector/connector-methods.js';
+import { type ConnectorMethods, parseConnector } from '../../scheduler/connector/connector-methods.js';
 
 /** One of the connectors of a `MultiConnector`. */
 export interface Child {
@@ -30,24 +30,24 @@ export interface NamedConnector {
  * @param numRanks number of ranks that report, for connectors that do not declare their reporters
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeChildren(children: unknown, numRanks: number): readonly Child[] {
+export function parseChildren(children: unknown, numRanks: number): readonly Child[] {
   if (!Array.isArray(children) || children.length === 0)
     throw badArg('children', children, 'a list of at least one connector');
-  const taken: Child[] = [];
+  const parsed: Child[] = [];
   let first = 0;
   for (const [index, each] of (children as unknown[]).entries()) {
-    const { name, connector } = takeNamed(each, index);
-    if (taken.some((child) => child.name === name))
+    const { name, connector } = parseNamed(each, index);
+    if (parsed.some((child) => child.name === name))
       throw badArgument(`children[${index}].name`, show(name), 'a name that no other child has');
-    const methods = takeConnector(connector, numRanks);
+    const methods = parseConnector(connector, numRanks);
     const count = methods.reporters.length;
-    taken.push({ index, name, methods, first, count });
+    parsed.push({ index, name, methods, first, count });
     first += count;
   }
-  return taken;
+  return parsed;
 }
 
-function takeNamed(child: unknown, index: number): NamedConnector {
+function parseNamed(child: unknown, index: number): NamedConnector {
   const isObject = typeof child === 'object' && child !== null;
   if (!isObject) throw badArg(`children[${index}]`, child, 'a connector, or { name, connector }');
   if ('connector' in child) {
@@ -82,7 +82,7 @@ export function pinsOf(name: string, pins: BlockPins): BlockPins {
           count(block, -1);
           continue;
         }
-        for (const taken of blocks.subarray(0, i)) count(taken, 1);
+        for (const parsed of blocks.subarray(0, i)) count(parsed, 1);
         throw new BlockstepError('ERR_BLOCKSTEP_NOT_PINNED', `${name} has no pin of block ${block}`);
       }
       pins.unpin(blocks);

@@ -9,15 +9,14 @@ import type {
   Protection,
   SchedulerConnector,
 } from '../../scheduler/connector/connector.js';
-import type { TakenMatch } from '../../scheduler/connector/connector-answers.js';
-import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
+import type { ParsedMatch } from '../../scheduler/connector/connector-answers.js';
+import type { BlockLists, ConnectorPlan, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
 import { PartialMetadata } from '../../scheduler/connector/partial-metadata.js';
-import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 import { checkOptions } from '../base/option-checks.js';
-import { type Child, type NamedConnector, pinsOf, takeChildren } from './child.js';
-import { takeFinished, takeMatch } from './child-answers.js';
+import { type Child, type NamedConnector, parseChildren, pinsOf } from './child.js';
+import { parseFinished, parseMatch } from './child-answers.js';
 import { outputOf } from './child-output.js';
 import { ChildView, withoutParams } from './child-view.js';
 import { type ChildFinished, mergeFinished } from './merge-finished.js';
@@ -48,7 +47,7 @@ const FAILED = Symbol('the child failed');
 /** The child that loads for a request, and the stand-in that the other children see. */
 interface Ownership {
   readonly owner: Child;
-  readonly standIn: Request;
+  readonly standIn: ConnectorRequest;
 }
 
 /**
@@ -73,13 +72,13 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
    */
   readonly #owners = new Map<number, Ownership>();
   /** By request whose blocks are still being sent: the children that send them. */
-  readonly #senders = new WeakMap<Request, readonly Child[]>();
+  readonly #senders = new WeakMap<ConnectorRequest, readonly Child[]>();
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: MultiConnectorOptions) {
     checkOptions(options, OPTIONS);
     const numRanks = checkInteger('numRanks', options.numRanks, 1, 65_536);
-    this.#children = takeChildren(options.children, numRanks);
+    this.#children = parseChildren(options.children, numRanks);
     this.protection = [...new Set(this.#children.flatMap(({ methods }) => methods.protection))];
     this.reporters = this.#children.flatMap(({ methods }) => methods.reporters);
     this.hashSeed = this.#children.find(({ methods }) => methods.hashSeed !== null)?.methods.hashSeed ?? null;
@@ -103,7 +102,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
       if (methods.protection.includes('pin')) methods.bindPins?.(pinsOf(name, pins));
   }
 
-  onNewRequest(request: Request): void {
+  onNewRequest(request: ConnectorRequest): void {
     this.#all(({ methods }) => methods.onNewRequest?.(request));
   }
 
@@ -111,11 +110,11 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     this.#all(({ methods }) => methods.requestRefused?.(transferParams));
   }
 
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match {
     const failures: ChildFailure[] = [];
     const most = request.numTokens - numLocalTokens;
     let owner: Child | null = null;
-    let offer: TakenMatch | null = null;
+    let offer: ParsedMatch | null = null;
     let isLater = false;
     let wakes = true;
     for (const child of this.#children) {
@@ -123,7 +122,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
         failures,
         child,
         () => child.methods.getNumNewMatchedTokens(request, numLocalTokens),
-        (given) => takeMatch(child, given, most),
+        (given) => parseMatch(child, given, most),
       );
       if (answer === FAILED) continue;
       if (answer.numTokens === null) {
@@ -146,7 +145,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     return match;
   }
 
-  updateStateAfterAlloc(request: Request, blocks: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: ConnectorRequest, blocks: BlockLists, numExternalTokens: number): void {
     const ownership = this.#owners.get(request.handle);
     const failures: ChildFailure[] = [];
     let hasLoad = true;
@@ -163,7 +162,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     if (failures.length > 0) throw new ChildrenError(failures);
   }
 
-  buildMetadata(plan: Plan): MultiMetadata | PartialMetadata<MultiMetadata> {
+  buildMetadata(plan: ConnectorPlan): MultiMetadata | PartialMetadata<MultiMetadata> {
     const failures: ChildFailure[] = [];
     const failedChildren: number[] = [];
     const children = this.#children.map((child) => {
@@ -186,7 +185,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     this.#all((child) => child.methods.updateConnectorOutput?.(outputOf(child, output)));
   }
 
-  requestFinished(request: Request, reason: FinishReason, handOver: HandOver): Finished {
+  requestFinished(request: ConnectorRequest, reason: FinishReason, handOver: HandOver): Finished {
     this.#owners.delete(request.handle);
     const failures: ChildFailure[] = [];
     const answers: ChildFinished[] = [];
@@ -196,7 +195,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
         failures,
         child,
         () => child.methods.requestFinished(request, reason, handOver),
-        (given) => takeFinished(child, given),
+        (given) => parseFinished(child, given),
       );
       if (answer === FAILED) unclear.push(child);
       else answers.push({ child, answer });
@@ -206,7 +205,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
     return mergeFinished(answers, unclear, failures);
   }
 
-  requiresKvDelivery(request: Request): boolean {
+  requiresKvDelivery(request: ConnectorRequest): boolean {
     const failures: ChildFailure[] = [];
     let answer = false;
     for (const child of this.#children)
@@ -217,7 +216,7 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
   }
 
   /** Only children that send blocks of the request are asked to stop. */
-  cancelSending(request: Request): void {
+  cancelSending(request: ConnectorRequest): void {
     const senders = this.#senders.get(request) ?? [];
     this.#all((child) => {
       if (senders.includes(child)) child.methods.cancelSending?.(request);
@@ -259,23 +258,23 @@ export class MultiConnector implements SchedulerConnector<MultiMetadata, MultiSa
 
   /**
    * Calls one child. Notes its error, and also the errors of the child's own children.
-   * @param take checks the answer, and throws if the answer is invalid
+   * @param parse checks the answer, and throws if the answer is invalid
    */
   #try<T = unknown>(
     failures: ChildFailure[],
     { first, name }: Child,
     call: () => unknown,
-    take: (answer: unknown) => T = (answer) => answer as T,
+    parse: (answer: unknown) => T = (answer) => answer as T,
   ): T | typeof FAILED {
     try {
-      return take(call());
+      return parse(call());
     } catch (error) {
       if (!(error instanceof ChildrenError)) {
         failures.push({ child: first, name, error });
         return FAILED;
       }
       for (const each of error.failures) failures.push({ ...each, child: first + each.child });
-      return take(error.answer);
+      return parse(error.answer);
     }
   }
 }

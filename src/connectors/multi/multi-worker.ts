@@ -52,7 +52,7 @@ export class MultiWorker implements WorkerConnector<MultiMetadata, MultiSaid> {
     if (!Array.isArray(children) || children.length === 0)
       throw badArg('children', children, 'a list of at least one worker');
     this.#parts = (children as unknown[]).map((worker, index) => ({
-      ...{ index, worker: takeWorker(worker, index), name: nameOf(worker, index) },
+      ...{ index, worker: parseWorker(worker, index), name: nameOf(worker, index) },
       isBlocked: false,
     }));
   }
@@ -168,7 +168,7 @@ function isThenable(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
-function takeWorker(worker: unknown, index: number): WorkerConnector {
+function parseWorker(worker: unknown, index: number): WorkerConnector {
   const getFinished = (worker as WorkerConnector | null)?.getFinished;
   if (typeof worker === 'object' && worker !== null && typeof getFinished === 'function')
     return worker as WorkerConnector;

@@ -1,5 +1,5 @@
 import type { WorkerOutput } from '../../scheduler/connector/connector.js';
-import { REPORT_LISTS, takeWorkerOutput } from '../../scheduler/connector/connector-output.js';
+import { parseWorkerOutput, REPORT_LISTS } from '../../scheduler/connector/connector-output.js';
 import type { MultiSaid } from './multi-metadata.js';
 
 /**
@@ -8,7 +8,7 @@ import type { MultiSaid } from './multi-metadata.js';
  * @throws ERR_BLOCKSTEP_BAD_ARG for an unreadable answer, of which nothing counts
  */
 export function reportsOf(answer: unknown, first: number): WorkerOutput | null {
-  const output = takeWorkerOutput(answer);
+  const output = parseWorkerOutput(answer);
   if (output === null) return null;
   const own: Record<string, unknown> = { ...output };
   for (const name of REPORT_LISTS) {

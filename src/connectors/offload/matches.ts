@@ -1,5 +1,5 @@
 import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { BlockKeys } from '../base/block-keys.js';
 import { GroupHits, type GroupLoad, lastBlocks } from '../base/group-hits.js';
 import type { DiskBlocks } from './tiers/disk-blocks.js';
@@ -46,7 +46,7 @@ export class Matches {
    * Returns the number of tokens behind the local prefix that the host tier has. Null: the request
    * must wait, and will be woken.
    */
-  find(request: Request, numLocalTokens: number): number | null {
+  find(request: ConnectorRequest, numLocalTokens: number): number | null {
     if (this.#groups !== null) return this.#findGroups(this.#groups, request, numLocalTokens);
     const { view, index, incoming } = this.#options;
     const { blockSize } = view;
@@ -69,7 +69,7 @@ export class Matches {
    * Yields the keys of all blocks that the longest match of a request may need, including blocks it
    * already has.
    */
-  *wanted(request: Request): Generator<bigint> {
+  *wanted(request: ConnectorRequest): Generator<bigint> {
     const { view } = this.#options;
     const most = request.numTokens - 1;
     if (this.#groups !== null) for (const { key } of this.#groups.wanted(request, 0, most)) yield key;
@@ -77,7 +77,7 @@ export class Matches {
   }
 
   /** The blocks that a match fills. @param rows borrowed */
-  toLoad(request: Request, rows: BlockLists, numExternalTokens: number): GroupLoad {
+  toLoad(request: ConnectorRequest, rows: BlockLists, numExternalTokens: number): GroupLoad {
     return this.#groups === null
       ? lastBlocks(this.#options.view, request, rows, numExternalTokens)
       : this.#groups.toLoad(request, rows, numExternalTokens);
@@ -101,7 +101,7 @@ export class Matches {
     return this.#changes + this.#options.index.numEvictions;
   }
 
-  #findGroups(groups: GroupHits, request: Request, local: number): number | null {
+  #findGroups(groups: GroupHits, request: ConnectorRequest, local: number): number | null {
     const { index, incoming } = this.#options;
     const { handle } = request;
     const has = (key: bigint): boolean | null =>
@@ -114,7 +114,7 @@ export class Matches {
   }
 
   /** Whether a request must wait for blocks from the disk, behind the blocks of the host tier. */
-  #asksDisk(request: Request, first: number, next: number, end: number): boolean {
+  #asksDisk(request: ConnectorRequest, first: number, next: number, end: number): boolean {
     const { view, index, disk } = this.#options;
     if (disk === null) return false;
     const waits = disk.awaits(request.handle);
@@ -127,7 +127,7 @@ export class Matches {
   }
 
   /** @returns null if the disk has no block that would follow */
-  #wish(request: Request, next: number, end: number, disk: DiskBlocks): Wish | null {
+  #wish(request: ConnectorRequest, next: number, end: number, disk: DiskBlocks): Wish | null {
     const { view } = this.#options;
     const most = Math.min(end - next, disk.mostBlocks);
     const keys: bigint[] = [];
@@ -149,7 +149,7 @@ export class Matches {
    * tier's may need. Of its blocks, only those of the longest match are read.
    * @param end tokens of the match that the host tier has
    */
-  #asksDiskOfGroups(groups: GroupHits, request: Request, local: number, end: number): boolean {
+  #asksDiskOfGroups(groups: GroupHits, request: ConnectorRequest, local: number, end: number): boolean {
     const { view, index, disk } = this.#options;
     const { alignment, acceptsLoads } = view;
     // Each segment needs a block of some group. This limits the length of a match to the room for
@@ -170,7 +170,7 @@ export class Matches {
   /** Chooses the blocks to read for the longest match of both tiers that there is room for. */
   #choose(
     groups: GroupHits,
-    request: Request,
+    request: ConnectorRequest,
     { local, end, most }: { local: number; end: number; most: number },
     found: (key: bigint) => boolean,
     room: number,
@@ -198,7 +198,7 @@ export class Matches {
    * How far the last lookup came, if it is still valid: it was of the same request and prefix, and
    * no content was dropped.
    */
-  #known({ handle, numTokens }: Request, first: number): number {
+  #known({ handle, numTokens }: ConnectorRequest, first: number): number {
     const last = this.#last;
     const isSame = handle === last.handle && numTokens === last.numTokens && first === last.first;
     return isSame && last.changes === this.#version ? last.next : first;

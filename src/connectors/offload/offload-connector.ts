@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Anomalies } from '../../base/anomalies.js';
-import { takeUint8Array } from '../../base/arrays.js';
+import { parseUint8Array } from '../../base/arrays.js';
 import { checkBoolean, checkNumber } from '../../base/checks.js';
 import { checkInteger } from '../../base/errors.js';
 import type {
@@ -10,9 +10,8 @@ import type {
   Match,
   SchedulerConnector,
 } from '../../scheduler/connector/connector.js';
-import type { BlockLists, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
-import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { BlockLists, ConnectorPlan, HandOver, KvView } from '../../scheduler/connector/kv-view.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 import { Verdict } from '../../transfer/verdict.js';
 import { BlockKeys } from '../base/block-keys.js';
@@ -80,7 +79,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     const { hostBlocks, numRanks = 1, maxPinnedBlocks, diskBudgetMs, strict = false } = options;
     checkBlocks('hostBlocks', hostBlocks);
     checkInteger('numRanks', numRanks, 1, MAX_RANKS);
-    this.hashSeed = options.hashSeed === undefined ? null : takeUint8Array('hashSeed', options.hashSeed);
+    this.hashSeed = options.hashSeed === undefined ? null : parseUint8Array('hashSeed', options.hashSeed);
     if (maxPinnedBlocks !== undefined) checkBlocks('maxPinnedBlocks', maxPinnedBlocks);
     this.#maxPinned = maxPinnedBlocks;
     this.#storeEvery = checkInteger('storeEvery', options.storeEvery ?? STORE_EVERY, 1, MAX_STORE_EVERY);
@@ -128,17 +127,17 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     });
   }
 
-  onNewRequest(request: Request): void {
+  onNewRequest(request: ConnectorRequest): void {
     this.#outgoing.track(request);
   }
 
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match {
     const count = this.#matches.find(request, numLocalTokens);
     if (count === null) return NOT_NOW;
     return count === 0 ? NOTHING : { numTokens: count, async: true };
   }
 
-  updateStateAfterAlloc(request: Request, rows: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: ConnectorRequest, rows: BlockLists, numExternalTokens: number): void {
     const { handle } = request;
     this.#disk?.forget(handle);
     // The second call for one admission: the load is over.
@@ -154,11 +153,11 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     this.#counts.hitTokens += numExternalTokens;
   }
 
-  buildMetadata(plan: Plan): OffloadOrders | null {
+  buildMetadata(plan: ConnectorPlan): OffloadOrders | null {
     this.#outgoing.observe(plan);
-    const store = this.#outgoing.take();
-    const loads = this.#incoming.take();
-    const disk = this.#disk?.take(plan.totalTokens);
+    const store = this.#outgoing.drain();
+    const loads = this.#incoming.drain();
+    const disk = this.#disk?.drain(plan.totalTokens);
     if (store === null && loads.length === 0 && disk === undefined) return null;
     const stores = store === null ? [] : [{ job: store.job, blocks: store.blocks, places: store.places }];
     this.#counts.stores += stores.length;
@@ -181,7 +180,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
    * No request must wait: blocks being stored are pinned, and the scheduler keeps blocks being
    * loaded.
    */
-  requestFinished(request: Request, _reason: FinishReason, handOver: HandOver): Finished {
+  requestFinished(request: ConnectorRequest, _reason: FinishReason, handOver: HandOver): Finished {
     this.#outgoing.finish(request, handOver);
     this.#incoming.finish(request.handle);
     this.#disk?.finish(request.handle);

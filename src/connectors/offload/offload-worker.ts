@@ -117,7 +117,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     // No request waits for the load of an ended request, whose blocks are free when the load ends.
     if (this.#copying.size > 0) for (const handle of finished) this.#cancel(handle);
     this.#lanes.drain();
-    const ended = this.#disk?.drain() ?? this.#takeDiskless();
+    const ended = this.#disk?.drain() ?? this.#drainDiskless();
     const numEnded = this.#stores.length + this.#loads.length + ended.length;
     if (numEnded === 0 && this.#saidSize) return null;
     const { bytesPerBlock } = this.#tier;
@@ -202,7 +202,7 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
     end(Verdict.failed);
   }
 
-  #takeDiskless(): DiskEnd[] {
+  #drainDiskless(): DiskEnd[] {
     const ended = this.#diskless;
     if (ended.length > 0) this.#diskless = [];
     return ended;

@@ -62,7 +62,7 @@ export function offload(options: OffloadOptions): { connector: OffloadConnector;
   const memories = (Array.isArray(memory) ? memory : [memory]).map(checkMemory);
   if (memories.length === 0) throw badArg('memory', memory, 'the KV memory of at least one rank');
   const bytesEach = memories.reduce((sum, { kv }) => sum + kv.bytesPerBlock, 0);
-  const [disk, budgetMs] = takeDisk(options.disk);
+  const [disk, budgetMs] = parseDisk(options.disk);
   const hostBlocks = numBlocks(options, bytesEach);
   // The check covers all ranks together, because a worker knows only its own part.
   checkHostMemory('hostBlocks', hostBlocks, hostBlocks * bytesEach);
@@ -89,7 +89,7 @@ export function offload(options: OffloadOptions): { connector: OffloadConnector;
   }
 }
 
-function takeDisk(given: OffloadOptions['disk']): [DiskOptions | null, number] {
+function parseDisk(given: OffloadOptions['disk']): [DiskOptions | null, number] {
   if (given === undefined) return [null, 0];
   if (!isRecord(given)) throw badArg('disk', given, 'an object with path and model');
   const { budgetMs = DISK_BUDGET_MS, ...disk } = given;

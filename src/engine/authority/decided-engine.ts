@@ -1,17 +1,21 @@
 import { BlockstepError } from '../../base/errors.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
+import type { Scheduler } from '../../scheduler/scheduler.js';
 import type { HealthWatch } from '../inspect/health.js';
 import { RunLoop } from '../loop/run-loop.js';
 import { StepLoop, type StepReport } from '../loop/step-loop.js';
 import { brokenBy, EngineState, type StepWords } from '../state/engine-state.js';
 import { PendingRound } from './pending-round.js';
 
+type Deciding = NonNullable<Scheduler['decided']>;
+
 /**
- * The state of an engine whose plans a GPU decides. A client's call that changes something first carries the round that waits to its
- * end, in place, so that the call never meets a half-made plan: a GPU decides in microseconds.
+ * The state of an engine whose plans a GPU decides. A client's call that changes something first
+ * completes the pending round, in place, so that the call never meets a half-made plan. The wait is
+ * short: a GPU decides in microseconds.
  */
 class DecidedState extends EngineState {
-  /** The round whose plan is not decided yet; null = no such round. */
+  /** The round whose plan is not decided yet; null = none. */
   round: PendingRound | null = null;
 
   override checkUsable(): void {
@@ -20,8 +24,7 @@ class DecidedState extends EngineState {
   }
 
   override planInPlace(): Plan {
-    const { decided } = this.scheduler;
-    return decided === null ? super.planInPlace() : decided.scheduleInPlace();
+    return (this.scheduler.decided as Deciding).scheduleInPlace();
   }
 
   override get words(): StepWords {
@@ -30,7 +33,7 @@ class DecidedState extends EngineState {
   }
 }
 
-/** The rounds of such an engine: the event loop goes on while the plan is decided. */
+/** The rounds of such an engine. The event loop continues while the plan is decided. */
 class DecidedSteps extends StepLoop {
   readonly #e: DecidedState;
 
@@ -86,7 +89,7 @@ class DecidedRunLoop extends RunLoop {
   readonly #steps: DecidedSteps;
   /** A turn waits for the GPU. */
   #turning = false;
-  /** Another turn was asked for while one waited. */
+  /** Another turn was requested while one waited. */
   #missed = false;
 
   constructor(e: DecidedState, steps: DecidedSteps, health: HealthWatch, afterTurn: () => number) {
@@ -100,7 +103,7 @@ class DecidedRunLoop extends RunLoop {
     else void this.#turn();
   }
 
-  /** As the turn of a host that decides. */
+  /** Like the turn of an engine whose host decides. */
   async #turn(): Promise<void> {
     this.#turning = true;
     let report: StepReport | null = null;
@@ -120,13 +123,13 @@ class DecidedRunLoop extends RunLoop {
   }
 }
 
-/** The parts of an engine, where the host decides. */
+/** The parts of an engine where the host decides. */
 const HOST = { State: EngineState, Steps: StepLoop, Loop: RunLoop };
 
-/** Each of these is given the others of its kind. */
+/** Each of these is constructed with the other parts of this kind. */
 const DECIDED = { State: DecidedState, Steps: DecidedSteps, Loop: DecidedRunLoop } as unknown as typeof HOST;
 
-/** The classes of the parts of an engine: the one door to a GPU that decides. */
+/** The classes of the parts of an engine. No other code selects between host and GPU. */
 export function partsOf(isDecided: boolean): typeof HOST {
   return isDecided ? DECIDED : HOST;
 }

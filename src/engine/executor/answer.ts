@@ -1,9 +1,9 @@
-import { takeInt32Array } from '../../base/arrays.js';
+import { parseInt32Array } from '../../base/arrays.js';
 import { badArgument, show } from '../../base/errors.js';
 import { TOKEN_MAX } from '../../core/core.js';
 import { checkFlatFields, checkRows, judgeRows, readRows } from '../../scheduler/calls/validate.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
-import { type Drafts, type StepResult, TakenResult } from '../../scheduler/plan/step-result.js';
+import { type Drafts, ParsedResult, type StepResult } from '../../scheduler/plan/step-result.js';
 import type { Request } from '../../scheduler/request/request.js';
 
 const NO_BLOCKS: readonly unknown[] = [];
@@ -11,29 +11,35 @@ const NO_BLOCKS: readonly unknown[] = [];
 const NO_FAULTS: readonly unknown[] = [];
 const NO_WRONG: ReadonlyMap<Request, string> = new Map();
 
-/** An executor's answer, read and checked once. Its arrays lie over memory whose size cannot change. */
-export interface TakenAnswer {
-  /** The rows of the step, wrong ones turned into failed ones; null: the answer cannot be used, and the step fails. */
-  readonly result: TakenResult | null;
-  /** Why it cannot be used. */
+/**
+ * An executor's answer, read and checked once. Its arrays refer to memory whose size cannot change.
+ */
+export interface ParsedAnswer {
+  /**
+   * The rows of the step, with wrong rows turned into failed rows. Null: the answer cannot be used,
+   * and the step fails.
+   */
+  readonly result: ParsedResult | null;
+  /** Why the answer cannot be used. */
   readonly error: unknown;
-  /** One value for each token of the result; null if there are none, or wrong ones. */
+  /** One value for each token of the result; null if there are none, or if they are wrong. */
   readonly extras: readonly unknown[] | null;
-  /** What was wrong with the row of each request, in words. */
+  /** What was wrong with the row of each request, as text. */
   readonly wrong: ReadonlyMap<Request, string>;
-  /** What else is wrong, and does no harm. */
+  /** Further errors that do no harm. */
   readonly faults: readonly unknown[];
-  /** Not checked yet; see `takeDrafts`. */
+  /** Not checked yet; see `parseDrafts`. */
   readonly drafts: unknown;
   /** Ids of lost blocks, not checked: the scheduler counts ids that name no block. */
   readonly lostBlocks: readonly unknown[];
 }
 
 /**
- * Reads an answer and checks it. A wrong row fails alone if the counts tell which tokens belong to the others. Never throws. A wrong row
- * is not reported if its request has ended meanwhile or its outputs are dropped anyway, so aborts have to be carried out before.
+ * Reads an answer and checks it. A wrong row fails alone if the counts tell which tokens belong to
+ * the others. Never throws. A wrong row is not reported if its request has already ended or its
+ * outputs are dropped anyway. So aborts must be carried out before this call.
  */
-export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
+export function parseAnswer(plan: Plan, answer: unknown): ParsedAnswer {
   try {
     return readAnswer(plan, answer);
   } catch (error) {
@@ -41,7 +47,7 @@ export function takeAnswer(plan: Plan, answer: unknown): TakenAnswer {
   }
 }
 
-const UNUSABLE: TakenAnswer = {
+const UNUSABLE: ParsedAnswer = {
   result: null,
   error: undefined,
   extras: null,
@@ -52,32 +58,43 @@ const UNUSABLE: TakenAnswer = {
 };
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG for an answer of another form, or what the answer's getters throw */
-function readAnswer(plan: Plan, answer: unknown): TakenAnswer {
+function readAnswer(plan: Plan, answer: unknown): ParsedAnswer {
   if (typeof answer !== 'object' || answer === null)
     throw badArgument('the answer', show(answer), 'an object with tokens and counts');
   const { tokens, counts, errors, drafts, extras, lostBlocks } = answer as Record<string, unknown>;
   checkFlatFields(answer, tokens, counts);
-  // Getters of these lists run here, before the check: they might change what was checked.
+  // Getters of these lists run here, before the check, because they might change what was checked.
   const list = copyOf(extras);
-  const lost = takeLost(lostBlocks);
+  const lost = parseLost(lostBlocks);
   const result = readRows(plan.numRequests, { tokens, counts, errors } as StepResult);
   const isGood = judgeRows(result, plan.numRequests, plan.maxOutputTokens) === 'good';
-  const said = extras === undefined ? null : takeExtras(list, result);
+  const said = extras === undefined ? null : parseExtras(list, result);
   const faults = said instanceof Faulty ? [said.error] : NO_FAULTS;
   const good = said instanceof Faulty ? null : said;
-  const taken = { result, error: undefined, extras: good, wrong: NO_WRONG, faults, drafts, lostBlocks: lost };
-  return isGood ? taken : { ...taken, ...mend(plan, result, good) };
+  const parsed = {
+    result,
+    error: undefined,
+    extras: good,
+    wrong: NO_WRONG,
+    faults,
+    drafts,
+    lostBlocks: lost,
+  };
+  return isGood ? parsed : { ...parsed, ...mend(plan, result, good) };
 }
 
 /**
  * Reads the draft tokens of an answer and checks their form. The scheduler checks counts and token ids.
  * @throws ERR_BLOCKSTEP_BAD_ARG for drafts of another form, or what the drafts' getters throw
  */
-export function takeDrafts(drafts: unknown): Drafts {
+export function parseDrafts(drafts: unknown): Drafts {
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
   const { tokens, counts } = drafts as Record<string, unknown>;
   checkFlatFields(drafts, tokens, counts);
-  return { tokens: takeInt32Array('drafts.tokens', tokens), counts: takeInt32Array('drafts.counts', counts) };
+  return {
+    tokens: parseInt32Array('drafts.tokens', tokens),
+    counts: parseInt32Array('drafts.counts', counts),
+  };
 }
 
 /** Checks that the counts tell which drafts belong to which entry of the plan. @throws ERR_BLOCKSTEP_BAD_ARG */
@@ -106,7 +123,7 @@ function copyOf(extras: unknown): unknown {
 }
 
 /** The extras of an answer, one for each token in the order of `tokens`. */
-function takeExtras(extras: unknown, { numTokens }: TakenResult): readonly unknown[] | Faulty {
+function parseExtras(extras: unknown, { numTokens }: ParsedResult): readonly unknown[] | Faulty {
   if (extras instanceof Faulty) return extras;
   if (!Array.isArray(extras))
     return new Faulty(badArgument('extras', show(extras), 'an array, one entry for each token'));
@@ -115,7 +132,7 @@ function takeExtras(extras: unknown, { numTokens }: TakenResult): readonly unkno
   return new Faulty(badArgument('extras', `${extras.length} entries`, expected));
 }
 
-function takeLost(lost: unknown): readonly unknown[] {
+function parseLost(lost: unknown): readonly unknown[] {
   if (lost === undefined) return NO_BLOCKS;
   if (!Array.isArray(lost) && !(lost instanceof Int32Array))
     throw badArgument('lostBlocks', show(lost), 'an array of block ids');
@@ -125,13 +142,13 @@ function takeLost(lost: unknown): readonly unknown[] {
 /** Turns each wrong row into a failed row, and leaves the others as they are. */
 function mend(
   plan: Plan,
-  read: TakenResult,
+  read: ParsedResult,
   extras: readonly unknown[] | null,
-): Partial<TakenAnswer> & Pick<TakenAnswer, 'result' | 'extras'> {
+): Partial<ParsedAnswer> & Pick<ParsedAnswer, 'result' | 'extras'> {
   const n = plan.numRequests;
   const error = layoutFault(n, read);
   if (error !== null) return { result: null, error, extras: null };
-  const mended = new TakenResult(read.tokens.slice(), read.counts.slice(0, n));
+  const mended = new ParsedResult(read.tokens.slice(), read.counts.slice(0, n));
   const { tokens, counts } = mended;
   const errors = read.errors?.slice(0, n) ?? new Uint8Array(n);
   mended.errors = errors;
@@ -163,13 +180,13 @@ function wrongRow(tokens: Int32Array, most: number): string | null {
   if (tokens.length === 0 && most > 0) return 'it brought no token and no error, though one was due';
   const bad = tokens.find((token) => token < 0 || token > TOKEN_MAX);
   if (bad === undefined) return null;
-  // A model that is given an unknown token often returns that token.
+  // A model that receives an unknown token often returns that token.
   const hint =
     bad === -1 ? '; -1 in inputIds stands for a token that a step in flight makes: use InputBatch' : '';
   return `it brought the token ${bad}, expected 0 to ${TOKEN_MAX}${hint}`;
 }
 
-/** Why the counts do not tell which tokens belong to which row; null: they do. */
+/** Why the counts do not tell which tokens belong to which row; null if they do. */
 function layoutFault(n: number, { tokens, counts }: StepResult): Error | null {
   let total = 0;
   for (let i = 0; i < n; i++) {

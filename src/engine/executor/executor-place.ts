@@ -11,7 +11,7 @@ export interface ExecutorPlace {
 }
 
 /** The place that an executor names by its `device` and `stream`; null for the host. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takePlace(device: unknown = 'cpu', stream: unknown = null): ExecutorPlace | null {
+export function parsePlace(device: unknown = 'cpu', stream: unknown = null): ExecutorPlace | null {
   const checked = checkDevice('executor.device', device);
   const its = checkStream('executor.stream', stream);
   if (checked === 'cpu') {
@@ -24,7 +24,8 @@ export function takePlace(device: unknown = 'cpu', stream: unknown = null): Exec
 }
 
 /**
- * The options of a scheduler that follows its executor: `device` and `stream` become the executor's.
+ * The options of a scheduler on the device of its executor: `device` and `stream` become the
+ * executor's.
  * @throws ERR_BLOCKSTEP_BAD_ARG for options that name another device or stream
  */
 export function placed(options: SchedulerOptions, place: ExecutorPlace | null): SchedulerOptions {
@@ -34,5 +35,5 @@ export function placed(options: SchedulerOptions, place: ExecutorPlace | null): 
     throw badArgument('device', show(device), `${place.device}, which is the executor's`);
   if (checkStream('stream', stream) !== place.stream)
     throw badArgument('stream', show(stream), `${place.stream}n, which is the executor's`);
-  return Object.create(options, { device: { value: device }, stream: { value: stream } }) as SchedulerOptions;
+  return { ...options, device, stream };
 }

@@ -3,7 +3,7 @@ import type { ConnectorOutput } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 import type { StepOutputs } from '../../scheduler/plan/step-outputs.js';
 import type { Request } from '../../scheduler/request/request.js';
-import { checkDrafts, takeAnswer, takeDrafts } from '../executor/answer.js';
+import { checkDrafts, parseAnswer, parseDrafts } from '../executor/answer.js';
 import { type FailureOf, schedulerFailure } from '../requests/publish.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { Step } from '../state/step.js';
@@ -18,22 +18,22 @@ export interface AppliedAnswer {
 }
 
 /**
- * Hands the answer of the oldest step to the scheduler. Wrong rows fail alone if the counts tell which tokens belong to the other rows;
- * otherwise the whole step fails.
+ * Passes the answer of the oldest step to the scheduler. Wrong rows fail alone if the counts tell
+ * which tokens belong to the other rows; otherwise the whole step fails.
  */
 export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput | null): AppliedAnswer {
   if (step.state === 'failed') return failStep(e, step, reports);
-  const taken = takeAnswer(step.plan, step.answer);
-  const { result, extras, wrong, faults, lostBlocks } = taken;
+  const parsed = parseAnswer(step.plan, step.answer);
+  const { result, extras, wrong, faults, lostBlocks } = parsed;
   for (const fault of faults) e.countWrongAnswer(step.number, fault);
   // The scheduler counts ids that name no block.
   const output = lostBlocks.length === 0 ? reports : { ...reports, lostBlocks: lostBlocks as number[] };
   if (result === null) {
-    step.fail(taken.error);
-    e.countWrongAnswer(step.number, taken.error);
+    step.fail(parsed.error);
+    e.countWrongAnswer(step.number, parsed.error);
     return failStep(e, step, output);
   }
-  step.taken = taken;
+  step.parsed = parsed;
   const outputs = e.scheduler.update(step.plan, result, output);
   for (const [request, what] of wrong)
     e.countWrongAnswer(step.number, `request ${show(request.id)}: ${what}`);
@@ -41,13 +41,16 @@ export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput
   return { outputs, extras, failureOf };
 }
 
-/** Hands the draft tokens of the step that was just applied to the scheduler. Drafts are hints: wrong ones are counted and dropped. */
+/**
+ * Passes the draft tokens of the step that was just applied to the scheduler. Drafts are hints:
+ * wrong drafts are counted and dropped.
+ */
 export function applyDrafts(e: EngineState, step: Step): void {
   const { pipelineDepth, numSpeculativeTokens } = e.scheduler.config;
-  const drafts = step.taken?.drafts;
+  const drafts = step.parsed?.drafts;
   if (drafts === undefined || numSpeculativeTokens === 0) return;
   try {
-    if (pipelineDepth === 1) e.scheduler.updateDraftTokens(step.plan, takeDrafts(drafts));
+    if (pipelineDepth === 1) e.scheduler.updateDraftTokens(step.plan, parseDrafts(drafts));
     else replaceDrafts(e, step.plan, drafts);
   } catch (error) {
     if (error instanceof BlockstepError && !isBadArgument(error)) throw error;
@@ -62,7 +65,7 @@ export function applyDrafts(e: EngineState, step: Step): void {
 function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
   const next = e.flight.length === 0 ? null : e.flight[0];
   if (next === null || next.state !== 'kept back' || !next.plan.pendingStructuredOutputTokens) return;
-  const { tokens, counts } = takeDrafts(drafts);
+  const { tokens, counts } = parseDrafts(drafts);
   checkDrafts(from, tokens, counts);
   const starts = new Int32Array(from.numRequests);
   for (let i = 1; i < from.numRequests; i++) starts[i] = starts[i - 1] + counts[i - 1];

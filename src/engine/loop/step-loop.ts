@@ -16,15 +16,16 @@ export interface StepReport {
   readonly scheduledRequests: number;
   /** Tokens of the step that was planned; 0 = no step, or an empty plan. */
   readonly scheduledTokens: number;
-  /** Whether the answer of the oldest step in flight was taken. */
+  /** Whether the answer of the oldest step in flight was processed. */
   readonly answered: boolean;
   /** Requests that ended since the previous report, aborted ones included. */
   readonly ended: number;
   /** Steps in flight after this round. */
   readonly stepsInFlight: number;
   /**
-   * `progress`: the round did something, so call again. The other states say why a round did nothing. `waiting`: the executor has not
-   * answered yet. `stalled`: there is work, and none of it can be scheduled. `idle`: there is no work.
+   * `progress`: the round did something, so call again. The other states say why a round did
+   * nothing. `waiting`: the executor has not answered yet. `stalled`: there is work, and none of it
+   * can be scheduled. `idle`: there is no work.
    */
   readonly state: 'progress' | 'waiting' | 'stalled' | 'idle';
 }
@@ -32,8 +33,9 @@ export interface StepReport {
 const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
 /**
- * Makes rounds of the engine, in vLLM's order: aborts, schedule, execute, aborts, reports of transfers, update, publish. A round never
- * waits for the executor: it submits at most one step, and takes the oldest step only if that step was answered.
+ * Runs the rounds of the engine, in vLLM's order: aborts, schedule, execute, aborts, reports of
+ * transfers, update, publish. A round never waits for the executor: it submits at most one step,
+ * and processes the oldest step only if that step was answered.
  */
 export class StepLoop {
   readonly #e: EngineState;
@@ -57,17 +59,17 @@ export class StepLoop {
 
   /**
    * Makes a round: see `Engine.step`. Callbacks inside it may not step the engine.
-   * @param takes whether the round may take the answer of the oldest step; otherwise it only gives the executor work
+   * @param applies whether the round may apply the answer of the oldest step; otherwise it only gives the executor work
    * @throws what the clock throws, with nothing changed
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the round broke the engine
    */
-  step(takes = true): StepReport {
+  step(applies = true): StepReport {
     const e = this.#e;
     e.checkIdle();
     e.busy = true;
     try {
       const plan = this.begin() ? e.scheduler.schedule() : null;
-      const report = this.end(plan, takes);
+      const report = this.end(plan, applies);
       e.checkWhole();
       return report;
     } catch (error) {
@@ -82,7 +84,7 @@ export class StepLoop {
     return new Promise((resolve) => resolve(this.step()));
   }
 
-  /** Begins a round: everything before the plan is made. @returns whether a plan is to be made */
+  /** Begins a round: everything before the plan. @returns whether a plan is to be made */
   protected begin(): boolean {
     const e = this.#e;
     this.#health.checkExecutor();
@@ -92,16 +94,16 @@ export class StepLoop {
     return this.#canSchedule();
   }
 
-  /** Ends a round: everything after the plan was made. @param plan null = no plan. @param takes whether an answer may be taken */
-  protected end(plan: Plan | null, takes: boolean): StepReport {
+  /** Ends a round: everything after the plan was made. @param plan null = no plan. @param applies whether an answer may be applied */
+  protected end(plan: Plan | null, applies: boolean): StepReport {
     const e = this.#e;
-    // Workers are asked for reports once per round. A round that takes a step asks them then, since that step's loads need a verdict.
-    const willTake = takes && this.#hasAnswer();
-    if (plan !== null) this.#planned(plan, willTake);
-    const answered = takes && this.#hasAnswer();
+    // Workers are asked for reports once per round. A round that applies an answer asks them then, since that step's loads need a verdict.
+    const willApply = applies && this.#hasAnswer();
+    if (plan !== null) this.#planned(plan, willApply);
+    const answered = applies && this.#hasAnswer();
     if (answered) {
       drainAborts(e);
-      this.#takeOldest(e.flight[0]);
+      this.#applyOldest(e.flight[0]);
     }
     if (e.workers !== null) this.#handOverReports();
     this.#notices.tell();
@@ -130,22 +132,23 @@ export class StepLoop {
     const { flight, scheduler } = this.#e;
     const inFlight = flight.length;
     if (inFlight >= scheduler.config.pipelineDepth) return false;
-    // Steps are executed in order, so no step can be executed behind one that is kept back.
+    // Steps are executed in order, so no step can be executed after one that is kept back.
     if (inFlight > 0 && flight[inFlight - 1].state === 'kept back') return false;
     if (scheduler.nextDeadline !== Number.POSITIVE_INFINITY && scheduler.nextDeadline <= this.#e.now())
       return true;
-    // Without unfinished requests, a plan only tells of ends. While steps are in flight, their updates tell of these ends.
+    // Without unfinished requests, a plan only reports ends. While steps are in flight, their
+    // updates report these ends.
     return scheduler.numUnfinished > 0 || (inFlight === 0 && this.#e.needsPlan());
   }
 
-  #planned(plan: Plan, willTake: boolean): void {
+  #planned(plan: Plan, willApply: boolean): void {
     const { lastStep } = this.#e;
     lastStep.totalTokens = plan.totalTokens;
     lastStep.preempted = plan.preempted.length;
     this.#e.workers?.planned(plan);
     this.#notices.planned(plan);
     if (plan.totalTokens > 0) this.#submit(plan);
-    else this.#takeEmpty(plan, !willTake);
+    else this.#applyEmpty(plan, !willApply);
   }
 
   #submit(plan: Plan): void {
@@ -155,18 +158,19 @@ export class StepLoop {
     this.#dispatch.gather(step);
     this.#notices.addTo(plan);
     e.flight.push(step);
-    // A step waits for those in flight if its grammars need their tokens, or if they still use its blocks.
+    // A step waits for those in flight if its grammars need their tokens, or if they still use its
+    // blocks.
     const waits = plan.pendingStructuredOutputTokens || e.workers?.mustWait(plan) === true;
     if (!waits || e.flight.length === 1) this.#dispatch.execute(step);
     else this.#dispatch.keepBack(step);
   }
 
   /**
-   * Takes a plan with nothing to execute. Its ends and preemptions are kept for the next plan that the executor sees. The clients of
+   * Applies a plan with nothing to execute. Its ends and preemptions are kept for the next plan that the executor sees. The clients of
    * requests that ended while the plan was made are told now.
    * @param collects whether the workers are asked for reports with this plan
    */
-  #takeEmpty(plan: Plan, collects: boolean): void {
+  #applyEmpty(plan: Plan, collects: boolean): void {
     const e = this.#e;
     if (this.#notices.keep(plan)) this.#moved = true;
     if (e.flight.length === 0) this.#health.scheduledNothing();
@@ -176,7 +180,7 @@ export class StepLoop {
     e.workers?.end(plan);
   }
 
-  #takeOldest(step: Step): void {
+  #applyOldest(step: Step): void {
     const e = this.#e;
     e.workers?.settle(step.number);
     const collected = this.#collect();
@@ -209,7 +213,7 @@ export class StepLoop {
     return output;
   }
 
-  /** Hands the scheduler the workers' reports, in a round that has not asked them yet. */
+  /** Passes the workers' reports to the scheduler, in a round that has not asked them yet. */
   #handOverReports(): void {
     const output = this.#collect();
     if (output !== null) this.#e.scheduler.updateTransfers(output);

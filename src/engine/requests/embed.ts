@@ -2,16 +2,24 @@ import { badArg, checkBoolean, isList, isRecord } from '../../base/checks.js';
 import { BlockstepError, checkInteger, describeError, show } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import type { EngineState } from '../state/engine-state.js';
-import { takeSignal } from '../streams/submission.js';
+import { parseSignal } from '../streams/submission.js';
 import type { Submitter } from './submit.js';
 
 /** Options of `Engine.embed`. */
 export interface EmbedOptions {
-  /** Numbers of each vector, its first ones: for models that were trained to put the most there. Default: all. */
+  /**
+   * The length of each vector; the remaining dimensions are cut off. Meant for models that were
+   * trained for this. Default: all.
+   */
   readonly dimensions?: number;
-  /** Gives vectors the length 1, so that their product says how alike two texts are. Default true. */
+  /**
+   * Scales vectors to length 1, so that the dot product of two vectors measures the similarity of
+   * their texts. Default true.
+   */
   readonly normalize?: boolean;
-  /** Takes texts back that are not computed yet; the promise is rejected with its reason. */
+  /**
+   * Withdraws texts that are not computed yet; the promise is rejected with the signal's reason.
+   */
   readonly signal?: AbortSignal;
 }
 
@@ -21,7 +29,7 @@ const OPTIONS = knownNames<EmbedOptions>('the options of embed', {
   signal: true,
 });
 
-/** Texts on their way through an executor that makes vectors of them. */
+/** Texts in progress at an executor that makes vectors of them. */
 export class Embeddings {
   readonly #e: EngineState;
   readonly #submitter: Submitter;
@@ -41,32 +49,32 @@ export class Embeddings {
         'ERR_BLOCKSTEP_BAD_ARG',
         'the executor makes no vectors of texts: it has no embed',
       );
-    const { dimensions, normalize, signal } = takeOptions(options);
-    const taken = takeTexts(texts);
+    const { dimensions, normalize, signal } = parseOptions(options);
+    const parsed = parseTexts(texts);
     signal?.throwIfAborted();
-    if (e.embedding > 0 && e.embedding + taken.length > maxQueuedRequests) {
+    if (e.embedding > 0 && e.embedding + parsed.length > maxQueuedRequests) {
       e.counters.overloads++;
       const message = `${e.embedding} texts wait for their vectors, and maxQueuedRequests is ${maxQueuedRequests}`;
       throw new BlockstepError('ERR_BLOCKSTEP_OVERLOADED', message, { retryAfterMs: null });
     }
-    e.embedding += taken.length;
+    e.embedding += parsed.length;
     try {
-      const vectors = readVectors(await embed(taken, signal), taken.length);
+      const vectors = readVectors(await embed(parsed, signal), parsed.length);
       return vectors.map((vector) => shaped(vector, dimensions, normalize));
     } catch (error) {
       if (error instanceof BlockstepError || error === signal?.reason) throw error;
       const message = `the executor's embed failed: ${describeError(error)}`;
       throw new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', message, { cause: error });
     } finally {
-      e.embedding -= taken.length;
-      // A shutdown may wait for it.
+      e.embedding -= parsed.length;
+      // A shutdown may wait for this.
       if (!e.disposed) e.poke();
     }
   }
 }
 
-function takeOptions(options: EmbedOptions) {
-  const signal = takeSignal(options, OPTIONS);
+function parseOptions(options: EmbedOptions) {
+  const signal = parseSignal(options, OPTIONS);
   const { dimensions, normalize = true } = options;
   return {
     dimensions: dimensions === undefined ? null : checkInteger('dimensions', dimensions, 1, 2 ** 20),
@@ -76,7 +84,7 @@ function takeOptions(options: EmbedOptions) {
 }
 
 /** Copies texts. @throws ERR_BLOCKSTEP_BAD_ARG */
-function takeTexts(texts: readonly ArrayLike<number>[]): readonly Int32Array[] {
+function parseTexts(texts: readonly ArrayLike<number>[]): readonly Int32Array[] {
   if (!isList(texts, (text) => isRecord(text) && Number.isInteger(text['length'])))
     throw badArg('texts', texts, 'a list of texts, each as token ids');
   return texts.map((text, i) => {
@@ -98,7 +106,10 @@ function readVectors(answer: unknown, count: number): readonly Float32Array[] {
   );
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG for more dimensions than there are; ERR_BLOCKSTEP_EXECUTOR for what is no number */
+/**
+ * @throws ERR_BLOCKSTEP_BAD_ARG for more dimensions than there are; ERR_BLOCKSTEP_EXECUTOR for a
+ * value that is not a number
+ */
 function shaped(vector: Float32Array, dimensions: number | null, normalize: boolean): Float32Array {
   if (dimensions !== null && dimensions > vector.length)
     throw badArg('dimensions', dimensions, `at most ${vector.length}, which the model has`);

@@ -6,16 +6,16 @@ import type { WorkerConnector } from '../../scheduler/connector/connector.js';
 import { OPTION_WORDS, SCHEDULER_OPTION_NAMES } from '../../scheduler/options/option-names.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 import type { DeviceExecutor, Executor, ExecutorPlan, SubmittedRequest } from '../executor/executor.js';
-import { type ExecutorLimits, takeLimits } from '../executor/executor-limits.js';
-import { type ExecutorPlace, takePlace } from '../executor/executor-place.js';
+import { type ExecutorLimits, parseLimits } from '../executor/executor-limits.js';
+import { type ExecutorPlace, parsePlace } from '../executor/executor-place.js';
 import type { PlanTables } from '../executor/executor-tables.js';
 import { SUBMIT_PLACES, type SubmitPlaces } from '../streams/submit-place.js';
-import { takeWorkers, type WorkerMethods } from '../workers/worker-methods.js';
+import { bindWorkers, type WorkerMethods } from '../workers/worker-methods.js';
 
-/** Longest delay that a timer of the platform can have, in milliseconds. */
+/** The longest delay of a platform timer, in milliseconds. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-/** Long, since a model of 8B takes minutes for a prompt of 8,192 tokens on a CPU. */
+/** This is long because a model of 8B takes minutes for a prompt of 8,192 tokens on a CPU. */
 const EXECUTOR_TIMEOUT_MS = 600_000;
 const STALL_STEPS = 1000;
 const DRAIN_MS = 30_000;
@@ -25,28 +25,38 @@ export interface EngineOptions extends SchedulerOptions {
   /** Computes the steps. The engine owns the executor, and disposes it at its own end. */
   executor: Executor | DeviceExecutor;
   /**
-   * The worker sides of `connector`, where the model runs; the reports of worker i come from rank i. The engine owns the workers, and
-   * shuts them down at its own end. Default: none.
+   * The worker sides of `connector`, where the model runs. The reports of worker i come from rank
+   * i. The engine owns the workers, and shuts them down at its own end. Default: none.
    */
   workers?: readonly WorkerConnector[];
   /**
-   * Milliseconds of the engine's clock that the executor may take to answer a step. A later executor counts as hung, and the engine
-   * breaks. 0 = no limit. Default 600,000, since a long prompt takes minutes on a CPU.
+   * Milliseconds of the engine's clock that the executor may take to answer a step. An executor
+   * that takes longer counts as hung, and the engine breaks. 0 = no limit. Default 600,000, because
+   * a long prompt takes minutes on a CPU.
    */
   executorTimeoutMs?: number;
-  /** Empty plans in a row, with requests that could run, after which the engine is unhealthy. Default 1,000. */
+  /**
+   * The number of consecutive empty plans, with requests that could run, after which the engine is
+   * unhealthy. Default 1,000.
+   */
   stallSteps?: number;
   /**
-   * Most requests that may wait to be admitted for the first time. Counted are requests that were in no plan yet, also those submitted
-   * since the last step, and requests whose prefix is being loaded. Not counted are preempted requests, and sessions that were admitted
-   * once and wait with another chunk. A `submit` beyond the bound is refused with ERR_BLOCKSTEP_OVERLOADED. Default Infinity: no bound.
+   * The maximum number of requests that may wait for their first admission. Requests count that
+   * were in no plan yet, including those submitted since the last step and those whose prefix is
+   * being loaded. Preempted requests do not count, nor do sessions that were admitted once and wait
+   * with another chunk. A `submit` beyond the bound is refused with ERR_BLOCKSTEP_OVERLOADED.
+   * Default Infinity: no bound.
    */
   maxQueuedRequests?: number;
-  /** Most prompt tokens of the requests that `maxQueuedRequests` counts; of a session those of its first chunk. Default Infinity. */
+  /**
+   * The maximum number of prompt tokens of the requests that `maxQueuedRequests` counts; for a
+   * session, those of its first chunk. Default Infinity.
+   */
   maxQueuedTokens?: number;
   /**
-   * Of which requests the place of their `submit` is noted, for the stack of their errors. A place costs more than all else of a
-   * submission. `some`, the default: of all, and of one in 16 of those beyond 1,000 a second. `all`, `none`.
+   * For which requests the stack of `submit` is captured, for the stack of their errors. A capture
+   * costs more than all else of a submission. `some`, the default: for all requests up to 1,000 a
+   * second, and for one in 16 beyond. `all`, `none`.
    */
   submitPlaces?: SubmitPlaces;
 }
@@ -75,7 +85,10 @@ const SHUTDOWN_OPTIONS = knownNames<ShutdownOptions>(
   { timeoutMs: 'did you mean drainMs?', timeout: 'did you mean drainMs?', drain: 'did you mean drainMs?' },
 );
 
-/** Most requests, and most of their prompt tokens, that may wait to be admitted for the first time; Infinity = no bound. */
+/**
+ * The maximum number of requests, and of their prompt tokens, that may wait for their first
+ * admission; Infinity = no bound.
+ */
 export interface QueueBounds {
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;
@@ -101,12 +114,15 @@ export interface EngineConfig extends QueueBounds {
 
 /** Options of `Engine.shutdown`. */
 export interface ShutdownOptions {
-  /** Milliseconds of the engine's clock in which unfinished requests may still end, 0 to 2^31 - 1. Default 30,000. */
+  /**
+   * Milliseconds of the engine's clock during which unfinished requests may still end, 0 to 2^31 -
+   * 1. Default 30,000.
+   */
   drainMs?: number;
 }
 
 /** Checks the engine's own options. @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and the expected value */
-export function takeEngineOptions(options: EngineOptions): EngineConfig {
+export function parseEngineOptions(options: EngineOptions): EngineConfig {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, ENGINE_OPTIONS);
@@ -119,22 +135,22 @@ export function takeEngineOptions(options: EngineOptions): EngineConfig {
     maxQueuedTokens,
     submitPlaces = 'some',
   } = options;
-  const taken = takeWorkers(workers);
-  if (taken.length > 0 && (options.connector ?? null) === null)
-    throw badArgument('workers', `${taken.length} workers`, 'empty without a connector');
+  const bound = bindWorkers(workers);
+  if (bound.length > 0 && (options.connector ?? null) === null)
+    throw badArgument('workers', `${bound.length} workers`, 'empty without a connector');
   return Object.freeze({
-    ...takeExecutor(executor),
+    ...parseExecutor(executor),
     executorTimeoutMs: checkInteger('executorTimeoutMs', executorTimeoutMs, 0, MAX_DELAY_MS),
     stallSteps: checkInteger('stallSteps', stallSteps, 1, 2 ** 30),
-    maxQueuedRequests: takeBound('maxQueuedRequests', maxQueuedRequests),
-    maxQueuedTokens: takeBound('maxQueuedTokens', maxQueuedTokens),
-    submitPlaces: takeSubmitPlaces(submitPlaces),
-    workers: taken,
+    maxQueuedRequests: parseBound('maxQueuedRequests', maxQueuedRequests),
+    maxQueuedTokens: parseBound('maxQueuedTokens', maxQueuedTokens),
+    submitPlaces: parseSubmitPlaces(submitPlaces),
+    workers: bound,
   });
 }
 
 /** Checks the options of a shutdown. @returns `drainMs`, in milliseconds @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeShutdownOptions(options: unknown): number {
+export function parseShutdownOptions(options: unknown): number {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, SHUTDOWN_OPTIONS);
@@ -143,18 +159,18 @@ export function takeShutdownOptions(options: unknown): number {
 }
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
-function takeSubmitPlaces(value: unknown): SubmitPlaces {
+function parseSubmitPlaces(value: unknown): SubmitPlaces {
   if (SUBMIT_PLACES.includes(value as SubmitPlaces)) return value as SubmitPlaces;
   throw badArgument('submitPlaces', show(value), `one of ${SUBMIT_PLACES.join(', ')}`);
 }
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
-function takeBound(name: keyof QueueBounds, value: unknown): number {
+function parseBound(name: keyof QueueBounds, value: unknown): number {
   if (value === undefined || value === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
   return checkInteger(name, value, 1, 2 ** 31 - 1);
 }
 
-function takeExecutor(
+function parseExecutor(
   executor: unknown,
 ): Pick<
   EngineConfig,
@@ -195,9 +211,9 @@ function takeExecutor(
       embed === undefined
         ? null
         : (texts, signal) => Reflect.apply(embed, executor, [texts, signal]) as unknown,
-    limits: takeLimits(limits),
+    limits: parseLimits(limits),
     watchesBlocks: checkBoolean('executor.watchesBlocks', watchesBlocks),
     usesTables,
-    place: takePlace(device, stream),
+    place: parsePlace(device, stream),
   };
 }

@@ -43,19 +43,21 @@ function ownOptions(options: EngineOptions): SchedulerOptions {
 }
 
 /**
- * The options of a scheduler whose connector has so many workers: each worker is a rank. Without workers `numRanks` stays as it was
- * given.
+ * The options of a scheduler whose connector has this number of workers: each worker is a rank.
+ * Without workers `numRanks` stays unchanged.
  * @throws ERR_BLOCKSTEP_BAD_ARG if the options give another `numRanks`
  */
 function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOptions {
   if (numWorkers === 0) return options;
   const { numRanks = numWorkers } = options;
   if (numRanks !== numWorkers) throw badArgument('numRanks', show(numRanks), `${numWorkers}, one a worker`);
-  return Object.create(options, { numRanks: { value: numRanks } }) as SchedulerOptions;
+  return { ...options, numRanks };
 }
 
-/** The options of a scheduler whose plans name taken and forgotten blocks, if the executor watches blocks. */
+/**
+ * The options of a scheduler whose plans list taken and forgotten blocks, if the executor watches
+ * blocks.
+ */
 function withReports(options: SchedulerOptions, watchesBlocks: boolean): SchedulerOptions {
-  if (!watchesBlocks) return options;
-  return Object.create(options, { reportBlocks: { value: true } }) as SchedulerOptions;
+  return watchesBlocks ? { ...options, reportBlocks: true } : options;
 }

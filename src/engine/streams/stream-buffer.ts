@@ -21,26 +21,29 @@ type Next = IteratorResult<RequestOutput, undefined>;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
- * The tokens of one request, the reader's position in them, the waiting readers, and the end of the request.
+ * The tokens of one request, the reader's position in them, the waiting readers, and the end of the
+ * request.
  *
- * All tokens stand in one list, of `maxTokens` at most, and never more than the model's length. The reader has a position in it. So a
- * slow reader stalls nobody and loses nothing, and memory is bounded.
+ * All tokens are in one list, of `maxTokens` at most, and never more than the model's length. The
+ * reader has a position in it. So a slow reader stalls nobody and loses nothing, and memory is
+ * bounded.
  *
- * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; a stream ends once.
+ * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has
+ * not ended; a stream ends once.
  */
 export class StreamBuffer implements ColumnOwner {
-  // The fields that every step touches stand first.
+  // The fields that every step touches come first.
   readonly #made: TokenList;
-  /** Tokens that the reader has taken. */
+  /** The number of tokens that the reader has read. */
   read = 0;
-  /** Waiting calls of `next`; null: none has waited yet. */
+  /** Waiting calls of `next`; null if none has waited yet. */
   #waiting: Waiters<Next> | null = null;
   /** Whether a reader waits for the next output; with a listener always, until the end. */
   isAwaited = false;
-  // Where its last tokens stand: see `ColumnOwner`.
+  // The place of its last tokens: see `ColumnOwner`.
   column = -1;
   since = 0;
-  /** Called when there is something to take; null: readers wait by `next`. */
+  /** Called when there is something to take; null if readers wait by `next`. */
   listener: (() => void) | null = null;
   /** Whether the listener is about to be called. */
   isNews = false;
@@ -51,17 +54,17 @@ export class StreamBuffer implements ColumnOwner {
   ended = false;
   /** The reason with which the client stopped the request; null = without a reason, undefined = not stopped. */
   #stoppedFor: StopReason | null | undefined = undefined;
-  /** Rejects the readers, in place of an end; undefined = the stream did not fail. */
+  /** Rejects the readers, instead of an end; undefined = the stream did not fail. */
   failure: unknown = undefined;
   #endedAt = -1;
-  #finalOutputTaken = false;
+  #finalOutputRead = false;
   /** The reader left before the last output. */
   wasLeft = false;
   /** The request was aborted with a reason. */
   wasCutOff = false;
-  /** The answers of a session; null: none has ended. */
+  /** The answers of a session; null if none has ended. */
   #answers: Answers | null = null;
-  /** The promise of the result; null until it is asked for. */
+  /** The promise of the result; null until it is requested. */
   #result: Deferred<RequestResult> | null = null;
   /** Unties the stream from its signal; called when the stream ends. */
   release: (() => void) | null = null;
@@ -69,7 +72,10 @@ export class StreamBuffer implements ColumnOwner {
   /** Number of rounds that the engine had begun when the request was submitted. */
   readonly submittedRound: number;
   readonly #totals: StreamTotals;
-  /** Where the request was submitted. Dropped at the end, since a place keeps the functions of its stack alive. */
+  /**
+   * The place of the submission. Dropped at the end, because a place keeps the functions of its
+   * stack alive.
+   */
   #place: SubmitPlace | null;
 
   constructor(
@@ -85,9 +91,9 @@ export class StreamBuffer implements ColumnOwner {
     this.#made = new TokenList(request.maxTokens);
   }
 
-  /** Whether no output comes any more: a reader had the last output or the failure, or left. */
+  /** Whether no more output will come: a reader had the last output or the failure, or left. */
   get isReadOut(): boolean {
-    return this.#finalOutputTaken;
+    return this.#finalOutputRead;
   }
 
   /** Tokens received. */
@@ -100,9 +106,9 @@ export class StreamBuffer implements ColumnOwner {
     return this.numTokens - this.read;
   }
 
-  /** Takes the tokens of the last steps. */
+  /** Reads the tokens of the last steps. */
   pull(): void {
-    if (this.column >= 0) this.#totals.recent.take(this, this.#made);
+    if (this.column >= 0) this.#totals.recent.drain(this, this.#made);
   }
 
   /** Appends the `count` tokens of `source` from index `from` on. Wakes no reader. */
@@ -113,30 +119,30 @@ export class StreamBuffer implements ColumnOwner {
     for (const feed of this.#totals.feeds) feed.rows.addAll(this.request, source, from, count, extras);
   }
 
-  /** Makes a function the reader. It is told at once of what has come already. */
+  /** Makes a function the reader. The function is called at once if outputs have already come. */
   listen(listener: () => void): void {
     this.listener = listener;
     if (!this.ended) this.#setAwaited(true);
     if (this.ended || this.numBuffered > 0) this.#totals.news.add(this);
   }
 
-  /** What `next` would resolve with now; null: it would wait, or everything was taken. @throws what `next` would reject with */
-  takeNow(): RequestOutput | null {
-    if (this.read < this.numTokens) return this.#take();
-    return this.ended ? this.#takeEnd() : null;
+  /** What `next` would resolve with now; null: it would wait, or everything was read. @throws what `next` would reject with */
+  readNow(): RequestOutput | null {
+    if (this.read < this.numTokens) return this.#readOutput();
+    return this.ended ? this.#readEnd() : null;
   }
 
-  /** Hands the unread tokens to the reader that waits longest. */
+  /** Passes the unread tokens to the reader that has waited longest. */
   wake(): void {
     if (this.listener !== null) {
       this.#totals.news.add(this);
       return;
     }
     const waiting = this.#waiting;
-    const waiter = waiting === null || this.numBuffered === 0 ? null : waiting.take();
+    const waiter = waiting === null || this.numBuffered === 0 ? null : waiting.shift();
     if (waiter === null) return;
     this.#setAwaited(waiting?.isEmpty === false);
-    waiter({ done: false, value: this.#take() });
+    waiter({ done: false, value: this.#readOutput() });
   }
 
   /** How the last answer of a session ended; null before. */
@@ -163,8 +169,9 @@ export class StreamBuffer implements ColumnOwner {
   }
 
   /**
-   * Ends the stream with a failure. Unread tokens are still delivered; then readers are rejected with an error of the same code,
-   * message and cause, whose stack says where the request was submitted.
+   * Ends the stream with a failure. Unread tokens are still delivered. Then readers are rejected
+   * with an error of the same code, message and cause, whose stack shows where the request was
+   * submitted.
    * @returns whether it ended now
    */
   fail(failure: BlockstepError, now: number): boolean {
@@ -184,7 +191,7 @@ export class StreamBuffer implements ColumnOwner {
 
   /** The next output, as soon as there is one. Calls are answered in order. */
   next(): Promise<Next> {
-    if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#take() });
+    if (this.read < this.numTokens) return Promise.resolve<Next>({ done: false, value: this.#readOutput() });
     if (this.ended) return this.#nextEnd();
     this.#waiting ??= new Waiters();
     const next = this.#waiting.wait();
@@ -194,9 +201,9 @@ export class StreamBuffer implements ColumnOwner {
 
   /** The reader leaves: this reader and all later readers find the end. */
   close(): void {
-    this.wasLeft ||= !this.#finalOutputTaken;
+    this.wasLeft ||= !this.#finalOutputRead;
     this.#readTo(this.numTokens);
-    this.#finalOutputTaken = true;
+    this.#finalOutputRead = true;
     this.listener = null;
     this.#setAwaited(false);
     this.#waiting?.answerAll(() => DONE);
@@ -235,29 +242,29 @@ export class StreamBuffer implements ColumnOwner {
 
   #nextEnd(): Promise<Next> {
     return new Promise((resolve) => {
-      const value = this.#takeEnd();
+      const value = this.#readEnd();
       resolve(value === null ? DONE : { done: false, value });
     });
   }
 
-  /** The end without tokens, since they were all taken before; null if it was taken too. @throws the failure, once */
-  #takeEnd(): RequestOutput | null {
-    if (this.#finalOutputTaken) return null;
-    this.#finalOutputTaken = true;
+  /** The end without tokens, since they were all read before; null if it was read too. @throws the failure, once */
+  #readEnd(): RequestOutput | null {
+    if (this.#finalOutputRead) return null;
+    this.#finalOutputRead = true;
     if (this.reason === null) throw this.failure;
     return this.#output(this.numTokens);
   }
 
   /** All unread tokens; in a session at most up to the end of one answer. */
-  #take(): RequestOutput {
-    const answer = this.#answers?.take();
+  #readOutput(): RequestOutput {
+    const answer = this.#answers?.shift();
     const from = this.read;
     if (answer !== undefined) {
       this.#readTo(answer.end);
       return new StreamOutput(this.#made, from, answer.end, answer.close);
     }
     this.#readTo(this.#made.length);
-    if (this.reason !== null) this.#finalOutputTaken = true;
+    if (this.reason !== null) this.#finalOutputRead = true;
     return this.#output(from);
   }
 

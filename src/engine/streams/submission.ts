@@ -3,7 +3,10 @@ import { checkNames, type KnownNames, knownNames } from '../../base/known-names.
 import { REQUEST_FIELDS } from '../../scheduler/calls/request-names.js';
 import type { RequestInput } from '../../scheduler/request/request.js';
 
-/** A request as a client submits it: the scheduler's `RequestInput`, with an optional `id`. Without an id the engine makes one up. */
+/**
+ * A request as a client submits it: the scheduler's `RequestInput`, with an optional `id`. Without
+ * an id the engine generates one.
+ */
 export type SubmitInput = Omit<RequestInput, 'id'> & { id?: string };
 
 /** Options of `Engine.submit`. */
@@ -25,7 +28,7 @@ const SUBMIT_OPTIONS = knownNames<SubmitOptions>(
  * @param known the names that the options may have
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeSignal(options: SubmitOptions, known: KnownNames = SUBMIT_OPTIONS): AbortSignal | null {
+export function parseSignal(options: SubmitOptions, known: KnownNames = SUBMIT_OPTIONS): AbortSignal | null {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, known);
@@ -35,7 +38,7 @@ export function takeSignal(options: SubmitOptions, known: KnownNames = SUBMIT_OP
     // The platform's own getter throws for an object that only looks like a signal.
     if (signal instanceof AbortSignal && typeof isAborted(signal) === 'boolean') return signal;
   } catch {
-    // It is no signal.
+    // The object is not a signal.
   }
   throw badArgument('options.signal', show(signal), 'an AbortSignal');
 }

@@ -10,7 +10,7 @@ export type WorkerMethods = Readonly<
 >;
 
 /** Looks up the methods of each worker; worker i is rank i. @throws ERR_BLOCKSTEP_BAD_ARG naming the missing or wrong method */
-export function takeWorkers(workers: unknown): readonly WorkerMethods[] {
+export function bindWorkers(workers: unknown): readonly WorkerMethods[] {
   if (!Array.isArray(workers)) throw badArgument('workers', show(workers), 'an array of worker connectors');
   return workers.map((worker: unknown, rank) => {
     if (typeof worker !== 'object' || worker === null) {

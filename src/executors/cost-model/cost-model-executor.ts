@@ -5,7 +5,7 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 import { chance, mix, textKey } from '../../base/random.js';
 import type { Executor, ExecutorPlan, ExecutorRequest, FlatTokens } from '../../engine/executor/executor.js';
 import type { CostModel } from './cost-model.js';
-import { checkMs, takeStepCost } from './step-cost.js';
+import { checkMs, parseStepCost } from './step-cost.js';
 import { type StepCost, StepFeatures } from './step-features.js';
 
 /** Without a vocabulary, sampled token ids lie in [0, SAMPLED_TOKENS). */
@@ -103,7 +103,7 @@ export class CostModelExecutor implements Executor {
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG */
   constructor(options: CostModelExecutorOptions) {
-    this.#options = takeOptions(options);
+    this.#options = parseOptions(options);
     const { maxEntries, maxDrafts, stepsInFlight } = this.#options;
     this.#results = Array.from({ length: stepsInFlight }, () => ({
       ...flatTokens(maxEntries, maxEntries * (1 + maxDrafts)),
@@ -232,7 +232,7 @@ export class CostModelExecutor implements Executor {
 }
 
 /** A checked copy of the options, which later changes of the caller's object do not reach. */
-function takeOptions(options: CostModelExecutorOptions): CheckedOptions {
+function parseOptions(options: CostModelExecutorOptions): CheckedOptions {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, OPTIONS);
@@ -243,7 +243,7 @@ function takeOptions(options: CostModelExecutorOptions): CheckedOptions {
     throw badArgument('vocabulary', show(vocabulary), 'an Int32Array of at least two tokens');
   return {
     ...(vocabulary && { vocabulary: vocabulary.slice() }),
-    model: takeStepCost(model),
+    model: parseStepCost(model),
     now,
     seed: checkInteger('seed', seed, 0, 2 ** 32 - 1),
     acceptanceRate: checkNumber('acceptanceRate', acceptanceRate, 0, 1),

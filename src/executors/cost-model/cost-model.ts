@@ -38,7 +38,7 @@ const COST_MODEL_FIELDS = knownNames<CostModel>('model', DEFAULT_COST_MODEL);
  * @throws ERR_BLOCKSTEP_BAD_ARG unless all figures are finite, none is negative, and speeds are not
  * 0
  */
-export function takeCostModel(model: CostModel): Readonly<CostModel> {
+export function parseCostModel(model: CostModel): Readonly<CostModel> {
   if (typeof model !== 'object' || model === null) throw badArgument('model', show(model), 'an object');
   checkNames(model, COST_MODEL_FIELDS);
   const { stepOverheadMs, prefillTokensPerSecond, weightBytes, kvBytesPerToken, memoryBytesPerSecond } =
@@ -72,8 +72,8 @@ export function deviceMs(model: CostModel, load: StepLoad): number {
   return 1000 * (prefillSeconds + decodeBytes / model.memoryBytesPerSecond);
 }
 
-/** Makes a `StepCost` of a cost model. @throws ERR_BLOCKSTEP_BAD_ARG as `takeCostModel` */
+/** Makes a `StepCost` of a cost model. @throws ERR_BLOCKSTEP_BAD_ARG as `parseCostModel` */
 export function costOf(model: CostModel): StepCost {
-  const taken = takeCostModel(model);
-  return { hostMs: () => taken.stepOverheadMs, stepMs: (features) => deviceMs(taken, features) };
+  const parsed = parseCostModel(model);
+  return { hostMs: () => parsed.stepOverheadMs, stepMs: (features) => deviceMs(parsed, features) };
 }

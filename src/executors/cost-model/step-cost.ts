@@ -4,10 +4,10 @@ import { type CostModel, costOf } from './cost-model.js';
 import { type StepCost, StepFeatures } from './step-features.js';
 
 /**
- * Takes a caller's model as a `StepCost`. The figures of a roofline model are checked and copied.
+ * Checks a caller's model, and makes it a `StepCost`. The figures of a roofline model are checked and copied.
  * @throws ERR_BLOCKSTEP_BAD_ARG for any other value
  */
-export function takeStepCost(model: CostModel | StepCost): StepCost {
+export function parseStepCost(model: CostModel | StepCost): StepCost {
   if (!isRecord(model) || !('stepMs' in model)) return costOf(model as CostModel);
   const { stepMs, hostMs } = model as unknown as StepCost;
   if (typeof stepMs !== 'function') throw badArgument('model.stepMs', show(stepMs), 'a function');

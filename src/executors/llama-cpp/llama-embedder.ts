@@ -72,7 +72,7 @@ export class LlamaEmbedder implements Executor {
   readonly #maxModelLen: number;
   readonly #queue: EmbedQueue;
 
-  private constructor(model: LlamaModel, native: NativeEmbedder, sizes: ReturnType<typeof takeOptions>) {
+  private constructor(model: LlamaModel, native: NativeEmbedder, sizes: ReturnType<typeof parseOptions>) {
     const { maxModelLen, maxNumSeqs, threads } = sizes;
     this.#model = model.info;
     this.#maxModelLen = maxModelLen;
@@ -90,8 +90,8 @@ export class LlamaEmbedder implements Executor {
    * pooling; ERR_BLOCKSTEP_DISPOSED
    */
   static async create(options: LlamaEmbedderOptions): Promise<LlamaEmbedder> {
-    const taken = takeOptions(options);
-    const { model, maxModelLen, maxNumSeqs, threads, pooling, cacheType, flashAttention } = taken;
+    const parsed = parseOptions(options);
+    const { model, maxModelLen, maxNumSeqs, threads, pooling, cacheType, flashAttention } = parsed;
     const { native } = LlamaModel.nativeOf(model);
     const { file, memory } = model.info;
     if (memory !== 'attention')
@@ -100,7 +100,7 @@ export class LlamaEmbedder implements Executor {
     if (given === null || given === 'none')
       throw badModel(file, 'does not say how the vectors of tokens become one of a text: give pooling');
     const isOnGpu = hasGpu(model);
-    if (!isOnGpu) checkMemory(taken);
+    if (!isOnGpu) checkMemory(parsed);
     let embedder: NativeEmbedder;
     try {
       embedder = await native.createEmbedder({
@@ -118,7 +118,7 @@ export class LlamaEmbedder implements Executor {
       throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message, { cause });
     }
     endAtExit(embedder);
-    return new LlamaEmbedder(model, embedder, taken);
+    return new LlamaEmbedder(model, embedder, parsed);
   }
 
   /**
@@ -173,7 +173,7 @@ export class LlamaEmbedder implements Executor {
 }
 
 /** Reads each option once. @throws ERR_BLOCKSTEP_BAD_ARG */
-function takeOptions(options: LlamaEmbedderOptions) {
+function parseOptions(options: LlamaEmbedderOptions) {
   if (!isObject(options)) throw badArg('options', options, 'an object');
   checkNames(options, OPTIONS);
   const { model, maxModelLen, maxNumSeqs = 16, threads = defaultThreads(), pooling } = options;
@@ -195,7 +195,7 @@ function takeOptions(options: LlamaEmbedderOptions) {
 }
 
 /** @throws ERR_BLOCKSTEP_NO_MEMORY */
-function checkMemory({ model, maxModelLen, maxNumSeqs }: ReturnType<typeof takeOptions>): void {
+function checkMemory({ model, maxModelLen, maxNumSeqs }: ReturnType<typeof parseOptions>): void {
   const { perToken, work } = memoryNeeds(model.card, {
     maxNumSeqs,
     maxNumBatchedTokens: maxModelLen,

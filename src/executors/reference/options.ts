@@ -146,7 +146,7 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
     numSpeculativeTokens,
     pipelineDepth,
   };
-  const config = resolveOptions({ ...(sizes as Sizes), numBlocks, ...takeGroupOptions(options) });
+  const config = resolveOptions({ ...(sizes as Sizes), numBlocks, ...parseGroupOptions(options) });
   const { maxEntries, maxTokens } = coreConfig(config);
   if (!POLICIES.includes(onMismatch)) {
     throw badArgument('onMismatch', show(onMismatch), `one of ${POLICIES.join(', ')}`);
@@ -193,7 +193,7 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
       pipelineDepth: config.pipelineDepth,
       numSpeculativeTokens: config.numSpeculativeTokens,
     }),
-    defer: takeDefer(latencyMs, defer),
+    defer: parseDefer(latencyMs, defer),
   };
 }
 
@@ -201,7 +201,7 @@ export function resolveReferenceOptions(options: ReferenceExecutorOptions): Refe
  * The groups with the options that they depend on. Without groups no other option is read, because
  * it only concerns the scheduler.
  */
-function takeGroupOptions(
+function parseGroupOptions(
   options: ReferenceExecutorOptions,
 ): GroupContext & Pick<SchedulerOptions, 'kvGroups'> {
   const { kvGroups, hashBlockSize, enablePrefixCaching, enableChunkedPrefill, longPrefillTokenThreshold } =
@@ -211,7 +211,7 @@ function takeGroupOptions(
   return { ...(context as GroupContext), ...asGroupOptions(kvGroups) };
 }
 
-function takeDefer(latencyMs: unknown, defer: unknown): Defer | null {
+function parseDefer(latencyMs: unknown, defer: unknown): Defer | null {
   if (latencyMs !== undefined) {
     const delay = checkNumber('latencyMs', latencyMs as number, 0, MAX_LATENCY_MS);
     return (computeOldest) => void setTimeout(computeOldest, delay);

@@ -1,4 +1,4 @@
-import { takeInt32Array, takeUint8Array } from '../../base/arrays.js';
+import { parseInt32Array, parseUint8Array } from '../../base/arrays.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { mix, textKey } from '../../base/random.js';
 import { TOKEN_MAX } from '../../core/core.js';
@@ -58,7 +58,7 @@ export class ReferenceStep {
     const n = checkInteger('plan.numRequests', plan.numRequests, 0, maxEntries);
     const stride = checkInteger('plan.maxDrafts', plan.maxDrafts, 0, maxDrafts);
     for (const name of COLUMNS) {
-      const column = takeInt32Array(`plan.${name}`, plan[name]);
+      const column = parseInt32Array(`plan.${name}`, plan[name]);
       checkLength(name, column.length, n);
       this.io[name].set(column.subarray(0, n));
     }
@@ -75,7 +75,7 @@ export class ReferenceStep {
   /** Copies the blocks to zero. Only a group of states beside full attention has such blocks. */
   #fillZeroed({ blocksToZero }: ExecutorPlan): void {
     this.zeroed =
-      blocksToZero === null ? NO_BLOCKS : takeInt32Array('plan.blocksToZero', blocksToZero).slice();
+      blocksToZero === null ? NO_BLOCKS : parseInt32Array('plan.blocksToZero', blocksToZero).slice();
   }
 
   /**
@@ -83,8 +83,8 @@ export class ReferenceStep {
    * `INVALID_DRAFT`.
    */
   #fillDrafts(plan: ExecutorPlan, n: number, stride: number): void {
-    const drafts = takeInt32Array('plan.draftTokens', plan.draftTokens);
-    const invalid = takeUint8Array('plan.numInvalidDraftTokens', plan.numInvalidDraftTokens);
+    const drafts = parseInt32Array('plan.draftTokens', plan.draftTokens);
+    const invalid = parseUint8Array('plan.numInvalidDraftTokens', plan.numInvalidDraftTokens);
     checkLength('draftTokens', drafts.length, n * stride);
     checkLength('numInvalidDraftTokens', invalid.length, n);
     const { maxDrafts } = this.#config;
@@ -99,8 +99,8 @@ export class ReferenceStep {
   }
 
   #fillRequests(plan: ExecutorPlan, n: number, tables: ReferenceTables): void {
-    const kinds = takeUint8Array('plan.kinds', plan.kinds);
-    const most = takeUint8Array('plan.maxOutputTokens', plan.maxOutputTokens);
+    const kinds = parseUint8Array('plan.kinds', plan.kinds);
+    const most = parseUint8Array('plan.maxOutputTokens', plan.maxOutputTokens);
     checkLength('kinds', kinds.length, n);
     checkLength('maxOutputTokens', most.length, n);
     const { requests } = plan;

@@ -29,11 +29,11 @@ export class ChunkReceiver {
   }
 
   /**
-   * Takes a chunk.
+   * Handles an arriving chunk.
    * @param give called for this chunk and for waiting later chunks, in order, if this chunk is the
    * next one
    */
-  take(chunk: Chunk, give: (chunk: Chunk) => void): ChunkFate {
+  receive(chunk: Chunk, give: (chunk: Chunk) => void): ChunkFate {
     const { number } = chunk;
     if (number < this.#next || this.#early.has(number)) return 'duplicate';
     if (this.#isComplete) return 'after-end';

@@ -130,14 +130,14 @@ export class ChunkTransferAdapter {
   }
 
   /** Handles an arriving chunk from any sender. Never throws because of it. */
-  take(key: RequestKey, chunk: Chunk): void {
+  receiveChunk(key: RequestKey, chunk: Chunk): void {
     const receiving = this.#receiving.get(key);
     if (receiving === undefined) {
       this.#anomalies.report('chunk-unknown', `chunk ${chunk.number} of ${key}: no request has this key`);
       return;
     }
     const { receiver, source } = receiving;
-    const fate = receiver.take(chunk, (ready) => {
+    const fate = receiver.receive(chunk, (ready) => {
       this.#numIn++;
       receiving.numReady++;
       this.#parked.delete(key);

@@ -47,8 +47,8 @@ export class EarlyChunks {
     if (this.#count > MOST_KEPT) this.#dropOldest();
   }
 
-  /** Takes the chunks of a request that has arrived or ended. */
-  take(key: RequestKey): readonly Chunk[] {
+  /** Drains the chunks of a request that has arrived or ended. */
+  drain(key: RequestKey): readonly Chunk[] {
     const chunks = this.#kept.get(key)?.chunks ?? [];
     this.#kept.delete(key);
     this.#count -= chunks.length;
@@ -62,6 +62,6 @@ export class EarlyChunks {
 
   #dropOldest(): void {
     const [key] = this.#kept.keys();
-    for (const chunk of this.take(key)) this.#unknown(key, chunk);
+    for (const chunk of this.drain(key)) this.#unknown(key, chunk);
   }
 }

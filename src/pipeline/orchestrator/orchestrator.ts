@@ -12,10 +12,10 @@ import { type PipelineCalls, PipelineStream } from './pipeline-stream.js';
 import { Roster } from './roster.js';
 import { SessionInputs } from './session-inputs.js';
 import {
+  type ParsedPipelineInput,
+  parsePipelineInput,
+  parseSubmitOptions,
   submissionsOf,
-  type TakenPipelineInput,
-  takePipelineInput,
-  takeSubmitOptions,
 } from './submission.js';
 
 /** Options of an `Orchestrator`. */
@@ -88,18 +88,18 @@ export class Orchestrator {
   /** See `Pipeline.submit`. */
   submit(input: unknown, options: unknown): PipelineStream {
     const { names, maxRequests, now } = this.#parts;
-    const { signal, wants } = takeSubmitOptions(options, names);
-    const taken = takePipelineInput(input, names);
+    const { signal, wants } = parseSubmitOptions(options, names);
+    const parsed = parsePipelineInput(input, names);
     const number = this.#nextNumber++;
-    const id = taken.id ?? this.#roster.newId(number);
+    const id = parsed.id ?? this.#roster.newId(number);
     this.#roster.checkRoom(id, maxRequests);
     const key = `${this.#party.slice('client/'.length)}.${number}`;
-    const request = new PipelineRequest(id, key, names, wants, taken.timeoutMs, now);
+    const request = new PipelineRequest(id, key, names, wants, parsed.timeoutMs, now);
     request.pingsBefore = this.#liveness.numPings;
     if (signal !== null && isAborted(signal)) {
       this.#ends.aborted++;
       request.abort(signal.reason);
-    } else this.#begin(request, taken, signal);
+    } else this.#begin(request, parsed, signal);
     return new PipelineStream(request, this.#calls);
   }
 
@@ -179,17 +179,17 @@ export class Orchestrator {
     await this.#connection.close();
   }
 
-  #begin(request: PipelineRequest, taken: TakenPipelineInput, signal: AbortSignal | null): void {
+  #begin(request: PipelineRequest, parsed: ParsedPipelineInput, signal: AbortSignal | null): void {
     const { names } = this.#parts;
     this.#roster.add(request);
     if (signal !== null) {
       const listener = addAbortListener(signal, () => this.#abort(request, signal.reason));
       request.release = () => listener[Symbol.dispose]();
     }
-    if (taken.resumable) this.#inputs.open(request.key);
+    if (parsed.resumable) this.#inputs.open(request.key);
     // The last stage gets its submission first. Each stage then knows the request before the
     // previous stage can send a chunk.
-    const submissions = submissionsOf(taken, request, names, this.#party);
+    const submissions = submissionsOf(parsed, request, names, this.#party);
     for (let stage = names.length - 1; stage >= 0; stage--)
       if (!this.#sendOf(request, stage, { kind: 'submit', submission: submissions[stage] })) return;
   }

@@ -1,5 +1,5 @@
 import type { Anomalies } from '../../base/anomalies.js';
-import { takeChunk } from '../../scheduler/calls/take-request.js';
+import { parseChunk } from '../../scheduler/calls/parse-request.js';
 import type { ChunkInput } from '../../scheduler/request/session.js';
 import type { Chunk } from '../transport/chunk.js';
 import type { RequestKey } from '../transport/messages.js';
@@ -38,7 +38,7 @@ export class SessionInputs {
 
   /** See `PipelineStream.addChunk`. @throws ERR_BLOCKSTEP_BAD_ARG */
   add(request: PipelineRequest, chunk: ChunkInput): 'sent' | 'skipped' {
-    const { prompt: tokens, stops, arrivalTime, params } = takeChunk(chunk);
+    const { prompt: tokens, stops, arrivalTime, params } = parseChunk(chunk);
     const fields = { ...stops, ...(arrivalTime === undefined ? {} : { arrivalTime }), params };
     return this.#give(request, { tokens, isLast: false, fields });
   }

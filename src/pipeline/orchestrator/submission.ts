@@ -1,9 +1,9 @@
 import { badArg, isObject } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
-import { type SubmitInput, takeSignal } from '../../engine/streams/submission.js';
-import { takeTokenIds } from '../../scheduler/calls/token-ids.js';
-import { type StageFields, takeStageFields } from '../stage/stage-options.js';
+import { parseSignal, type SubmitInput } from '../../engine/streams/submission.js';
+import { parseTokenIds } from '../../scheduler/calls/token-ids.js';
+import { parseStageFields, type StageFields } from '../stage/stage-options.js';
 import type { StageSubmission } from '../transport/messages.js';
 import { stageParty } from '../transport/transport.js';
 import type { PipelineRequest } from './pipeline-request.js';
@@ -31,7 +31,7 @@ export interface PipelineSubmitOptions {
 }
 
 /** A checked `PipelineInput`. The stages check the values of `fields`. */
-export interface TakenPipelineInput {
+export interface ParsedPipelineInput {
   readonly id: string | undefined;
   readonly prompt: Int32Array;
   readonly resumable: boolean;
@@ -73,7 +73,7 @@ const SUBMIT_OPTIONS = knownNames<PipelineSubmitOptions>('the options of submit'
 const MAX_TIMEOUT = 10 * 365 * 24 * 3600 * 1000;
 
 /** Checks and copies a request; each field is read once. @param names of the stages @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takePipelineInput(input: unknown, names: readonly string[]): TakenPipelineInput {
+export function parsePipelineInput(input: unknown, names: readonly string[]): ParsedPipelineInput {
   if (!isObject(input)) throw badArg('request', input, 'an object');
   checkNames(input, INPUT);
   const {
@@ -91,31 +91,31 @@ export function takePipelineInput(input: unknown, names: readonly string[]): Tak
     throw badArg('timeoutMs', timeoutMs, `milliseconds, more than 0 and at most ${MAX_TIMEOUT}, or Infinity`);
   // The prompt may be any array-like. It is copied, because a message must not change with the
   // caller's array.
-  const tokens = takeTokenIds('prompt', prompt).slice();
+  const tokens = parseTokenIds('prompt', prompt).slice();
   if (tokens.length === 0 && !resumable)
     throw badArgument('prompt', 'none', 'at least one token, but for a session');
   if (rest.maxTokens !== undefined) checkInteger('maxTokens', rest.maxTokens, 1, 2 ** 31 - 1);
-  return { id, prompt: tokens, resumable, timeoutMs, fields: takeAllFields(rest, stages, names) };
+  return { id, prompt: tokens, resumable, timeoutMs, fields: parseAllFields(rest, stages, names) };
 }
 
-function takeAllFields(first: StageFields, stages: unknown, names: readonly string[]): StageFields[] {
+function parseAllFields(first: StageFields, stages: unknown, names: readonly string[]): StageFields[] {
   if (!isObject(stages)) throw badArg('stages', stages, 'an object with fields under the names of stages');
   for (const name of Object.keys(stages))
     if (!names.includes(name)) throw badArgument('stages', show(name), `names among ${names.join(', ')}`);
   return names.map((name, i) => ({
     ...(i === 0 ? first : {}),
-    ...takeStageFields(`stages.${name}`, stages[name] ?? {}),
+    ...parseStageFields(`stages.${name}`, stages[name] ?? {}),
   }));
 }
 
 /** Returns the signal of a submission, and the requested stages. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeSubmitOptions(options: unknown, names: readonly string[]) {
-  const signal = takeSignal(options as PipelineSubmitOptions, SUBMIT_OPTIONS);
-  return { signal, wants: takeOutputs((options as PipelineSubmitOptions).outputs, names) };
+export function parseSubmitOptions(options: unknown, names: readonly string[]) {
+  const signal = parseSignal(options as PipelineSubmitOptions, SUBMIT_OPTIONS);
+  return { signal, wants: parseOutputs((options as PipelineSubmitOptions).outputs, names) };
 }
 
 /** Returns the requested stages. @throws ERR_BLOCKSTEP_BAD_ARG */
-function takeOutputs(outputs: unknown, names: readonly string[]): ReadonlySet<string> {
+function parseOutputs(outputs: unknown, names: readonly string[]): ReadonlySet<string> {
   const last = names[names.length - 1];
   if (outputs === undefined) return new Set([last]);
   if (!Array.isArray(outputs)) throw badArg('options.outputs', outputs, 'an array of names of stages');
@@ -130,17 +130,17 @@ function takeOutputs(outputs: unknown, names: readonly string[]): ReadonlySet<st
  * to
  */
 export function submissionsOf(
-  taken: TakenPipelineInput,
+  parsed: ParsedPipelineInput,
   { key, id, wants }: Pick<PipelineRequest, 'key' | 'id' | 'wants'>,
   names: readonly string[],
   client: string,
 ): StageSubmission[] {
-  const input = taken.resumable ? client : null;
+  const input = parsed.resumable ? client : null;
   return names.map((name, stage) => ({
     ...{ key, id, client, wants: wants.has(name) },
-    fields: taken.fields[stage] as StageSubmission['fields'],
+    fields: parsed.fields[stage] as StageSubmission['fields'],
     from: stage === 0 ? input : stageParty(names[stage - 1]),
     to: stage === names.length - 1 ? null : stageParty(names[stage + 1]),
-    prompt: stage === 0 ? taken.prompt : new Int32Array(0),
+    prompt: stage === 0 ? parsed.prompt : new Int32Array(0),
   }));
 }

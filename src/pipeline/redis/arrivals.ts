@@ -51,7 +51,7 @@ export class Arrivals {
   }
 
   /** Messages have arrived. @returns null: all of them are from a former life of their sender */
-  take({ sender: name, instance, epoch, first }: Place, count: number): Arrival | null {
+  receive({ sender: name, instance, epoch, first }: Place, count: number): Arrival | null {
     const sender = this.#senders.get(name) ?? this.#begin(name, instance, epoch, first);
     if (sender.former.includes(instance)) return null;
     if (sender.instance !== instance) {

@@ -22,14 +22,14 @@ const BLOCK_MS = 2000;
 
 /**
  * Prepares the inbox atomically: the group of this process, and the stream if missing. Groups are
- * named after lives of the party, so only the latest life reads. A new life takes the inbox over.
+ * named after lives of the party, so only the latest life reads. A new life claims the inbox.
  * Entries that its predecessor had and did not acknowledge are removed, because that process's
  * requests are dead. Undelivered entries are left for the new life.
  *
  * KEYS: the stream. ARGV: the group, the time to live, 1 for a new life, and the maximum number of
  * a reader's entries. Returns what was found, and how much was removed.
  */
-const TAKE_SCRIPT = `
+const CLAIM_SCRIPT = `
 local key, own, ttl, isNew, most = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local removed = 0
 if redis.call('EXISTS', key) == 1 then
@@ -99,7 +99,7 @@ export class Inbox {
   }
 
   async #use(redis: Redis): Promise<void> {
-    await this.#take(redis);
+    await this.#claim(redis);
     // The first read returns entries that this process received before the connection broke, and
     // did not acknowledge.
     let acknowledged: readonly Buffer[] = [];
@@ -116,10 +116,10 @@ export class Inbox {
    * Makes the group, or checks that it exists. A replaced party's line is closed, so its further
    * calls fail.
    */
-  async #take(redis: Redis): Promise<void> {
+  async #claim(redis: Redis): Promise<void> {
     const { key, instance, settings, name, mailbox } = this.#parts;
     const { ttlMs, commandTimeoutMs } = settings;
-    const answer = redis.eval(TAKE_SCRIPT, 1, key, instance, ttlMs, this.#isNew ? 1 : 0, MOST_ENTRIES);
+    const answer = redis.eval(CLAIM_SCRIPT, 1, key, instance, ttlMs, this.#isNew ? 1 : 0, MOST_ENTRIES);
     const [found, removed] = (await inTime(answer, commandTimeoutMs)) as [string, number];
     this.counts.inherited += removed;
     if (found === 'taken') {
@@ -151,7 +151,7 @@ export class Inbox {
     const replies = await inTime(commands.exec(), BLOCK_MS + settings.commandTimeoutMs);
     const [error, reply] = replies?.at(-1) ?? [new Error('no reply'), null];
     if (error !== null && !/^(NOGROUP|UNBLOCKED)/.test(error.message)) throw error;
-    if (error !== null) await this.#take(redis);
+    if (error !== null) await this.#claim(redis);
     const [stream] = (reply as readonly (readonly [Buffer, readonly StreamEntry[]])[] | null) ?? [];
     return stream?.[1] ?? [];
   }
@@ -165,7 +165,7 @@ export class Inbox {
 
   #deliver(entry: Entry): void {
     const { mailbox } = this.#parts;
-    const arrival = this.#arrivals.take(entry, entry.messages.length);
+    const arrival = this.#arrivals.receive(entry, entry.messages.length);
     if (arrival === null) {
       this.counts.stale += entry.messages.length;
       return;

@@ -4,7 +4,7 @@ import { describeError } from '../../base/errors.js';
 import type { PipelineMessage } from '../transport/messages.js';
 import { type Client, inTime, Line } from './line.js';
 import { type Link, Links } from './links.js';
-import { addCommands, type Letter, type Parcel, packLetters, splitParcel, takeLetters } from './parcels.js';
+import { addCommands, drainLetters, type Letter, type Parcel, packLetters, splitParcel } from './parcels.js';
 import type { RedisTransportSettings } from './redis-options.js';
 import { makeMark } from './wire/entry.js';
 import { toWire } from './wire/message-parts.js';
@@ -239,7 +239,7 @@ export class Outbox {
       if (this.#isCareful) return;
       this.#addMarks();
       if (this.#letters.length === 0) return;
-      const parcels = packLetters(takeLetters(this.#letters), this.#parts);
+      const parcels = packLetters(drainLetters(this.#letters), this.#parts);
       this.#parcels.push(...parcels);
       void this.#post(redis, parcels);
     }

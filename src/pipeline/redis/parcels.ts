@@ -26,8 +26,8 @@ export interface Parcel {
 const MOST_LETTERS = 256;
 const MOST_BYTES = 2 ** 20;
 
-/** Takes the next letters out of a queue that are sent together. */
-export function takeLetters(queue: Letter[]): Letter[] {
+/** Drains the next letters of a queue that are sent together. */
+export function drainLetters(queue: Letter[]): Letter[] {
   let count = 0;
   let bytes = 0;
   for (const letter of queue) {

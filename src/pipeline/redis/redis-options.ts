@@ -75,7 +75,7 @@ const MAX_PREFIX = 256;
 const MIB = 2 ** 20;
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeRedisOptions(options: unknown): RedisTransportSettings {
+export function parseRedisOptions(options: unknown): RedisTransportSettings {
   if (!isObject(options)) throw badArg('options', options, 'an object with url');
   checkNames(options, OPTIONS);
   const { url, tls = {}, prefix = 'blockstep:', ...given } = options as unknown as RedisTransportOptions;

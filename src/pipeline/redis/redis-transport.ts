@@ -7,9 +7,9 @@ import type { Client } from './line.js';
 import { Party } from './party.js';
 import type { RedisPartyStats } from './party-stats.js';
 import {
+  parseRedisOptions,
   type RedisTransportOptions,
   type RedisTransportSettings,
-  takeRedisOptions,
 } from './redis-options.js';
 import { Packer } from './wire/packer.js';
 
@@ -47,7 +47,7 @@ export class RedisTransport implements Transport {
    * installed
    */
   static async open(options: RedisTransportOptions): Promise<RedisTransport> {
-    const settings = takeRedisOptions(options);
+    const settings = parseRedisOptions(options);
     const what = 'a transport over Redis or Valkey';
     const client = await optionalPackage<Client>('iovalkey', IOVALKEY_VERSIONS, what);
     return new RedisTransport(client, await Packer.open(settings.maxMessageBytes), settings);

@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/engine.js';
-import { takeChunk } from '../../scheduler/calls/take-request.js';
+import { parseChunk } from '../../scheduler/calls/parse-request.js';
 import type { ChunkInput } from '../../scheduler/request/session.js';
 import {
   abortedByEngine,
@@ -59,7 +59,7 @@ class Pieces implements Work {
   feed(input: ChunkInput): void {
     // The input is checked like a chunk of a session. Further fields of `Engine.submit` are refused
     // here.
-    const { prompt, stops, params } = takeChunk(input);
+    const { prompt, stops, params } = parseChunk(input);
     const taken = { prompt, ...stops, ...(params === undefined ? {} : { params }) };
     if (this.#abort === null) this.#compute(taken);
     else this.#queue.push(taken);

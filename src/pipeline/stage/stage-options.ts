@@ -113,7 +113,7 @@ const MAX_STAGE_NAME = 128;
  * Checks a stage's own options. The engine's options are checked when the engine is made. @throws
  * ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeStageOptions(options: unknown): StageConfig {
+export function parseStageOptions(options: unknown): StageConfig {
   if (!isObject(options)) throw badArg('stage', options, 'an object');
   checkNames(options, OPTIONS);
   const { name, kind = 'ar', engine, defaults = {}, input = asItIs } = options as unknown as StageOptions;
@@ -135,7 +135,7 @@ export function takeStageOptions(options: unknown): StageConfig {
     name,
     kind,
     engine,
-    defaults: takeStageFields(`defaults of ${of}`, defaults),
+    defaults: parseStageFields(`defaults of ${of}`, defaults),
     input,
     chunkTokens: checkInteger(`chunkTokens of ${of}`, chunkTokens, 1, 2 ** 20),
     maxChunksAhead: checkInteger(`maxChunksAhead of ${of}`, maxChunksAhead, 1, MOST_AHEAD),
@@ -151,7 +151,7 @@ export function checkStageName(name: unknown): asserts name is string {
 }
 
 /** Checks the names of the fields; the scheduler of the stage checks their values. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeStageFields(name: string, fields: unknown): StageFields {
+export function parseStageFields(name: string, fields: unknown): StageFields {
   if (!isObject(fields)) throw badArgument(name, show(fields), 'an object');
   checkNames(fields, FIELDS);
   return { ...fields };

@@ -81,7 +81,7 @@ export class Stage {
     const deadlines = { ...config.engine.deadlines, streamingInput: 0 };
     this.engine = makeEngine(config.name, { ...config.engine, ...atOnce, deadlines });
     this.#adapter = new ChunkTransferAdapter(config, this.#anomalies, () => this.#awake.now());
-    this.#early = new EarlyChunks((key, chunk) => this.#adapter.take(key, chunk));
+    this.#early = new EarlyChunks((key, chunk) => this.#adapter.receiveChunk(key, chunk));
     const Scheduler = config.kind === 'generation' ? GenerationScheduler : ArScheduler;
     try {
       this.#connection = transport.join(stageParty(config.name), {
@@ -194,7 +194,7 @@ export class Stage {
         this.#begin(message.submission);
         return;
       case 'chunk':
-        this.#take(message.key, message.chunk);
+        this.#receiveChunk(message.key, message.chunk);
         return;
       case 'taken':
         this.#requests.get(message.key)?.taken(message.number);
@@ -229,11 +229,11 @@ export class Stage {
     const request = new StageRequest(submission, this.#parts);
     this.#requests.set(key, request);
     request.begin();
-    for (const chunk of this.#early.take(key)) this.#adapter.take(key, chunk);
+    for (const chunk of this.#early.drain(key)) this.#adapter.receiveChunk(key, chunk);
   }
 
-  #take(key: RequestKey, chunk: Chunk): void {
-    if (this.#requests.has(key) || this.#over.has(key)) this.#adapter.take(key, chunk);
+  #receiveChunk(key: RequestKey, chunk: Chunk): void {
+    if (this.#requests.has(key) || this.#over.has(key)) this.#adapter.receiveChunk(key, chunk);
     else this.#early.keep(key, chunk, this.#place.now());
   }
 
@@ -247,7 +247,7 @@ export class Stage {
 
   #remember(key: RequestKey): void {
     this.#over.add(key);
-    for (const chunk of this.#early.take(key)) this.#adapter.take(key, chunk);
+    for (const chunk of this.#early.drain(key)) this.#adapter.receiveChunk(key, chunk);
   }
 
   #giveUp(client: string): void {

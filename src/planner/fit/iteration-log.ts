@@ -14,9 +14,14 @@ export interface LoggedStep extends Composition {
   readonly elapsedMs: number;
 }
 
+/**
+ * Until June 2026 the engine wrote these lines. Since then the server does: it names the engine in
+ * front, and the use of the KV cache and encoder inputs behind. A dummy iteration has no tokens.
+ */
 const LINE =
-  /Iteration\((\d+)\): (\d+) context requests, (\d+) context tokens, (\d+) generation requests, (\d+) generation tokens, iteration elapsed time: ([\d.]+) ms/;
-const ANY = /Iteration\(\d+\):/;
+  /(?:Engine (\d+): )?(?<!\w)Iteration\((\d+)\): (\d+) context requests, (\d+) context tokens, (\d+) generation requests, (\d+) generation tokens, iteration elapsed time: (\d+(?:\.\d+)?) ms/;
+const ANY = /(?<!\w)Iteration\(\d+\):/;
+const ENCODER = /encoder inputs: [1-9]/;
 
 /** Whether a text has a line of an iteration. */
 export function isIterationLog(text: string): boolean {
@@ -33,20 +38,23 @@ export function isIterationLog(text: string): boolean {
 export function readIterationLog(text: string, name: string): LoggedStep[] {
   const steps: LoggedStep[] = [];
   let last = -1;
+  let engine: string | undefined;
   for (const [i, line] of text.split('\n').entries()) {
     if (!ANY.test(line)) continue;
     const found = LINE.exec(line);
     if (found === null)
       throw bad(name, i + 1, `expected a whole line of an iteration, got ${line.slice(0, 200)}`);
+    if (ENCODER.test(line)) throw bad(name, i + 1, 'expected iterations without encoder inputs');
     const [iteration, contextRequests, contextTokens, generationRequests, generationTokens, elapsedMs] = found
-      .slice(1)
+      .slice(2)
       .map(Number);
-    if (iteration <= last)
-      throw bad(
-        name,
-        i + 1,
-        `expected an iteration behind ${last}, got ${iteration}: a log of one engine, and of one start`,
-      );
+    const isOther = last >= 0 && found[1] !== engine;
+    if (iteration <= last || isOther) {
+      const got = isOther ? `one of engine ${found[1] ?? 'without a number'}` : `${iteration}`;
+      const expected = `expected an iteration behind ${last}, got ${got}`;
+      throw bad(name, i + 1, `${expected}: a log of one engine, and of one start`);
+    }
+    engine = found[1];
     last = iteration;
     if (contextTokens + generationTokens === 0) continue;
     steps.push({

@@ -67,10 +67,10 @@ export function priorCoefficients(): Coefficients {
 }
 
 /** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, and none is negative */
-export function takeCoefficients(name: string, value: unknown): Coefficients {
+export function parseCoefficients(name: string, value: unknown): Coefficients {
   if (!isObject(value)) throw badArgument(name, show(value), 'an object');
   checkNames(value, KNOWN);
-  const taken: Record<string, number> = {};
-  for (const each of COEFFICIENTS) taken[each] = checkNumber(`${name}.${each}`, value[each], 0);
-  return taken as unknown as Coefficients;
+  const parsed: Record<string, number> = {};
+  for (const each of COEFFICIENTS) parsed[each] = checkNumber(`${name}.${each}`, value[each], 0);
+  return parsed as unknown as Coefficients;
 }

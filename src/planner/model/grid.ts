@@ -18,7 +18,7 @@ interface Node {
 export class Grid {
   readonly #root: Node;
 
-  /** @param points checked by `takeGrid`, in ascending order */
+  /** @param points checked by `parseGrid`, in ascending order */
   constructor(points: readonly GridPoint[]) {
     this.#root = { keys: [], below: [] };
     for (const point of points) insert(this.#root, point, 0);
@@ -68,7 +68,7 @@ function lookUp(node: Node, query: readonly number[], depth: number): number {
  * @throws ERR_BLOCKSTEP_BAD_ARG for values that are no numbers, negative, duplicate, or fall where
  * a coordinate grows
  */
-export function takeGrid(name: string, value: unknown, coordinates: number): GridPoint[] {
+export function parseGrid(name: string, value: unknown, coordinates: number): GridPoint[] {
   const points = sortedGrid(name, value, coordinates);
   eachPair(points, (point, before) => {
     if (point.at(-1)! >= before.at(-1)!) return;

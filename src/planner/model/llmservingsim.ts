@@ -119,5 +119,6 @@ function seenOf(
     prefillPairs: [0, most(attention, ([chunk, past]) => chunk * (past + (chunk + 1) / 2))],
     decodeContextTokens: [0, most(attention, ([, , decodes, context]) => decodes * context)],
     largestDecodeContext: [0, most(attention, ([, , , context]) => context)],
+    drafts: [0, 0],
   };
 }

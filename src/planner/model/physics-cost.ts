@@ -21,7 +21,7 @@ export class PhysicsCost implements StepCost {
   readonly #host: HostTime;
   // Most decode steps have the sizes of the previous step.
   #lastTokens = -1;
-  #lastRows = -1;
+  #lastSampled = -1;
   #linear = 0;
   readonly #coefficients: Coefficients;
 
@@ -38,8 +38,12 @@ export class PhysicsCost implements StepCost {
   stepMs(features: Readonly<StepFeatures>): number {
     const p = this.#physics;
     const c = this.#coefficients;
-    const { paddedTokens, rows, decodes, decodeContextTokens, prefillPairs, largestDecodeContext } = features;
-    if (paddedTokens !== this.#lastTokens || rows !== this.#lastRows) this.#findLinear(paddedTokens, rows);
+    const { paddedTokens, rows, drafts, decodes, decodeContextTokens, prefillPairs } = features;
+    const { largestDecodeContext } = features;
+    // The model samples at each draft too.
+    const sampled = rows + drafts;
+    if (paddedTokens !== this.#lastTokens || sampled !== this.#lastSampled)
+      this.#findLinear(paddedTokens, sampled);
     const unequal = decodes * largestDecodeContext - decodeContextTokens;
     const kv = c.decodeAttention * decodeContextTokens + c.skew * unequal;
     const attention =
@@ -53,14 +57,14 @@ export class PhysicsCost implements StepCost {
    * Seconds for the matrices. Computation hides the reading of weights. If both take equally long,
    * neither hides the other completely.
    */
-  #findLinear(tokens: number, rows: number): void {
+  #findLinear(tokens: number, sampled: number): void {
     const p = this.#physics;
     const read = (this.#coefficients.memory * this.#readBytes(tokens)) / p.memoryBytesPerSecond;
-    const flops = tokens * p.flopsPerToken + rows * p.flopsPerRow;
+    const flops = tokens * p.flopsPerToken + sampled * p.flopsPerRow;
     const compute = (this.#coefficients.compute * flops) / p.flopsPerSecond;
     this.#linear = Math.sqrt(Math.sqrt(read ** 4 + compute ** 4));
     this.#lastTokens = tokens;
-    this.#lastRows = rows;
+    this.#lastSampled = sampled;
   }
 
   /**

@@ -50,14 +50,14 @@ const SPEEDS: readonly string[] = ['memoryBytesPerSecond', 'flopsPerSecond', 'li
  * A checked copy.
  * @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, none is negative, and speeds are not 0
  */
-export function takePhysics(value: unknown): Physics {
+export function parsePhysics(value: unknown): Physics {
   if (!isObject(value)) throw badArgument('physics', show(value), 'an object');
   checkNames(value, PHYSICS);
-  const taken: Record<string, number> = {};
+  const parsed: Record<string, number> = {};
   for (const name of PHYSICS.names) {
-    taken[name] = checkNumber(`physics.${name}`, value[name], SPEEDS.includes(name) ? 1 : 0);
+    parsed[name] = checkNumber(`physics.${name}`, value[name], SPEEDS.includes(name) ? 1 : 0);
   }
-  return taken as unknown as Physics;
+  return parsed as unknown as Physics;
 }
 
 /**
@@ -101,7 +101,7 @@ const USED_MEMORY = 0.9;
  */
 export function physicsOf(config: unknown, gpu: Gpu, gpus: number): ModelOnGpus {
   checkInteger('gpus', gpus, 1, 64);
-  const model = takeConfig(config);
+  const model = parseConfig(config);
   const { layers, hidden, heads, kvHeads, headSize, intermediate, vocabulary, experts } = model;
   if (heads % gpus !== 0)
     throw badArgument('gpus', show(gpus), `a divisor of num_attention_heads (${heads})`);
@@ -140,7 +140,7 @@ export function physicsOf(config: unknown, gpu: Gpu, gpus: number): ModelOnGpus 
 
 const MOST = 2 ** 31;
 
-function takeConfig(config: unknown): ModelConfig {
+function parseConfig(config: unknown): ModelConfig {
   if (!isObject(config)) throw badArgument('config.json', show(config), 'an object');
   // Vision models describe their language model separately.
   const text = isObject(config['text_config']) ? config['text_config'] : config;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { BlockstepError, describeError } from '../../base/errors.js';
-import { type Profile, takeProfile } from './profile.js';
+import { type Profile, parseProfile } from './profile.js';
 
 /**
  * Reads a file and parses it by `parse`.
@@ -24,7 +24,7 @@ export function readJson(path: string): unknown {
 export function readProfile(path: string): Profile {
   const value = readJson(path);
   try {
-    return takeProfile(value);
+    return parseProfile(value);
   } catch (cause) {
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${path}: is no profile: ${describeError(cause)}`, {
       cause,

@@ -2,12 +2,12 @@ import { checkNumber, isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { StepCost } from '../../executors/cost-model/step-features.js';
-import { COEFFICIENTS, type Coefficients, priorCoefficients, takeCoefficients } from './coefficients.js';
+import { COEFFICIENTS, type Coefficients, parseCoefficients, priorCoefficients } from './coefficients.js';
 import type { Gpu } from './gpus.js';
-import { type Physics, physicsOf, takePhysics } from './physics.js';
+import { type Physics, parsePhysics, physicsOf } from './physics.js';
 import { type HostTime, PhysicsCost } from './physics-cost.js';
-import { type SeenRange, takeSeenRange } from './seen-range.js';
-import { type CostTable, TableCost, takeTable } from './table-cost.js';
+import { parseSeenRange, type SeenRange } from './seen-range.js';
+import { type CostTable, parseTable, TableCost } from './table-cost.js';
 
 /** The version of the format of profiles. */
 export const PROFILE_SCHEMA = 'blockstep-profile/1';
@@ -128,7 +128,7 @@ export function rooflineProfile(config: unknown, name: string, gpu: Gpu, gpus = 
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the mistake: another schema, values that are no numbers or
  * negative, costs that fall
  */
-export function takeProfile(value: unknown): Profile {
+export function parseProfile(value: unknown): Profile {
   if (!isObject(value)) throw badArgument('a profile', show(value), 'an object');
   if (value['schema'] !== PROFILE_SCHEMA)
     throw badArgument('schema', show(value['schema']), `"${PROFILE_SCHEMA}"`);
@@ -144,19 +144,19 @@ export function takeProfile(value: unknown): Profile {
   const base = {
     schema: PROFILE_SCHEMA,
     name,
-    provenance: takeProvenance(value['provenance']),
-    seen: takeSeenRange(value['seen']),
+    provenance: parseProvenance(value['provenance']),
+    seen: parseSeenRange(value['seen']),
     host: {
       stepMs: checkNumber('host.stepMs', host['stepMs'], 0),
       rowMs: checkNumber('host.rowMs', host['rowMs'], 0),
     },
     kvTokens: kvTokens === null ? null : checkNumber('kvTokens', kvTokens, 1),
   } as const;
-  if (kind === 'table') return { ...base, kind, table: takeTable(value['table']) };
-  const physics = takePhysics(value['physics']);
-  const coefficients = takeCoefficients('coefficients', value['coefficients']);
+  if (kind === 'table') return { ...base, kind, table: parseTable(value['table']) };
+  const physics = parsePhysics(value['physics']);
+  const coefficients = parseCoefficients('coefficients', value['coefficients']);
   if (kind === 'roofline') return { ...base, kind, physics, coefficients };
-  return { ...base, kind: 'fitted', physics, coefficients, fit: takeFit(value['fit']) };
+  return { ...base, kind: 'fitted', physics, coefficients, fit: parseFit(value['fit']) };
 }
 
 /** The step cost of a profile. */
@@ -171,20 +171,20 @@ export function bandCosts(profile: Profile): StepCost[] {
   return profile.fit.ensemble.map((each) => new PhysicsCost(profile.physics, each, profile.host));
 }
 
-function takeProvenance(value: unknown): Provenance {
+function parseProvenance(value: unknown): Provenance {
   if (!isObject(value)) throw badArgument('provenance', show(value), 'an object');
   checkNames(value, PROVENANCE);
-  const taken: Record<string, unknown> = { ...NO_PROVENANCE };
+  const parsed: Record<string, unknown> = { ...NO_PROVENANCE };
   for (const [name, each] of Object.entries(value)) {
     if (name === 'gpus') checkNumber('provenance.gpus', each, 1);
     else if (each !== null && typeof each !== 'string')
       throw badArgument(`provenance.${name}`, show(each), 'a text or null');
-    taken[name] = each;
+    parsed[name] = each;
   }
-  return taken as unknown as Provenance;
+  return parsed as unknown as Provenance;
 }
 
-function takeFit(value: unknown): FitFacts {
+function parseFit(value: unknown): FitFacts {
   if (!isObject(value)) throw badArgument('fit', show(value), 'an object');
   const { errors, undetermined, ensemble } = value;
   if (!isObject(errors)) throw badArgument('fit.errors', show(errors), 'an object');
@@ -204,6 +204,6 @@ function takeFit(value: unknown): FitFacts {
       p90: error('p90'),
     },
     undetermined: [...undetermined],
-    ensemble: ensemble.map((each, i) => takeCoefficients(`fit.ensemble[${i}]`, each)),
+    ensemble: ensemble.map((each, i) => parseCoefficients(`fit.ensemble[${i}]`, each)),
   };
 }

@@ -10,6 +10,7 @@ export const RANGED = [
   'prefillPairs',
   'decodeContextTokens',
   'largestDecodeContext',
+  'drafts',
 ] as const;
 
 /** The smallest and the largest value of each feature in the measured steps. */
@@ -76,11 +77,12 @@ export class WatchedCost implements StepCost {
 }
 
 /** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function takeSeenRange(value: unknown): SeenRange | null {
+export function parseSeenRange(value: unknown): SeenRange | null {
   if (value === null) return null;
   if (!isObject(value)) throw badArgument('seen', show(value), 'an object or null');
   const pairs = RANGED.map((name) => {
-    const pair = value[name];
+    // Profiles without drafts need not say so.
+    const pair = value[name] ?? (name === 'drafts' ? [0, 0] : undefined);
     const isPair = Array.isArray(pair) && pair.length === 2 && pair.every((each) => Number.isFinite(each));
     if (isPair && pair[0] >= 0 && pair[0] <= pair[1]) return [name, [pair[0], pair[1]]] as const;
     throw badArgument(`seen.${name}`, show(pair), '[least, most], two numbers of at least 0');

@@ -2,7 +2,7 @@ import { checkNumber, isObject } from '../../base/checks.js';
 import { badArgument, show } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import type { StepCost, StepFeatures } from '../../executors/cost-model/step-features.js';
-import { Grid, type GridPoint, takeGrid } from './grid.js';
+import { Grid, type GridPoint, parseGrid } from './grid.js';
 import type { HostTime } from './physics-cost.js';
 
 /** Measured milliseconds, as grids. */
@@ -31,13 +31,13 @@ const TABLE = knownNames<CostTable>('the table of a profile', {
 });
 
 /** A checked copy. @throws ERR_BLOCKSTEP_BAD_ARG, also if costs fall while work grows */
-export function takeTable(value: unknown): CostTable {
+export function parseTable(value: unknown): CostTable {
   if (!isObject(value)) throw badArgument('table', show(value), 'an object');
   checkNames(value, TABLE);
   return {
-    linear: takeGrid('table.linear', value['linear'], 1),
-    rows: takeGrid('table.rows', value['rows'], 1),
-    attention: takeGrid('table.attention', value['attention'], 4),
+    linear: parseGrid('table.linear', value['linear'], 1),
+    rows: parseGrid('table.rows', value['rows'], 1),
+    attention: parseGrid('table.attention', value['attention'], 4),
     skew: checkNumber('table.skew', value['skew'], 0, 1),
   };
 }
@@ -65,16 +65,15 @@ export class TableCost implements StepCost {
   }
 
   stepMs(features: Readonly<StepFeatures>): number {
-    const { paddedTokens, rows, prefillTokens, prefillContextTokens, decodes, largestDecodeContext } =
-      features;
-    const { meanDecodeContext } = features;
+    const { paddedTokens, rows, drafts, prefillTokens, prefillContextTokens, decodes } = features;
+    const { meanDecodeContext, largestDecodeContext } = features;
     const attention = (context: number): number =>
       this.#attention.at(prefillTokens, decodes, prefillContextTokens, context);
     let attentionMs = attention(meanDecodeContext);
     if (this.#skew > 0 && decodes > 1) {
       attentionMs += this.#skew * Math.max(0, attention(largestDecodeContext) - attentionMs);
     }
-    return this.#linear.at(paddedTokens) + this.#rows.at(rows) + attentionMs;
+    return this.#linear.at(paddedTokens) + this.#rows.at(rows + drafts) + attentionMs;
   }
 }
 

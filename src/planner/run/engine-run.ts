@@ -1,4 +1,5 @@
 import { BlockstepError } from '../../base/errors.js';
+import { CostModelExecutor, type TimedTokens } from '../../executors/cost-model/cost-model-executor.js';
 import { checkMs } from '../../executors/cost-model/step-cost.js';
 import { type StepCost, StepFeatures } from '../../executors/cost-model/step-features.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
@@ -15,8 +16,12 @@ export interface EngineRunOptions {
   readonly indices?: Int32Array;
   /** Requests arrive this many times as fast as in the workload. Default 1. */
   readonly speedUp?: number;
-  /** The scheduler's options; drafts are not simulated here. */
   readonly scheduler: Omit<SchedulerOptions, 'now'>;
+  /**
+   * Probability that a draft token is accepted, given that those before it were. Default 0.7. It
+   * matters with `numSpeculativeTokens` only.
+   */
+  readonly acceptanceRate?: number;
   readonly cost: StepCost;
   /** Ends the run at this virtual time. Requests that have not ended by then are left out. */
   readonly untilMs?: number;
@@ -39,6 +44,8 @@ interface Step {
   finishMs: number;
   /** Entries whose first token this step may bring. */
   first: Request[];
+  /** The tokens, if drafts decide their number. */
+  drafted: TimedTokens | null;
 }
 
 /** Exceeds the number of plans in flight. */
@@ -71,13 +78,16 @@ export class EngineRun {
   readonly #counts: Int32Array;
   readonly #outline: Int32Array;
   readonly #steps: Step[];
+  /** Draws which drafts are accepted; null without drafts. */
+  readonly #drafter: CostModelExecutor | null;
   readonly #inFlight: Step[] = [];
   #nextStep = 0;
   #nowMs = 0;
   #deviceFreeMs = 0;
   #next = 0;
   #emptySteps = 0;
-  /** The series of repeated steps that the last plan belongs to; 0: none. */
+  /** The plan made last, and the series of repeated steps that it belongs to; 0: none. */
+  #last: Plan | null = null;
   #repeats = 0;
 
   /** @throws ERR_BLOCKSTEP_BAD_ARG as `new Scheduler` does */
@@ -105,7 +115,9 @@ export class EngineRun {
       plan: null as unknown as Plan,
       finishMs: 0,
       first: [],
+      drafted: null,
     }));
+    this.#drafter = this.#makeDrafter();
   }
 
   /** Virtual milliseconds since the first arrival of the workload. */
@@ -121,9 +133,10 @@ export class EngineRun {
     while (this.advance());
   }
 
-  /** One round, as in `Replay`. @returns false when the run is finished */
+  /** One round, as in `Replay`, or several at once. @returns false when the run is finished */
   advance(): boolean {
     this.#addArrivals();
+    if (this.#leap()) return this.#nowMs < (this.#options.untilMs ?? Number.POSITIVE_INFINITY);
     if (this.scheduler.hasWork()) {
       const plan = this.#schedule();
       if (plan.totalTokens > 0 && this.#inFlight.length < this.#depth) return true;
@@ -143,6 +156,7 @@ export class EngineRun {
 
   #schedule(): Plan {
     const plan = this.scheduler.schedule();
+    this.#last = plan;
     this.preemptions += plan.preempted.length;
     if (plan.totalTokens > 0 || this.#inFlight.length === 0) this.#execute(plan);
     this.#emptySteps = plan.totalTokens > 0 ? 0 : this.#emptySteps + 1;
@@ -150,11 +164,66 @@ export class EngineRun {
     return plan;
   }
 
+  /**
+   * Makes all rounds up to the next event at once, if there are several: until then each step is
+   * the last one with one more token of context.
+   * @returns false: nothing was done
+   */
+  #leap(): boolean {
+    const { cost, onStep, untilMs = Number.POSITIVE_INFINITY } = this.#options;
+    if (this.#last === null || this.#last.repeats === 0 || onStep !== undefined) return false;
+    const most = this.scheduler.sureSteps(this.#last);
+    if (most < 2) return false;
+    const flight = this.#inFlight;
+    for (const { first } of flight) if (first.length > 0) return false;
+    const features = this.#features;
+    const eventMs = Math.min(untilMs, this.#nextArrivalMs());
+    let rounds = 0;
+    do {
+      features.decodeContextTokens += features.decodes;
+      features.largestDecodeContext++;
+      const hostMs = checkMs('hostMs', cost.hostMs(features));
+      const stepMs = checkMs('stepMs', cost.stepMs(features));
+      let finishMs = Math.max(this.#nowMs + hostMs, this.#deviceFreeMs) + stepMs;
+      this.#deviceFreeMs = finishMs;
+      // The oldest step in flight ends, and each of the others takes its place.
+      for (let i = flight.length - 1; i >= 0; i--) {
+        const earlierMs = flight[i].finishMs;
+        flight[i].finishMs = finishMs;
+        finishMs = earlierMs;
+      }
+      this.#nowMs = Math.max(this.#nowMs, finishMs);
+      rounds++;
+    } while (rounds < most && this.#nowMs < eventMs);
+    this.steps += rounds;
+    let plan = this.scheduler.scheduleMany(rounds);
+    if (plan === null)
+      throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', 'a step that was sure could not be made');
+    this.#last = plan;
+    for (let i = flight.length - 1; i >= 0; i--) {
+      const earlier: Plan = flight[i].plan;
+      flight[i].plan = plan;
+      plan = earlier;
+    }
+    this.scheduler.update(plan, { tokens: this.#tokens, counts: this.#ones });
+    return true;
+  }
+
+  /** When the next request comes to the scheduler; infinite while it has no room for one. */
+  #nextArrivalMs(): number {
+    const hasRoom = this.#next < this.#indices.length && this.scheduler.numWaiting < this.#maxNumSeqs;
+    return hasRoom ? this.#arrivalMs(this.#next) : Number.POSITIVE_INFINITY;
+  }
+
   #execute(plan: Plan): void {
     const step = this.#steps[this.#nextStep];
     this.#nextStep = (this.#nextStep + 1) % STEPS;
     step.plan = plan;
     if (step.first.length > 0) step.first.length = 0;
+    if (this.#drafter !== null) {
+      this.#executeDrafts(this.#drafter, plan, step);
+      return;
+    }
     this.#weigh(plan, step);
     if (plan.totalTokens === 0) step.finishMs = Math.max(this.#nowMs, this.#deviceFreeMs);
     else {
@@ -167,6 +236,39 @@ export class EngineRun {
       this.steps++;
     }
     this.#inFlight.push(step);
+  }
+
+  /** As `execute`, where the number of tokens of each entry depends on the accepted drafts. */
+  #executeDrafts(drafter: CostModelExecutor, plan: Plan, step: Step): void {
+    const drafted = drafter.execute(plan);
+    step.drafted = drafted;
+    step.finishMs = drafted.finishMs;
+    for (let i = 0; i < plan.numRequests; i++) {
+      if (drafted.firsts[i] === 0 && drafted.counts[i] > 0) step.first.push(plan.requests[i]);
+    }
+    if (plan.totalTokens > 0) this.steps++;
+    this.#inFlight.push(step);
+  }
+
+  #makeDrafter(): CostModelExecutor | null {
+    const { scheduler, cost, onStep, acceptanceRate = 0.7 } = this.#options;
+    const { numSpeculativeTokens = 0 } = scheduler;
+    if (numSpeculativeTokens === 0) return null;
+    return new CostModelExecutor({
+      model: {
+        hostMs: (features) => {
+          onStep?.(features, this.#steps[(this.#nextStep + STEPS - 1) % STEPS].plan);
+          return cost.hostMs(features);
+        },
+        stepMs: (features) => cost.stepMs(features),
+      },
+      now: () => this.#nowMs,
+      seed: 0,
+      acceptanceRate,
+      maxEntries: this.#maxNumSeqs,
+      maxDrafts: numSpeculativeTokens,
+      stepsInFlight: STEPS,
+    });
   }
 
   /**
@@ -199,9 +301,10 @@ export class EngineRun {
 
   #update(): void {
     const step = this.#inFlight.shift()!;
-    const { plan, first } = step;
+    const { plan, first, drafted } = step;
     this.#nowMs = Math.max(this.#nowMs, step.finishMs);
-    const outputs = this.scheduler.update(plan, { tokens: this.#tokens, counts: this.#countsOf(plan) });
+    const result = drafted ?? { tokens: this.#tokens, counts: this.#countsOf(plan) };
+    const outputs = this.scheduler.update(plan, result);
     for (const request of first) {
       const index = Number(request.id);
       if (request.numOutputTokens > 0 && Number.isNaN(this.times.firstMs[index])) {
@@ -209,6 +312,9 @@ export class EngineRun {
       }
     }
     this.#noteEnds(outputs);
+    // With several steps in flight drafts stay on the device.
+    if (this.#drafter !== null && this.#depth === 1)
+      this.scheduler.updateDraftTokens(plan, this.#drafter.draft(plan));
   }
 
   /** Number of tokens of each entry. In a repeated step each entry has one. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Workload } from '../../workload/workload.js';
 import type { RequestTimes } from '../run/engine-run.js';
 import { type LatencySummary, latenciesOf, summarise } from '../run/summary.js';
@@ -10,6 +11,10 @@ export interface FleetRun {
   readonly latencies: LatencySummary;
   /** The largest latency as a fraction of its bound; at most 1: the agreement is kept. */
   readonly strain: number;
+  /** The same of the requests that arrive in each part of the trace's time, if parts were asked for. */
+  readonly parts: readonly number[];
+  /** The first so many requests of the trace were run. */
+  readonly requests: number;
   /** Tokens generated per second, from the first arrival to the last token. */
   readonly tokensPerSecond: number;
   readonly steps: number;
@@ -20,68 +25,135 @@ export interface FleetRun {
   readonly refused: number;
   /** Digest of the states of all engines, 16 hex digits. */
   readonly digest: string;
-  readonly times: RequestTimes;
 }
-
-/** A fleet's result without the times of each request. */
-export type PointRun = Omit<FleetRun, 'times'>;
 
 /** Multiplies each digest differently, so that swapped engines change the sum. */
 const ODD = 0x9e3779b97f4a7c15n;
 const WORD = (1n << 64n) - 1n;
 
-/** Simulates a fleet. Its engines are spread over the threads, and merged in their order. */
-export async function runFleet(
-  pool: Pool,
-  workload: Workload,
-  fleet: Fleet,
-  slo: readonly Condition[],
-): Promise<FleetRun> {
-  const { engines, speedUp } = fleet;
-  const parts = Math.min(engines, engines === 1 ? 1 : 4 * pool.threads);
-  const at = (part: number): number => Math.floor((part * engines) / parts);
-  const results = await Promise.all(
-    Array.from({ length: parts }, (_, i) => pool.run({ ...fleet, from: at(i), until: at(i + 1) })),
-  );
-  return merge(results, workload, speedUp, slo);
+/** Runs of an interrupted plan, and where new runs are kept. */
+export interface Memory {
+  /** By the keys of `onRun`. */
+  readonly known?: ReadonlyMap<string, FleetRun> | undefined;
+  /** Called with each run that was simulated. */
+  readonly onRun?: ((key: string, run: FleetRun) => void) | undefined;
 }
 
-function merge(
-  results: readonly TaskResult[],
-  workload: Workload,
-  speedUp: number,
-  slo: readonly Condition[],
-): FleetRun {
-  const times = { firstMs: new Float64Array(workload.length), lastMs: new Float64Array(workload.length) };
-  let tokens = 0;
-  let endMs = 0;
-  let digest = 0n;
-  for (const { indices, firstMs, lastMs, digests } of results) {
-    for (const [k, i] of indices.entries()) {
-      times.firstMs[i] = firstMs[k];
-      times.lastMs[i] = lastMs[k];
-      if (!(lastMs[k] >= 0)) continue;
-      tokens += workload.outputTokens[i];
-      endMs = Math.max(endMs, lastMs[k]);
-    }
-    for (const each of digests) digest = (digest * ODD + each + 1n) & WORD;
+/** Simulates fleets under the requests of one trace. */
+export class Evaluation {
+  readonly workload: Workload;
+  readonly slo: readonly Condition[];
+  readonly #pool: Pool;
+  readonly #memory: Memory;
+  /** Hash of everything that all runs have in common, with the trace hashed once. */
+  readonly #common = createHash('sha256');
+
+  /** @param profile of the pool, for the keys of runs */
+  constructor(
+    pool: Pool,
+    workload: Workload,
+    profile: unknown,
+    slo: readonly Condition[],
+    memory: Memory = {},
+  ) {
+    this.workload = workload;
+    this.slo = slo;
+    this.#pool = pool;
+    this.#memory = memory;
+    const { arrivalMs, inputTokens, outputTokens, hashIds } = workload.columns;
+    for (const column of [arrivalMs, inputTokens, outputTokens, hashIds])
+      this.#common.update(new Uint8Array(column.buffer, column.byteOffset, column.byteLength));
+    this.#common.update(JSON.stringify([profile, slo]));
   }
-  const sum = (of: (result: TaskResult) => number): number =>
-    results.reduce((total, each) => total + of(each), 0);
-  const latencies = summarise(latenciesOf(workload, times, speedUp));
-  const refused = sum((each) => each.refused);
-  const steps = sum((each) => each.steps);
-  return {
-    latencies,
-    strain: refused > 0 ? Number.POSITIVE_INFINITY : strain(slo, latencies),
-    tokensPerSecond: endMs === 0 ? 0 : (1000 * tokens) / endMs,
-    steps,
-    extrapolated: steps === 0 ? 0 : sum((each) => each.stepsOutside) / steps,
-    preemptions: sum((each) => each.preemptions),
-    refused,
-    digest: digest.toString(16).padStart(16, '0'),
-    times,
-  };
+
+  /**
+   * Simulates a fleet, unless its run is known. Its engines are spread over the threads, and merged
+   * in their order.
+   * @param parts of the trace's time whose strain is found too
+   */
+  async run(fleet: Fleet, parts = 0): Promise<FleetRun> {
+    const key = this.#keyOf(fleet, parts);
+    const known = this.#memory.known?.get(key);
+    if (known !== undefined) return known;
+    const { engines } = fleet;
+    const tasks = Math.min(engines, engines === 1 ? 1 : 4 * this.#pool.threads);
+    const at = (task: number): number => Math.floor((task * engines) / tasks);
+    const results = await Promise.all(
+      Array.from({ length: tasks }, (_, i) => this.#pool.run({ ...fleet, from: at(i), until: at(i + 1) })),
+    );
+    const run = this.#merge(results, fleet, parts);
+    this.#memory.onRun?.(key, run);
+    return run;
+  }
+
+  #keyOf(fleet: Fleet, parts: number): string {
+    const own = JSON.stringify([fleet, parts], (_, value: unknown) =>
+      typeof value === 'bigint' ? String(value) : value,
+    );
+    return this.#common.copy().update(own).digest('hex').slice(0, 32);
+  }
+
+  #merge(results: readonly TaskResult[], { speedUp, requests }: Fleet, parts: number): FleetRun {
+    const { workload, slo } = this;
+    const times: RequestTimes = {
+      firstMs: new Float64Array(workload.length).fill(Number.NaN),
+      lastMs: new Float64Array(workload.length).fill(Number.NaN),
+    };
+    let tokens = 0;
+    let endMs = 0;
+    let digest = 0n;
+    for (const { indices, firstMs, lastMs, digests } of results) {
+      for (const [k, i] of indices.entries()) {
+        times.firstMs[i] = firstMs[k];
+        times.lastMs[i] = lastMs[k];
+        if (!(lastMs[k] >= 0)) continue;
+        tokens += workload.outputTokens[i];
+        endMs = Math.max(endMs, lastMs[k]);
+      }
+      for (const each of digests) digest = (digest * ODD + each + 1n) & WORD;
+    }
+    const sum = (of: (result: TaskResult) => number): number =>
+      results.reduce((total, each) => total + of(each), 0);
+    const each = latenciesOf(workload, times, speedUp);
+    const latencies = summarise(each);
+    const refused = sum(({ refused }) => refused);
+    const steps = sum(({ steps }) => steps);
+    return {
+      latencies,
+      strain: refused > 0 ? Number.POSITIVE_INFINITY : strain(slo, latencies),
+      parts: partsOf(workload, parts).map(({ includes }) => strain(slo, summarise(each, includes))),
+      requests,
+      tokensPerSecond: endMs === 0 ? 0 : (1000 * tokens) / endMs,
+      steps,
+      extrapolated: steps === 0 ? 0 : sum(({ stepsOutside }) => stepsOutside) / steps,
+      preemptions: sum(({ preemptions }) => preemptions),
+      refused,
+      digest: digest.toString(16).padStart(16, '0'),
+    };
+  }
+}
+
+/** A part of a trace's time. */
+export interface TracePart {
+  readonly fromMs: number;
+  readonly untilMs: number;
+  /** Whether a request arrives in it. */
+  readonly includes: (index: number) => boolean;
+}
+
+/** Cuts the time from the first arrival to the last into equal parts. */
+export function partsOf({ arrivalMs, length }: Workload, count: number): TracePart[] {
+  const width = arrivalMs[length - 1] / count;
+  return Array.from({ length: count }, (_, part) => {
+    const fromMs = part * width;
+    const untilMs = (part + 1) * width;
+    const isLast = part === count - 1;
+    return {
+      fromMs,
+      untilMs,
+      includes: (i) => arrivalMs[i] >= fromMs && (arrivalMs[i] < untilMs || isLast),
+    };
+  });
 }
 
 /** The load at which an agreement breaks. */
@@ -97,7 +169,7 @@ export interface Capacity {
    */
   readonly isLeast: boolean;
   /** The run at that load, or at the least load that was tried. */
-  readonly run: PointRun;
+  readonly run: FleetRun;
   /** All loads that were tried, ascending, with their strain. */
   readonly tried: readonly { readonly requestsPerSecond: number; readonly strain: number }[];
 }
@@ -112,15 +184,14 @@ const NEAR = 1.05;
  * the load says more than a latency.
  */
 export async function findCapacity(
-  pool: Pool,
-  workload: Workload,
-  fleet: Omit<Fleet, 'speedUp'>,
-  slo: readonly Condition[],
+  evaluation: Evaluation,
+  fleet: Omit<Fleet, 'speedUp' | 'requests'>,
 ): Promise<Capacity> {
-  const rate = requestRate(workload);
+  const rate = requestRate(evaluation.workload);
+  const requests = evaluation.workload.length;
   const tried: { requestsPerSecond: number; strain: number }[] = [];
-  const look = async (speedUp: number): Promise<PointRun> => {
-    const { times: _, ...run } = await runFleet(pool, workload, { ...fleet, speedUp }, slo);
+  const look = async (speedUp: number): Promise<FleetRun> => {
+    const run = await evaluation.run({ ...fleet, speedUp, requests });
     tried.push({ requestsPerSecond: rate * speedUp, strain: run.strain });
     return run;
   };

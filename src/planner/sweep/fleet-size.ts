@@ -1,8 +1,4 @@
-import type { Workload } from '../../workload/workload.js';
-import { latenciesOf, summarise } from '../run/summary.js';
-import { type FleetRun, type PointRun, runFleet } from './evaluation.js';
-import type { Pool } from './pool.js';
-import { type Condition, strain } from './slo.js';
+import { type Evaluation, type FleetRun, partsOf } from './evaluation.js';
 import type { Fleet } from './task.js';
 
 /**
@@ -25,7 +21,7 @@ export interface FleetSize {
   /** The numbers of engines that were tried, ascending, with their strain over the whole trace. */
   readonly tried: readonly { readonly engines: number; readonly strain: number }[];
   /** The run with the fewest engines, or with the most that were tried. */
-  readonly run: PointRun;
+  readonly run: FleetRun;
 }
 
 /** Smaller numbers of engines that are tried for the windows. */
@@ -38,17 +34,16 @@ const STEPS = 8;
  * @param windows parts of the time from the first arrival to the last
  */
 export async function findFleetSize(
-  pool: Pool,
-  workload: Workload,
-  fleet: Omit<Fleet, 'engines' | 'speedUp'>,
-  slo: readonly Condition[],
+  evaluation: Evaluation,
+  fleet: Omit<Fleet, 'engines' | 'speedUp' | 'requests'>,
   most: number,
   windows: number,
 ): Promise<FleetSize> {
   const runs = new Map<number, FleetRun>();
+  const requests = evaluation.workload.length;
   const look = async (engines: number): Promise<boolean> => {
     const known = runs.get(engines);
-    const run = known ?? (await runFleet(pool, workload, { ...fleet, engines, speedUp: 1 }, slo));
+    const run = known ?? (await evaluation.run({ ...fleet, engines, speedUp: 1, requests }, windows));
     runs.set(engines, run);
     return run.strain <= 1;
   };
@@ -67,31 +62,22 @@ export async function findFleetSize(
   // Quiet times need fewer engines.
   for (let engines = 1; engines < high; engines += Math.max(1, Math.floor(high / STEPS))) await look(engines);
   const tried = [...runs].sort(([a], [b]) => a - b);
-  const { times: _, ...run } = runs.get(high)!;
   return {
     engines: isKept ? high : null,
-    windows: windowsOf(workload, tried, slo, windows),
+    windows: windowsOf(evaluation, tried, windows),
     tried: tried.map(([engines, each]) => ({ engines, strain: each.strain })),
-    run,
+    run: runs.get(high)!,
   };
 }
 
 function windowsOf(
-  workload: Workload,
+  { workload }: Evaluation,
   tried: readonly (readonly [number, FleetRun])[],
-  slo: readonly Condition[],
   count: number,
 ): EngineWindow[] {
-  const { arrivalMs, length } = workload;
-  const width = arrivalMs[length - 1] / count;
-  const latencies = tried.map(([engines, { times }]) => [engines, latenciesOf(workload, times)] as const);
-  return Array.from({ length: count }, (_, w) => {
-    const fromMs = w * width;
-    const untilMs = (w + 1) * width;
-    const isIn = (i: number): boolean =>
-      arrivalMs[i] >= fromMs && (arrivalMs[i] < untilMs || (w === count - 1 && arrivalMs[i] <= untilMs));
-    const requests = arrivalMs.reduce((sum, _, i) => sum + (isIn(i) ? 1 : 0), 0);
-    const enough = latencies.find(([, each]) => strain(slo, summarise(each, isIn)) <= 1);
+  return partsOf(workload, count).map(({ fromMs, untilMs, includes }, part) => {
+    const requests = workload.arrivalMs.reduce((sum, _, i) => sum + (includes(i) ? 1 : 0), 0);
+    const enough = tried.find(([, { parts }]) => parts[part] <= 1);
     return { fromMs, untilMs, requests, engines: requests === 0 ? 0 : (enough?.[0] ?? null) };
   });
 }

@@ -1,52 +1,68 @@
 import { badArgument, show } from '../../base/errors.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
 
-/** An option that a sweep varies, with its flag of vLLM; null: vLLM has no flag for it. */
+/** A value of a knob: a number, or one of its words. */
+export type KnobValue = number | string;
+
+/** An option that a sweep varies. */
 export interface Knob {
   readonly option: keyof SchedulerOptions;
-  readonly vllm: string | null;
+  /** The words that stand for values of the option; null: the values are numbers. */
+  readonly words: Readonly<Record<string, unknown>> | null;
 }
+
+const ON_OFF = { on: true, off: false };
 
 /** The options that can be varied, by the name of their flag. */
 export const KNOBS: Readonly<Record<string, Knob>> = {
-  'max-num-seqs': { option: 'maxNumSeqs', vllm: '--max-num-seqs' },
-  'max-num-batched-tokens': { option: 'maxNumBatchedTokens', vllm: '--max-num-batched-tokens' },
-  'block-size': { option: 'blockSize', vllm: '--block-size' },
-  'num-blocks': { option: 'numBlocks', vllm: '--num-gpu-blocks-override' },
-  'long-prefill-token-threshold': {
-    option: 'longPrefillTokenThreshold',
-    vllm: '--long-prefill-token-threshold',
-  },
-  'pipeline-depth': { option: 'pipelineDepth', vllm: null },
+  'max-num-seqs': { option: 'maxNumSeqs', words: null },
+  'max-num-batched-tokens': { option: 'maxNumBatchedTokens', words: null },
+  'block-size': { option: 'blockSize', words: null },
+  'num-blocks': { option: 'numBlocks', words: null },
+  'long-prefill-token-threshold': { option: 'longPrefillTokenThreshold', words: null },
+  'enable-chunked-prefill': { option: 'enableChunkedPrefill', words: ON_OFF },
+  'enable-prefix-caching': { option: 'enablePrefixCaching', words: ON_OFF },
+  policy: { option: 'policy', words: { fcfs: 'fcfs', priority: 'priority' } },
+  'pipeline-depth': { option: 'pipelineDepth', words: null },
+  'num-speculative-tokens': { option: 'numSpeculativeTokens', words: null },
 };
 
 /** The values that a sweep gives to each knob. */
-export type Sweep = ReadonlyMap<string, readonly number[]>;
+export type Sweep = ReadonlyMap<string, readonly KnobValue[]>;
 /** One point of a sweep: the value of each knob. */
-export type Point = Readonly<Record<string, number>>;
+export type Point = Readonly<Record<string, KnobValue>>;
 
 /** Most points of a sweep. More are a mistake. */
 export const MOST_POINTS = 20_000;
-const EXPECTED = `knobs such as max-num-seqs=64..512,block-size=16|32: one of ${Object.keys(KNOBS).join(', ')}; a..b doubles from a to b, a..b+c goes on by c; k is 1024`;
+const NAMES = Object.entries(KNOBS).map(([name, { words }]) =>
+  words === null ? name : `${name} (${Object.keys(words).join('|')})`,
+);
+const EXPECTED = `knobs such as max-num-seqs=64..512,block-size=16|32: one of ${NAMES.join(', ')}; a..b doubles from a to b, a..b+c goes on by c; k is 1024`;
 
 /**
- * Parses a sweep: `max-num-seqs=64..512,max-num-batched-tokens=1k..16k`.
+ * Parses a sweep: `max-num-seqs=64..512,policy=fcfs|priority`.
  * @throws ERR_BLOCKSTEP_BAD_ARG for an invalid sweep, and for more than 20,000 points
  */
 export function parseSweep(text: string): Sweep {
-  const sweep = new Map<string, readonly number[]>();
+  const sweep = new Map<string, readonly KnobValue[]>();
   for (const part of text.split(',')) {
     const [name, values, ...rest] = part.trim().split('=');
     if (values === undefined || rest.length > 0 || !Object.hasOwn(KNOBS, name) || sweep.has(name))
       throw badArgument('sweep', show(part), EXPECTED);
-    sweep.set(name, [...new Set(values.split('|').flatMap((each) => parseValues(each, part)))]);
+    const { words } = KNOBS[name];
+    const parse = (each: string): KnobValue[] => {
+      if (words === null) return parseNumbers(each, part);
+      if (Object.hasOwn(words, each)) return [each];
+      throw badArgument('sweep', show(part), EXPECTED);
+    };
+    sweep.set(name, [...new Set(values.split('|').flatMap(parse))]);
   }
   const points = [...sweep.values()].reduce((product, values) => product * values.length, 1);
   if (points > MOST_POINTS) throw badArgument('sweep', `${points} points`, `at most ${MOST_POINTS}`);
   return sweep;
 }
 
-function parseValues(text: string, part: string): number[] {
+function parseNumbers(text: string, part: string): number[] {
   const found = /^(\d+k?)(?:\.\.(\d+k?)(?:\+(\d+k?))?)?$/.exec(text);
   if (found === null) throw badArgument('sweep', show(part), EXPECTED);
   const [from, to, by] = found.slice(1).map((each) => (each === undefined ? undefined : amount(each)));
@@ -75,12 +91,16 @@ export function pointsOf(sweep: Sweep): Point[] {
 /** The scheduler's options at a point. */
 export function optionsAt(base: Omit<SchedulerOptions, 'now'>, point: Point): Omit<SchedulerOptions, 'now'> {
   const options: Record<string, unknown> = { ...base };
-  for (const [name, value] of Object.entries(point)) options[KNOBS[name].option] = value;
+  for (const [name, value] of Object.entries(point)) {
+    const { option, words } = KNOBS[name];
+    options[option] = words === null ? value : words[value];
+  }
   // The pool keeps its size in tokens. Larger blocks are fewer, unless the sweep sets the number of
   // blocks.
-  if (point['block-size'] !== undefined && point['num-blocks'] === undefined) {
+  const blockSize = point['block-size'];
+  if (typeof blockSize === 'number' && point['num-blocks'] === undefined) {
     const tokens = base.numBlocks * (base.blockSize ?? 16);
-    options['numBlocks'] = Math.max(2, Math.floor(tokens / point['block-size']));
+    options['numBlocks'] = Math.max(2, Math.floor(tokens / blockSize));
   }
   return options as unknown as Omit<SchedulerOptions, 'now'>;
 }

@@ -29,7 +29,7 @@ export class Pool {
     );
     this.#idle = [...this.#workers];
     for (const worker of this.#workers) {
-      worker.on('message', (answer: Answer) => this.#take(worker, answer));
+      worker.on('message', (answer: Answer) => this.#receive(worker, answer));
       worker.on('error', (error) => this.fail(error));
     }
   }
@@ -83,7 +83,7 @@ export class Pool {
     }
   }
 
-  #take(worker: Worker, answer: Answer): void {
+  #receive(worker: Worker, answer: Answer): void {
     const order = this.#running.get(worker);
     this.#running.delete(worker);
     worker.unref();

@@ -21,6 +21,10 @@ export interface Fleet {
   readonly speedUp: number;
   /** Member of the profile's ensemble; -1: its best fit. */
   readonly member: number;
+  /** The first so many requests of the trace are run. */
+  readonly requests: number;
+  /** Probability that a draft token is accepted, given that those before it were. */
+  readonly acceptanceRate: number;
 }
 
 /** Some engines of a fleet, which are simulated one after the other. */
@@ -92,17 +96,18 @@ export class TaskRunner {
     let preemptions = 0;
     let refused = 0;
     for (let engine = task.from; engine < task.until; engine++) {
-      const own = task.engines === 1 ? undefined : indicesOf(engineOf, engine);
+      const own = indicesOf(engineOf.subarray(0, task.requests), engine);
       const run = new EngineRun({
         workload: this.#workload,
-        ...(own && { indices: own }),
+        indices: own,
         speedUp: task.speedUp,
         scheduler: task.scheduler,
+        acceptanceRate: task.acceptanceRate,
         cost: watched,
       });
       try {
         run.run();
-        for (const i of own ?? engineOf.keys()) {
+        for (const i of own) {
           indices.push(i);
           first.push(run.times.firstMs[i]);
           last.push(run.times.lastMs[i]);

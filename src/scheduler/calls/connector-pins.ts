@@ -1,4 +1,4 @@
-import { takeInt32Array } from '../../base/arrays.js';
+import { parseInt32Array } from '../../base/arrays.js';
 import type { BlockPins } from '../connector/connector.js';
 import type { ViewOwner } from './connector-view.js';
 
@@ -11,13 +11,13 @@ export function makePins(owner: ViewOwner): BlockPins {
   const { native } = state.core;
   const change = (blocks: unknown, by: 1 | -1): void => {
     gate.checkUsable();
-    const ids = takeInt32Array('blocks', blocks);
+    const ids = parseInt32Array('blocks', blocks);
     if (by > 0) native.pin(ids);
     else native.unpin(ids);
     state.pins.change(ids, by);
     state.blocksMoved = true;
     log?.pins(by > 0, ids);
-    // Between two public calls nothing else hands the command to the log.
+    // Between two public calls nothing else writes the command to the log.
     if (!gate.isBusy) gate.change(() => owner.flushLog());
   };
   return { pin: (ids) => change(ids, 1), unpin: (ids) => change(ids, -1) };

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
 import { badArg } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
-import type { Core } from '../../core/core.js';
 import { BLOCK_HASH } from '../../core/native/block-hash.js';
 import { rowsOf } from '../../core/rows.js';
 import { type KvExtent, kvExtent } from '../connector/kv-extent.js';
-import type { BlockLists, KvView } from '../connector/kv-view.js';
+import type { BlockLists, ConnectorPlan, KvView } from '../connector/kv-view.js';
 import {
   type KvViewGroup,
   layoutOf,
@@ -19,14 +18,14 @@ import { complete, hold } from '../loads/hold.js';
 import type { LogWriter } from '../log/log.js';
 import { isMadeUp } from '../options/hash-seed.js';
 import { newBlocksOf } from '../plan/new-blocks.js';
-import type { Plan } from '../plan/plan.js';
+import type { ConnectorRequest } from '../request/connector-request.js';
 import { type BlockUse, isPeer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import type { CallGate } from './call-gate.js';
-import { takeBlockUse } from './validate.js';
+import { parseBlockUse } from './validate.js';
 
-/** What the view and the pins of a connector need of their scheduler. */
+/** The parts of a scheduler that the view and the pins of its connector need. */
 export interface ViewOwner {
   readonly state: SchedulerState;
   readonly gate: CallGate;
@@ -50,38 +49,38 @@ export class ConnectorView implements KvView {
   readonly acceptsLoads: boolean;
   readonly reclaimMs: number;
   readonly #owner: ViewOwner;
-  /** By group: block hashes of a block. */
+  /** By group: the number of block hashes per block. */
   readonly #hashesPerBlock: readonly number[];
 
   constructor(owner: ViewOwner) {
     this.#owner = owner;
-    const { config } = owner.state;
-    const { blockSize, numBlocks, enablePrefixCaching, hashSeed, kvGroups, deadlines } = config;
-    this.groups = viewGroups(config);
+    const { config, groups } = owner.state;
+    const { numBlocks, enablePrefixCaching, hashSeed, deadlines } = config;
+    this.groups = viewGroups(groups.list);
     this.numGroups = this.groups.length;
     this.blockSize = this.groups[0].blockSize;
-    this.alignment = kvGroups?.alignment ?? blockSize;
+    this.alignment = groups.alignment;
     this.layout = layoutOf(config);
-    this.acceptsLoads = kvGroups?.alignsSteps !== true || config.stateLoads;
-    const hashed = kvGroups?.hashBlockSize ?? blockSize;
-    this.#hashesPerBlock = this.groups.map((group) => group.blockSize / hashed);
+    this.acceptsLoads = !groups.alignsSteps || config.stateLoads;
+    this.#hashesPerBlock = this.groups.map((group) => group.blockSize / groups.hashBlockSize);
     this.reclaimMs = deadlines.reclaim;
     this.numBlocks = numBlocks;
     this.hasHashes = enablePrefixCaching;
     this.hashSpace = isMadeUp(hashSeed) ? null : hashSpaceOf(hashSeed);
   }
 
-  tokens(request: Request): Int32Array {
-    return this.#core(request).tokens(request.slot);
+  tokens(request: ConnectorRequest): Int32Array {
+    return this.#owner.state.core.tokens(this.#known(request).slot);
   }
 
-  blockHash(request: Request, index: number, group = 0): bigint {
-    const core = this.#core(request);
+  blockHash(request: ConnectorRequest, index: number, group = 0): bigint {
+    const { slot } = this.#known(request);
     checkInteger('index', index, 0, this.numFullBlocks(request, group) - 1);
-    return core.native.blockHash(request.slot, (index + 1) * this.#hashesPerBlock[group] - 1);
+    const { native } = this.#owner.state.core;
+    return native.blockHash(slot, (index + 1) * this.#hashesPerBlock[group] - 1);
   }
 
-  numFullBlocks(request: Request, group = 0): number {
+  numFullBlocks(request: ConnectorRequest, group = 0): number {
     this.#checkGroup(group);
     return Math.floor(request.numTokens / this.groups[group].blockSize);
   }
@@ -91,29 +90,29 @@ export class ConnectorView implements KvView {
     return neededPlaces(this.groups[group], checkInteger('numTokens', numTokens, 0, 2 ** 31 - 1));
   }
 
-  blocks(request: Request): BlockLists {
-    return rowsOf(this.#core(request), request.slot);
+  blocks(request: ConnectorRequest): BlockLists {
+    return rowsOf(this.#owner.state.core, this.#known(request).slot);
   }
 
-  readBlocks(request: Request, from: number, out: Int32Array, group = 0): number {
-    const core = this.#core(request);
+  readBlocks(request: ConnectorRequest, from: number, out: Int32Array, group = 0): number {
+    const { slot } = this.#known(request);
     this.#checkGroup(group);
+    const { core } = this.#owner.state;
     core.flush();
-    return core.native.readBlocks(request.slot, from, out, group);
+    return core.native.readBlocks(slot, from, out, group);
   }
 
-  newBlocks(plan: Plan, entry: number): BlockLists {
+  newBlocks(plan: ConnectorPlan, entry: number): BlockLists {
     checkInteger('entry', entry, 0, plan.numRequests - 1);
     return this.groups.map((_, group) => newBlocksOf(this.#owner.state.core, plan, entry, group));
   }
 
-  extent(request: Request): KvExtent {
-    this.#core(request);
-    return kvExtent(this.#owner.state, request);
+  extent(request: ConnectorRequest): KvExtent {
+    return kvExtent(this.#owner.state, this.#known(request));
   }
 
   hold(handle: number, kind: 'store' | 'lease', owner: string): boolean {
-    const use = takeOwnUse(handle, kind, owner);
+    const use = parseOwnUse(handle, kind, owner);
     return this.#act(
       () => hold(this.#owner.state, use),
       (log) => log.use(true, use),
@@ -121,7 +120,7 @@ export class ConnectorView implements KvView {
   }
 
   complete(handle: number, kind: 'store' | 'lease', owner: string): boolean {
-    const use = takeOwnUse(handle, kind, owner);
+    const use = parseOwnUse(handle, kind, owner);
     return this.#act(
       () => complete(this.#owner.state, use),
       (log) => log.use(false, use),
@@ -154,19 +153,20 @@ export class ConnectorView implements KvView {
     if (log !== null) note(log);
     const answer = gate.change(change);
     state.blocksMoved = true;
-    // Between two public calls nothing else hands the commands to the log.
+    // Between two public calls nothing else writes the commands to the log.
     if (!gate.isBusy) gate.change(() => this.#owner.flushLog());
     return answer;
   }
 
   /**
-   * The native core, for a request that still has its slot.
+   * The request itself, while it has its slot. A connector may name it by another object with its handle.
    * @throws ERR_BLOCKSTEP_BAD_ARG if the request has ended and gave its blocks back
    */
-  #core({ handle, id }: Request): Core {
+  #known({ handle, id }: ConnectorRequest): Request {
     const { gate, state } = this.#owner;
     gate.checkUsable();
-    if (state.incarnation(handle) !== undefined) return state.core;
+    const request = state.incarnation(handle);
+    if (request !== undefined) return request;
     throw badArgument('request', show(id), 'one that has not ended, or whose blocks are still used');
   }
 
@@ -175,7 +175,7 @@ export class ConnectorView implements KvView {
   }
 }
 
-/** A name of the hashes of a seed that does not tell the seed. */
+/** A name for the hashes of a seed. It does not reveal the seed. */
 function hashSpaceOf(seed: Uint8Array): string {
   return createHash('sha256')
     .update(`blockstep hash space ${BLOCK_HASH}\0`)
@@ -185,11 +185,12 @@ function hashSpaceOf(seed: Uint8Array): string {
 }
 
 /**
- * Checks a use that a connector names itself: of kind `store` or `lease`, by no owner that could be a rank of a child.
+ * Checks a use that a connector names itself. Its kind must be `store` or `lease`, and its owner
+ * must not look like a rank of a child.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-function takeOwnUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
-  const use = takeBlockUse(handle, kind, owner);
+function parseOwnUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
+  const use = parseBlockUse(handle, kind, owner);
   if (use.kind === 'load') throw badArgument('kind', show(kind), "'store' or 'lease'");
   if (isPeer(use.owner, undefined)) throw badArgument('owner', show(owner), "no name like 'child C rank R'");
   return use;

@@ -9,10 +9,12 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * Forgets all cached prefixes, for instance because the model's weights changed (vLLM `reset_prefix_cache`).
+ * Forgets all cached prefixes, for instance because the model's weights changed (vLLM
+ * `reset_prefix_cache`).
  *
- * With `resetRunning` every running request is preempted first, last admitted first, and its outputs in flight are
- * dropped. The blocks of sessions that do not run are taken too, unless the deviation `reclaimIdleSessions` is off.
+ * With `resetRunning` every running request is preempted first, last admitted first, and its
+ * outputs in flight are dropped. The blocks of sessions that do not run are taken too, unless the
+ * deviation `reclaimIdleSessions` is off.
  *
  * A request that still holds blocks is listed as a blocker; it never causes an exception.
  */
@@ -30,8 +32,7 @@ export function resetPrefixCache(
   const reclaimed = resetRunning ? reclaimAllSessions(s) : [];
   if (resetRunning) releaseFenced(s, true);
   const published = s.config.reportBlocks ? s.core.published() : NO_BLOCKS;
-  const { kvGroups, deviations } = s.config;
-  const isKept = kvGroups !== null && numSinkBlocks(kvGroups) > 0 && !deviations.resetBesideSinks;
+  const isKept = numSinkBlocks(s.groups) > 0 && !s.config.deviations.resetBesideSinks;
   const local = !isKept && s.core.native.reset();
   if (local) noteForgotten(s, published);
   const connector = local && resetConnector ? (s.connector?.askReset() ?? null) : null;
@@ -43,7 +44,10 @@ export function resetPrefixCache(
   return { ok, local, connector, ...inUse, preempted, reclaimed };
 }
 
-/** External ids of all requests that hold blocks, finished ones included, and those that gave up what a step in flight may write. */
+/**
+ * External ids of all requests that hold blocks, finished ones included, and of those that dropped
+ * blocks that a step in flight may write.
+ */
 function holders(s: SchedulerState): string[] {
   const all = [...s.requests.values(), ...s.draining, ...s.quarantined];
   const holding = all.filter(({ slot, keptBlocks }) => keptBlocks !== null || hasRows(s.core, slot));

@@ -1,19 +1,22 @@
 import { types } from 'node:util';
-import { takeInt32Array } from '../../base/arrays.js';
+import { parseInt32Array } from '../../base/arrays.js';
 import { badArgument, show } from '../../base/errors.js';
 import { TOKEN_MAX } from '../../core/core.js';
 
 const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
-/** Number of ids for which memory is taken at first: an object may claim a length beyond any memory. */
+/**
+ * The number of ids for which memory is allocated at first, because an object may claim a length
+ * beyond any memory.
+ */
 const ROOM = 2 ** 16;
 
 /**
- * Takes token ids from any array-like of integers. An Int32Array gives a view of itself; its ids are checked later, by
+ * Parses token ids of any array-like of integers. An Int32Array gives a view of itself; its ids are checked later, by
  * the code that copies them. Anything else gives a checked copy, each element read once.
  * @throws ERR_BLOCKSTEP_BAD_ARG, naming the first element that is no token id; whatever a getter throws
  */
-export function takeTokenIds(name: string, value: unknown): Int32Array {
-  return types.isInt32Array(value) ? takeInt32Array(name, value) : copyTokenIds(name, value);
+export function parseTokenIds(name: string, value: unknown): Int32Array {
+  return types.isInt32Array(value) ? parseInt32Array(name, value) : copyTokenIds(name, value);
 }
 
 function copyTokenIds(name: string, value: unknown): Int32Array {
@@ -23,7 +26,7 @@ function copyTokenIds(name: string, value: unknown): Int32Array {
   let ids = new Int32Array(Math.min(length, ROOM));
   for (let i = 0; i < length; i++) {
     const id = list[i];
-    // The name is put together only for an element that is no token id.
+    // The name is built only for an element that is not a token id.
     if (!isTokenId(id)) throw notAnId(`${name}[${i}]`, id);
     if (i === ids.length) ids = grown(ids, length);
     ids[i] = id;

@@ -1,28 +1,29 @@
 import type { Anomalies } from '../../base/anomalies.js';
-import { takeInt32Array, takeUint8Array } from '../../base/arrays.js';
+import { parseInt32Array, parseUint8Array } from '../../base/arrays.js';
 import { checkBoolean, checkName } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { checkNames, insteadOf } from '../../base/known-names.js';
 import { TOKEN_MAX } from '../../core/core.js';
 import type { ConnectorOutput } from '../connector/connector.js';
-import { type TakenOutput, takeOutput } from '../connector/connector-output.js';
+import { type ParsedOutput, parseOutput } from '../connector/connector-output.js';
 import { RESET_OPTIONS } from '../options/option-names.js';
 import type { ResetOptions } from '../options/reset.js';
 import type { Plan } from '../plan/plan.js';
-import { type Drafts, type StepResult, TakenResult } from '../plan/step-result.js';
+import { type Drafts, ParsedResult, type StepResult } from '../plan/step-result.js';
 import type { BlockUse } from '../request/outstanding.js';
 import { OUTSTANDING_KINDS, type OutstandingKind } from '../request/outstanding.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 
 /**
- * Checks the result of a step: its arrays cover every entry of the plan, with as many tokens as `counts` says and no
- * more than each entry can bring. Arrays may be longer than needed. A result that was checked is not checked again: the
- * engine checks an answer by itself, since rows that are wrong fail alone there.
+ * Checks the result of a step. Its arrays must cover every entry of the plan, with as many tokens
+ * as `counts` adds up to, and no more than each entry can produce. Arrays may be longer than
+ * needed. A result that was checked is not checked again: the engine checks an answer itself,
+ * because wrong rows fail alone there.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
-  if (result instanceof TakenResult) return result;
+export function parseStepResult(plan: Plan, result: StepResult): ParsedResult {
+  if (result instanceof ParsedResult) return result;
   if (typeof result !== 'object' || result === null) throw badArgument('result', show(result), 'an object');
   return goodRows(readRows(plan.numRequests, result), plan.numRequests, plan.maxOutputTokens);
 }
@@ -31,7 +32,7 @@ export function takeStepResult(plan: Plan, result: StepResult): TakenResult {
  * Checks drafts for the entries of a plan that was just updated (`pipelineDepth` 1).
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): TakenResult {
+export function parseDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): ParsedResult {
   return draftsOf(s, plan, drafts, !s.pipelined, 'given only at pipelineDepth 1 with speculative tokens');
 }
 
@@ -39,7 +40,7 @@ export function takeDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): Taken
  * Checks drafts for the entries of a plan in flight, made by the step before it (`pipelineDepth` 2 or 3).
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): TakenResult {
+export function parseReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): ParsedResult {
   return draftsOf(
     s,
     plan,
@@ -52,7 +53,7 @@ export function takeReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Drafts
 /**
  * Checks drafts for the entries of a plan.
  * @param isWanted whether such drafts are accepted at this pipeline depth
- * @param when that depth, in the words of the message
+ * @param when a description of that depth, for the message
  */
 function draftsOf(
   s: SchedulerState,
@@ -60,7 +61,7 @@ function draftsOf(
   drafts: Drafts,
   isWanted: boolean,
   when: string,
-): TakenResult {
+): ParsedResult {
   if (!isWanted || s.maxDrafts === 0) {
     const { pipelineDepth, numSpeculativeTokens } = s.config;
     const got = `pipelineDepth ${pipelineDepth} and numSpeculativeTokens ${numSpeculativeTokens}`;
@@ -71,15 +72,15 @@ function draftsOf(
 }
 
 /** The same rows. @throws ERR_BLOCKSTEP_BAD_ARG for the first of `n` that is wrong; see `judgeRows` */
-function goodRows(taken: TakenResult, n: number, most: Uint8Array): TakenResult {
-  if (judgeRows(taken, n, most) === 'wrong') throw faultOf(taken, n, most);
-  return taken;
+function goodRows(parsed: ParsedResult, n: number, most: Uint8Array): ParsedResult {
+  if (judgeRows(parsed, n, most) === 'wrong') throw faultOf(parsed, n, most);
+  return parsed;
 }
 
 /**
- * Checks that a result has `tokens` and `counts`. If one is missing, the message names the field that was probably
- * meant. Other names in a complete result are not checked: that would cost time in every step, and an executor may give
- * more than is read.
+ * Checks that a result has `tokens` and `counts`. If one is missing, the message names the field
+ * that was probably meant. Other names in a complete result are not checked: that would cost time
+ * in every step, and an executor may return more than is read.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function checkFlatFields(result: object, tokens: unknown, counts: unknown): void {
@@ -95,21 +96,21 @@ function lacksField(result: object, field: string): Error {
  * Reads the arrays of a result, and checks that they have `n` rows.
  * @throws ERR_BLOCKSTEP_BAD_ARG for a result of another form
  */
-export function readRows(n: number, result: StepResult): TakenResult {
+export function readRows(n: number, result: StepResult): ParsedResult {
   const { errors } = result;
-  const taken = readTokens(n, result);
-  if (errors === undefined) return taken;
-  taken.errors = takeUint8Array('errors', errors);
-  checkRows('errors', taken.errors, n);
-  return taken;
+  const parsed = readTokens(n, result);
+  if (errors === undefined) return parsed;
+  parsed.errors = parseUint8Array('errors', errors);
+  checkRows('errors', parsed.errors, n);
+  return parsed;
 }
 
-function readTokens(n: number, rows: Drafts): TakenResult {
+function readTokens(n: number, rows: Drafts): ParsedResult {
   const { tokens, counts } = rows;
   checkFlatFields(rows, tokens, counts);
-  const taken = new TakenResult(takeInt32Array('tokens', tokens), takeInt32Array('counts', counts));
-  checkRows('counts', taken.counts, n);
-  return taken;
+  const parsed = new ParsedResult(parseInt32Array('tokens', tokens), parseInt32Array('counts', counts));
+  checkRows('counts', parsed.counts, n);
+  return parsed;
 }
 
 /** @throws ERR_BLOCKSTEP_BAD_ARG if an array has fewer than `n` entries */
@@ -123,8 +124,8 @@ export function checkRows(name: string, { length }: { length: number }, n: numbe
  * 2^31 - 2. Notes the sum of the counts.
  * @returns `short`: some row has no token though one is due
  */
-export function judgeRows(taken: TakenResult, n: number, most: Uint8Array): 'good' | 'short' | 'wrong' {
-  const { tokens, counts } = taken;
+export function judgeRows(parsed: ParsedResult, n: number, most: Uint8Array): 'good' | 'short' | 'wrong' {
+  const { tokens, counts } = parsed;
   let total = 0;
   // The sign bit collects the faults of all entries, so that the loops need no branch.
   let wrong = 0;
@@ -135,15 +136,15 @@ export function judgeRows(taken: TakenResult, n: number, most: Uint8Array): 'goo
     short |= (count - 1) & (0 - most[i]);
     total += count;
   }
-  taken.numTokens = total;
+  parsed.numTokens = total;
   if (wrong < 0 || tokens.length < total) return 'wrong';
   for (let i = 0; i < total; i++) wrong |= tokens[i] | (tokens[i] + 1);
   if (wrong < 0) return 'wrong';
   return short < 0 ? 'short' : 'good';
 }
 
-/** What is wrong first with wrong rows. */
-function faultOf({ tokens, counts, numTokens }: TakenResult, n: number, most: Uint8Array): Error {
+/** The first fault of wrong rows. */
+function faultOf({ tokens, counts, numTokens }: ParsedResult, n: number, most: Uint8Array): Error {
   for (let i = 0; i < n; i++)
     if (counts[i] < 0 || counts[i] > most[i]) return notIn('counts', counts, i, most[i]);
   if (tokens.length < numTokens)
@@ -157,12 +158,12 @@ function notIn(field: string, values: Int32Array, at: number, most: number): Err
 }
 
 /**
- * Takes the keys of an abort: one external id or handle, or an iterable of them.
+ * Parses the keys of an abort: one external id or handle, or an iterable of them.
  * @throws ERR_BLOCKSTEP_BAD_ARG; what the iterator throws
  */
-export function takeAbortKeys(keys: unknown): (string | number)[] {
+export function parseAbortKeys(keys: unknown): (string | number)[] {
   if (typeof keys === 'string') return [keys];
-  const list = typeof keys === 'number' ? [keys] : takeIterable(keys);
+  const list = typeof keys === 'number' ? [keys] : parseIterable(keys);
   for (const key of list) {
     if (typeof key !== 'string') checkInteger('handle', key, 0, Number.MAX_SAFE_INTEGER);
   }
@@ -170,20 +171,20 @@ export function takeAbortKeys(keys: unknown): (string | number)[] {
 }
 
 /**
- * Takes the key of one request: an external id or a handle.
+ * Parses the key of one request: an external id or a handle.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeKey(key: unknown): string | number {
+export function parseKey(key: unknown): string | number {
   if (typeof key === 'string') return key;
   if (typeof key === 'number') return checkInteger('handle', key, 0, Number.MAX_SAFE_INTEGER);
   throw badArgument('key', show(key), 'an id or a handle');
 }
 
 /**
- * Takes one use of a request's blocks.
+ * Parses one use of a request's blocks.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
+export function parseBlockUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
   if (!OUTSTANDING_KINDS.includes(kind as OutstandingKind)) {
     throw badArgument('kind', show(kind), `one of ${OUTSTANDING_KINDS.join(', ')}`);
   }
@@ -195,10 +196,10 @@ export function takeBlockUse(handle: unknown, kind: unknown, owner: unknown): Bl
 }
 
 /**
- * Takes the options of a prefix cache reset; both flags default to false.
+ * Parses the options of a prefix cache reset; both flags default to false.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeResetOptions(options: unknown): Required<ResetOptions> {
+export function parseResetOptions(options: unknown): Required<ResetOptions> {
   if (typeof options !== 'object' || options === null)
     throw badArgument('options', show(options), 'an object');
   checkNames(options, RESET_OPTIONS);
@@ -210,24 +211,27 @@ export function takeResetOptions(options: unknown): Required<ResetOptions> {
 }
 
 /**
- * Takes the reports of a connector's workers that come outside a step.
+ * Parses the reports of a connector's workers that come outside a step.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function parseTransfers(anomalies: Anomalies, output: ConnectorOutput): TakenOutput {
+export function parseTransfers(anomalies: Anomalies, output: ConnectorOutput): ParsedOutput {
   if (typeof output === 'object' && output !== null) checkNames(output, CONNECTOR_OUTPUT_FIELDS);
-  const reports = takeOutput(anomalies, output);
+  const reports = parseOutput(anomalies, output);
   if (reports === null) throw badArgument('output', show(output), 'an object');
   return reports;
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG unless `mode` is one of the two */
-export function takePauseMode(mode: unknown): 'new' | 'all' {
+/** @throws ERR_BLOCKSTEP_BAD_ARG unless `mode` is `new` or `all` */
+export function parsePauseMode(mode: unknown): 'new' | 'all' {
   if (mode === 'new' || mode === 'all') return mode;
   throw badArgument('mode', show(mode), "'new' or 'all'");
 }
 
-/** An error thrown by the iterator goes to the caller unchanged: the iterator is the caller's own. */
-function takeIterable(value: unknown): unknown[] {
+/**
+ * An error thrown by the iterator is passed to the caller unchanged, because the iterator is the
+ * caller's own.
+ */
+function parseIterable(value: unknown): unknown[] {
   const iterable = typeof value === 'object' && value !== null ? (value as Iterable<unknown>) : null;
   if (typeof iterable?.[Symbol.iterator] === 'function') return [...iterable];
   throw badArgument('ids', show(value), 'an id, a handle, or an iterable of them');

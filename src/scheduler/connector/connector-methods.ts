@@ -34,38 +34,41 @@ export interface ConnectorMethods extends Partial<Record<Method, Bound>> {
   readonly updateStateAfterAlloc: Bound;
   readonly buildMetadata: Bound;
   readonly requestFinished: Bound;
-  /** How the connector protects blocks: at least one way, each once; several if it has several children. */
+  /**
+   * How the connector protects blocks: at least one kind, each once; several kinds if it has
+   * several children.
+   */
   readonly protection: readonly Protection[];
   /** The ranks that report, by child. */
   readonly reporters: readonly (readonly number[])[];
-  /** The hash seed of a scheduler that is given none. */
+  /** The hash seed for a scheduler that was given none. */
   readonly hashSeed: Uint8Array | null;
 }
 
 /**
  * Checks a connector, and looks up its methods.
- * @param numRanks how many ranks there are; undefined: unknown, so the connector may declare any ranks, and has one
- * if it declares none
+ * @param numRanks the number of ranks. Undefined if unknown: the connector may then declare any
+ * ranks, and has one rank if it declares none
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the method or property that is missing or wrong
  */
-export function takeConnector(connector: SchedulerConnector, numRanks?: number): ConnectorMethods {
+export function parseConnector(connector: SchedulerConnector, numRanks?: number): ConnectorMethods {
   if (typeof connector !== 'object' || connector === null) {
     throw badArg('connector', connector, 'an object with the methods of a SchedulerConnector');
   }
   const allRanks = Array.from({ length: numRanks ?? 1 }, (_, rank) => rank);
   const { protection = 'own', reporters = [allRanks] } = connector;
   const calls = bindMethods('connector', connector, REQUIRED, OPTIONAL);
-  const taken = takeReporters(reporters, (numRanks ?? MAX_RANK + 1) - 1);
-  const hashSeed = takeSeed(connector.hashSeed ?? null);
-  return { ...calls, protection: takeProtection(protection), reporters: taken, hashSeed };
+  const parsed = parseReporters(reporters, (numRanks ?? MAX_RANK + 1) - 1);
+  const hashSeed = parseSeed(connector.hashSeed ?? null);
+  return { ...calls, protection: parseProtection(protection), reporters: parsed, hashSeed };
 }
 
-function takeSeed(seed: unknown): Uint8Array | null {
+function parseSeed(seed: unknown): Uint8Array | null {
   if (seed === null || (types.isUint8Array(seed) && seed.length === 16)) return seed;
   throw badArg('connector.hashSeed', seed, 'a Uint8Array of 16 bytes, or null');
 }
 
-function takeProtection(protection: unknown): readonly Protection[] {
+function parseProtection(protection: unknown): readonly Protection[] {
   const all: readonly unknown[] = Array.isArray(protection) ? protection : [protection];
   const wrong = all.find((each) => !PROTECTIONS.includes(each as Protection));
   if (all.length > 0 && wrong === undefined) return [...new Set(all as Protection[])];
@@ -77,7 +80,7 @@ export function optionalMethods(calls: ConnectorMethods): OptionalMethod[] {
   return OPTIONAL.filter((name) => calls[name] !== undefined);
 }
 
-function takeReporters(reporters: unknown, lastRank: number): readonly (readonly number[])[] {
+function parseReporters(reporters: unknown, lastRank: number): readonly (readonly number[])[] {
   const expected = 'for each child a list of different ranks';
   if (!Array.isArray(reporters) || reporters.length === 0) {
     throw badArg('connector.reporters', reporters, expected);

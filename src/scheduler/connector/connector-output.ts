@@ -10,17 +10,17 @@ import type {
   WorkerOutput,
 } from './connector.js';
 
-/** The lists of reports that name transfers, of workers and of all workers together. */
+/** The lists of reports about transfers, of one worker and of all workers together. */
 export const TRANSFER_LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renewed'] as const;
 
-/** Every list of reports that a worker can give: of transfers, and of blocks. */
+/** Every list of reports that a worker can give: about transfers, and about blocks. */
 export const REPORT_LISTS = [...TRANSFER_LISTS, 'invalidBlocks'] as const;
 
 /**
- * A checked `TransferReport`: the request, the child and rank that report, and, if it was said, the step that began
- * the load.
+ * A checked `TransferReport`: the request, the reporting child and rank, and the step that began
+ * the load, if given.
  */
-export interface TakenReport {
+export interface ParsedReport {
   readonly handle: number;
   readonly child: number;
   readonly rank: number;
@@ -30,34 +30,35 @@ export interface TakenReport {
 }
 
 /** A checked `ConnectorOutput`: plain data, each field read once. */
-export interface TakenOutput {
-  readonly finishedReceiving: readonly TakenReport[];
-  readonly finishedSending: readonly TakenReport[];
-  readonly failedReceiving: readonly TakenReport[];
-  readonly renewed: readonly TakenReport[];
-  readonly invalidBlocks: readonly TakenInvalid[];
+export interface ParsedOutput {
+  readonly finishedReceiving: readonly ParsedReport[];
+  readonly finishedSending: readonly ParsedReport[];
+  readonly failedReceiving: readonly ParsedReport[];
+  readonly renewed: readonly ParsedReport[];
+  readonly invalidBlocks: readonly ParsedInvalid[];
   readonly lostBlocks: readonly number[];
-  /** Metadata of the workers as it was given; its content is not looked at here. */
+  /** Metadata of the workers as it was given. Its content is not examined here. */
   readonly workerMetadata: readonly WorkerMetadata[];
 }
 
 /** A checked `InvalidBlock`. */
-export interface TakenInvalid {
+export interface ParsedInvalid {
   readonly block: number;
   readonly child: number;
   readonly handle?: number;
 }
 
 /**
- * Checks and copies what workers report. A list that is no array is refused. An entry that names nothing is skipped
- * and counted as an anomaly, so that one bad report costs none of the others.
+ * Checks and copies the workers' reports. A list that is not an array is refused. An entry that
+ * names nothing is skipped and counted as an anomaly, so that one bad report costs none of the
+ * others.
  * @returns null if there is no output
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeOutput(
+export function parseOutput(
   anomalies: Anomalies,
   output: ConnectorOutput | null | undefined,
-): TakenOutput | null {
+): ParsedOutput | null {
   if (output === undefined || output === null) return null;
   if (typeof output !== 'object') throw badArgument('output', show(output), 'an object');
   const { finishedReceiving, finishedSending, failedReceiving, invalidBlocks, renewed } = output;
@@ -71,41 +72,41 @@ export function takeOutput(
   const alive = copyList('renewed', renewed);
   const said = copyList('workerMetadata', workerMetadata);
   return {
-    finishedReceiving: takeEntries(anomalies, 'finishedReceiving', received, takeReport),
-    finishedSending: takeEntries(anomalies, 'finishedSending', sent, takeReport),
-    failedReceiving: takeEntries(anomalies, 'failedReceiving', failed, takeReport),
-    renewed: takeEntries(anomalies, 'renewed', alive, takeReport),
-    invalidBlocks: takeEntries(anomalies, 'invalidBlocks', invalid, takeBlock),
-    lostBlocks: takeEntries(
+    finishedReceiving: parseEntries(anomalies, 'finishedReceiving', received, parseReport),
+    finishedSending: parseEntries(anomalies, 'finishedSending', sent, parseReport),
+    failedReceiving: parseEntries(anomalies, 'failedReceiving', failed, parseReport),
+    renewed: parseEntries(anomalies, 'renewed', alive, parseReport),
+    invalidBlocks: parseEntries(anomalies, 'invalidBlocks', invalid, parseBlock),
+    lostBlocks: parseEntries(
       anomalies,
       'lostBlocks',
       lost,
       (id) => (isCount(id) ? id : null),
       'invalid-block',
     ),
-    workerMetadata: takeEntries(anomalies, 'workerMetadata', said, takeMetadata),
+    workerMetadata: parseEntries(anomalies, 'workerMetadata', said, parseMetadata),
   };
 }
 
 /**
- * Takes what a worker answers to `getFinished`: each list is read once, and an empty one is left out. Entries are not looked
+ * Parses what a worker answers to `getFinished`: each list is read once, and an empty one is left out. Entries are not looked
  * at.
  * @returns null if there is no output
  * @throws ERR_BLOCKSTEP_BAD_ARG. Whoever asks the worker refuses promises
  */
-export function takeWorkerOutput(answer: unknown): WorkerOutput | null {
+export function parseWorkerOutput(answer: unknown): WorkerOutput | null {
   if (answer === null || answer === undefined) return null;
   if (typeof answer !== 'object')
     throw badArgument('getFinished()', show(answer), 'an object of lists, or null');
-  const taken: Record<string, unknown> = {};
+  const parsed: Record<string, unknown> = {};
   for (const name of REPORT_LISTS) {
     const list: unknown = (answer as WorkerOutput)[name] ?? [];
     if (!Array.isArray(list)) throw badArgument(`getFinished().${name}`, show(list), 'an array');
-    if (list.length > 0) taken[name] = list;
+    if (list.length > 0) parsed[name] = list;
   }
   const { metadata } = answer as WorkerOutput;
-  if (metadata !== undefined) taken['metadata'] = metadata;
-  return taken;
+  if (metadata !== undefined) parsed['metadata'] = metadata;
+  return parsed;
 }
 
 function copyList(name: string, list: unknown): unknown[] {
@@ -114,61 +115,61 @@ function copyList(name: string, list: unknown): unknown[] {
   throw badArgument(`output.${name}`, show(list), 'an array');
 }
 
-function takeEntries<T>(
+function parseEntries<T>(
   anomalies: Anomalies,
   name: string,
   list: readonly unknown[],
-  take: (entry: unknown) => T | null,
+  parse: (entry: unknown) => T | null,
   reason: AnomalyReason = 'connector-failed',
 ): readonly T[] {
-  const taken: T[] = [];
+  const parsed: T[] = [];
   for (const entry of list) {
-    const good = tryTake(take, entry);
-    if (good !== null) taken.push(good);
+    const good = tryParse(parse, entry);
+    if (good !== null) parsed.push(good);
     else anomalies.report(reason, `${name} has ${show(entry)}, which names nothing`);
   }
-  return taken;
+  return parsed;
 }
 
-function tryTake<T>(take: (entry: unknown) => T | null, entry: unknown): T | null {
+function tryParse<T>(parse: (entry: unknown) => T | null, entry: unknown): T | null {
   try {
-    return take(entry);
+    return parse(entry);
   } catch {
     return null;
   }
 }
 
-function takeReport(entry: unknown): TakenReport | null {
+function parseReport(entry: unknown): ParsedReport | null {
   const { handle, child = 0, rank = 0, step, declined } = entry as TransferReport;
-  const report: TakenReport = step === undefined ? { handle, child, rank } : { handle, child, rank, step };
-  if (!isTakenReport(report)) return null;
+  const report: ParsedReport = step === undefined ? { handle, child, rank } : { handle, child, rank, step };
+  if (!isParsedReport(report)) return null;
   return declined === true ? { ...report, declined } : report;
 }
 
-/** Whether a value is a report as `TakenOutput` has it. */
-export function isTakenReport(value: unknown): value is TakenReport {
+/** Whether a value is a report as `ParsedOutput` has it. */
+export function isParsedReport(value: unknown): value is ParsedReport {
   if (!isObject(value)) return false;
   const { handle, child, rank, step, declined } = value;
   const isNamed = isCount(handle) && isCount(child) && isCount(rank);
   return isNamed && (step === undefined || isCount(step)) && (declined === undefined || declined === true);
 }
 
-function takeMetadata(entry: unknown): WorkerMetadata | null {
+function parseMetadata(entry: unknown): WorkerMetadata | null {
   const { rank, metadata } = entry as WorkerMetadata;
   return isCount(rank) ? { rank, metadata } : null;
 }
 
-function takeBlock(entry: unknown): TakenInvalid | null {
+function parseBlock(entry: unknown): ParsedInvalid | null {
   const { block, handle, child = 0 } = entry as InvalidBlock;
   const invalid = handle === undefined ? { block, child } : { block, child, handle };
-  return isTakenInvalid(invalid) ? invalid : null;
+  return isParsedInvalid(invalid) ? invalid : null;
 }
 
 /**
- * Whether a value is an invalid block as `TakenOutput` has it. A number that is no block of the pool is counted
+ * Whether a value is an invalid block as `ParsedOutput` has it. A number that is no block of the pool is counted
  * later.
  */
-export function isTakenInvalid(value: unknown): value is TakenInvalid {
+export function isParsedInvalid(value: unknown): value is ParsedInvalid {
   if (!isObject(value)) return false;
   const { block, handle, child } = value;
   return Number.isSafeInteger(block) && isCount(child) && (handle === undefined || isCount(handle));

@@ -4,63 +4,58 @@ import { nameOfGroup } from '../options/group-name.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** The blocks of one KV cache group. Blocks that sinks hold for good are not counted. */
+/** The blocks of one KV cache group. The permanent blocks of sinks are not counted. */
 export interface GroupStats {
-  /** What a token of the group's layers needs of those before it. Without `kvGroups` there is one group, `full`. */
+  /**
+   * How much of the preceding tokens a token of the group's layers needs. Without `kvGroups` there
+   * is one group, `full`.
+   */
   readonly type: KvGroupType;
   /** The type with its window, chunk or mode: `sliding 128`. */
   readonly name: string;
   /** Tokens per block. */
   readonly blockSize: number;
-  /** Blocks in use; one that requests share counts once. Of `mamba` each is a state. */
+  /** Blocks in use; a shared block counts once. For `mamba` each block is a state. */
   readonly usedBlocks: number;
   /** Blocks that carry a hash of the group, free ones included. */
   readonly cachedBlocks: number;
-  /** Places in the rows of requests that hold nothing, because no later token reads what stood there. */
+  /** Empty places in the rows of requests, whose content no later token reads. */
   readonly nullPlaces: number;
-  /** Times that a request let a block go because no later token reads it, since the start. */
+  /** How often a request dropped a block because no later token reads it, since the start. */
   readonly droppedBlocks: number;
 }
 
-/** What one request holds in one KV cache group. */
+/** The blocks of one request in one KV cache group. */
 export interface GroupHolding {
   /** As in `GroupStats`. */
   readonly name: string;
   readonly blockSize: number;
-  /** Places of its row, those that hold nothing included. */
+  /** Places of its row, empty ones included. */
   readonly places: number;
   readonly blocks: number;
 }
 
-const PLAIN = { type: 'full', window: 0, chunk: 0, mode: null } as const;
 /** Numbers of one group in the answer of `NativeCore.countGroups`. */
 const COUNTS = 4;
 
 /** Reads the blocks of each group. With `kvGroups` the cost grows with the pool, and with the rows of all requests. */
-export function readGroupStats({ core, config }: SchedulerState): GroupStats[] {
-  const { kvGroups, blockSize, numBlocks } = config;
-  if (kvGroups === null) {
-    const usedBlocks = numBlocks - 1 - core.freeBlocks;
-    const counts = { usedBlocks, cachedBlocks: core.publishedBlocks, nullPlaces: 0, droppedBlocks: 0 };
-    return [{ type: 'full', name: nameOfGroup(PLAIN), blockSize, ...counts }];
-  }
-  const counts = core.native.countGroups();
-  return kvGroups.list.map((group, g) => {
-    const [usedBlocks, cachedBlocks, nullPlaces, droppedBlocks] = counts.subarray(
-      COUNTS * g,
-      COUNTS * (g + 1),
-    );
+export function readGroupStats({ core, config, groups }: SchedulerState): GroupStats[] {
+  const counts =
+    config.kvGroups === null
+      ? [config.numBlocks - 1 - core.freeBlocks, core.publishedBlocks, 0, 0]
+      : core.native.countGroups();
+  return groups.list.map((group, g) => {
+    const [usedBlocks, cachedBlocks, nullPlaces, droppedBlocks] = counts.slice(COUNTS * g, COUNTS * (g + 1));
     const facts = { type: group.type, name: nameOfGroup(group), blockSize: group.blockSize };
     return { ...facts, usedBlocks, cachedBlocks, nullPlaces, droppedBlocks };
   });
 }
 
 /** What a request holds, by group: what it kept for a transfer when it lost its rows is not counted. */
-export function readHoldings({ core, config }: SchedulerState, { slot }: Request): GroupHolding[] {
-  const groups = config.kvGroups?.list ?? [{ ...PLAIN, blockSize: config.blockSize }];
+export function readHoldings({ core, groups: { list } }: SchedulerState, { slot }: Request): GroupHolding[] {
   return rowsOf(core, slot).map((row, g) => ({
-    name: nameOfGroup(groups[g]),
-    blockSize: groups[g].blockSize,
+    name: nameOfGroup(list[g]),
+    blockSize: list[g].blockSize,
     places: row.length,
     blocks: row.reduce((sum, id) => sum + Number(id !== 0), 0),
   }));

@@ -2,44 +2,114 @@ import type { Request } from '../request/request.js';
 import { isBlocked } from '../request/status.js';
 import type { Queues } from '../state/queues.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
+import { blocksOf, holdersOf, readBlockStates } from './block-map.js';
+import { type GroupHolding, readHoldings } from './group-stats.js';
 
-/** The requests of a scheduler by where they stand, for tests and people. Strings are external ids. */
-export interface Inspection {
+/**
+ * A look into a scheduler: its requests by where they stand, and what they hold. The lists are those of the moment in
+ * which the look was taken; the methods read at each call. Strings are external ids. For people, pages and tests:
+ * nothing here changes a decision.
+ */
+export class Inspection {
   /** Requests that have a place in steps, in the order of their admission. */
-  running: string[];
+  readonly running: string[];
   /** In admission order. */
-  waiting: string[];
+  readonly waiting: string[];
   /** In admission order, those that stand apart included. */
-  skipped: string[];
+  readonly skipped: string[];
   /** All unfinished requests, in the order in which they were added. */
-  requests: Request[];
+  readonly requests: Request[];
   /** Finished requests whose blocks are still used by something that is waited for. */
-  draining: Request[];
+  readonly draining: Request[];
   /** Finished requests whose blocks nobody waits for any more. */
-  quarantined: Request[];
-}
+  readonly quarantined: Request[];
+  readonly #s: SchedulerState;
+  readonly #checkUsable: () => void;
 
-/** Reads where the requests of a scheduler stand. Changes nothing. */
-export function inspect(s: SchedulerState): Inspection {
-  const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
-  return {
-    running: ids(s.queues.running),
-    waiting: ids(s.queues.waiting.toArray()),
-    skipped: ids(s.queues.allSkipped()),
-    requests: [...s.requests.values()],
-    draining: [...s.draining],
-    quarantined: [...s.quarantined],
-  };
+  /** @internal @param checkUsable throws where native code cannot be asked */
+  constructor(s: SchedulerState, checkUsable: () => void) {
+    const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
+    this.running = ids(s.queues.running);
+    this.waiting = ids(s.queues.waiting.toArray());
+    this.skipped = ids(s.queues.allSkipped());
+    this.requests = [...s.requests.values()];
+    this.draining = [...s.draining];
+    this.quarantined = [...s.quarantined];
+    this.#s = s;
+    this.#checkUsable = checkUsable;
+  }
+
+  /**
+   * The finished request with this id whose blocks something still uses. Of several the one that finished last; a
+   * quarantined one only if there is no other.
+   */
+  findFinished(id: string): Request | undefined {
+    const named = (request: Request): boolean => request.id === id;
+    return this.draining.findLast(named) ?? this.quarantined.findLast(named);
+  }
+
+  /**
+   * What a request holds in each KV cache group. What it kept for a transfer when it lost its rows is not counted.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  holdingsOf(request: Request): GroupHolding[] {
+    this.#checkUsable();
+    return readHoldings(this.#s, request);
+  }
+
+  /**
+   * The ids of the blocks that a request holds, in a new array; those included that it kept for a transfer.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  blocksOf(request: Request): Int32Array {
+    this.#checkUsable();
+    return blocksOf(this.#s, request);
+  }
+
+  /**
+   * The requests that hold a block, finished ones included. Looks at every request that may hold one.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  holdersOf(block: number): Request[] {
+    this.#checkUsable();
+    return holdersOf(this.#s, block);
+  }
+
+  /**
+   * The state of every block as one byte, by the id of the block, in a new array: 0 free, 1 free and still found by its
+   * hash, 2 held by a request, 3 used by a transfer, 4 quarantined, 5 never given out. The cost grows with the pool.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  blockStates(): Uint8Array {
+    this.#checkUsable();
+    const states = new Uint8Array(this.#s.config.numBlocks);
+    readBlockStates(this.#s, states);
+    return states;
+  }
+
+  /**
+   * The KV cache group of every block, by its id: the one whose row holds it, or for which it carries a hash; 255 = none.
+   * Null without `kvGroups`. The cost grows with the pool, and with the rows of all requests.
+   * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   */
+  blockGroups(): Uint8Array | null {
+    this.#checkUsable();
+    return this.#s.config.kvGroups === null ? null : this.#s.core.native.groupsOfBlocks();
+  }
 }
 
 /**
- * Requests of one queue that `placeInLine` looks at: enough to say who is next, and quick however long the queue is.
+ * Requests of one queue that `placeInLine` examines: enough to say who is next, and quick however
+ * long the queue is.
  */
 const MOST_LOOKS = 1000;
 
 /** The place of a request that waits to be admitted. */
 export interface PlaceInLine {
-  /** Requests in front of it; a lower bound if `isExact` is false, because there are 1,000 or more in one queue. */
+  /**
+   * Requests in front of it; a lower bound if `isExact` is false, because there are 1,000 or more
+   * in one queue.
+   */
   ahead: number;
   isExact: boolean;
   /**
@@ -47,11 +117,11 @@ export interface PlaceInLine {
    * are not in line.
    */
   length: number;
-  /** The first request in line that does not wait for something outside the scheduler. */
+  /** The first request in line that does not wait for an external event. */
   head: Request;
 }
 
-/** The place of a request that is in line. Looks at 1,000 requests per queue at most. */
+/** The place of a request that is in line. Examines 1,000 requests per queue at most. */
 export function placeInLine({ queues }: SchedulerState, request: Request): PlaceInLine {
   const length = queues.waiting.length + queues.skipped.length;
   return { ...queues.countAhead(request, MOST_LOOKS), length, head: headOfLine(queues) ?? request };
@@ -65,20 +135,9 @@ function headOfLine(queues: Queues): Request | null {
   return first === null || isHeld(first) ? queues.waiting.peek() : first;
 }
 
-/** Whether the next step will pass the request over, as far as is known before the step. */
+/** Whether the next step will pass over the request, as far as is known before the step. */
 function isHeld({ status, asksLater, waitsForAdapter }: Request): boolean {
   return isBlocked(status) || asksLater || waitsForAdapter;
-}
-
-/**
- * The finished request with this id whose blocks something still uses. Of several the one that finished last; a
- * quarantined one only if there is no other.
- */
-export function findFinished({ draining, quarantined }: SchedulerState, id: string): Request | undefined {
-  let found: Request | undefined;
-  for (const requests of [quarantined, draining])
-    for (const request of requests) if (request.id === id) found = request;
-  return found;
 }
 
 /** Requests that a step could bring further, see `Scheduler.numUnfinished`. */
@@ -91,12 +150,12 @@ export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
 }
 
 /**
- * Whether some request could be scheduled as far as it alone is concerned: it runs, or it waits for room and for
- * nothing outside. If there is such a request and step after step schedules nothing, something is wrong.
+ * Whether some request could be scheduled: it runs, or it waits only for room and for no external
+ * event. If there is such a request and step after step schedules nothing, something is wrong.
  */
 export function hasRunnable({ pauseMode, queues, borrower }: SchedulerState): boolean {
   if (pauseMode === 'all') return false;
-  // What waits for a chunk of a borrowing adapter waits for something outside.
+  // A request that waits for a chunk of a borrowing adapter waits for an external event.
   const isReady = ({ status }: Request) => borrower === null || status !== 'WAITING_FOR_CHUNK';
   if (queues.running.some(isReady)) return true;
   if (pauseMode === 'new') return false;

@@ -1,6 +1,6 @@
 import { channels } from '../../base/channels.js';
 import { slotOf } from '../../core/core.js';
-import { Request, type TakenRequest } from '../request/request.js';
+import { type ParsedRequest, Request } from '../request/request.js';
 import { Session } from '../request/session.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { parkSession } from './chunks.js';
@@ -8,11 +8,12 @@ import { enterQueue, limitWhole } from './deadlines.js';
 import { waitForGrammar } from './wait-for-grammar.js';
 
 /**
- * Queues a new request (vLLM `add_request`). A request with a grammar waits among the skipped until its grammar is
- * ready, and a session without a prompt until its first chunk comes. If the connector fails when it is told of the request, the next step ends the request.
+ * Queues a new request (vLLM `add_request`). A request with a grammar waits among the skipped until
+ * its grammar is ready, and a session without a prompt until its first chunk comes. If the
+ * connector fails when the request is reported to it, the next step ends the request.
  * @param handle handle of the slot that the native core has opened for the request
  */
-export function addRequest(s: SchedulerState, input: TakenRequest, handle: number): Request {
+export function addRequest(s: SchedulerState, input: ParsedRequest, handle: number): Request {
   const isEmpty = input.prompt.length === 0;
   const session =
     input.resumable === true ? new Session(stopsOf(input), input.params, isEmpty ? 0 : 1) : null;
@@ -48,7 +49,7 @@ function stopsOf({
   eosTokenId,
   ignoreEos,
   stopTokenIds,
-}: TakenRequest): Session['stops'] {
+}: ParsedRequest): Session['stops'] {
   return {
     maxTokens,
     ...(minTokens === undefined ? {} : { minTokens }),

@@ -1,6 +1,6 @@
 import { rowsOf } from '../../core/rows.js';
 import { reportersOf } from '../connector/ask-connector.js';
-import type { TakenMatch } from '../connector/connector-answers.js';
+import type { ParsedMatch } from '../connector/connector-answers.js';
 import { startDeadline } from '../life/deadlines.js';
 import { endUnreported } from '../life/finish.js';
 import type { Plan } from '../plan/plan.js';
@@ -12,22 +12,23 @@ import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Tells the connector of an admission (vLLM `update_state_after_alloc`), and notes what the connector will load. An
- * asynchronous load makes the request wait; a synchronous one is read by the step itself and stands in
+ * Tells the connector of an admission (vLLM `update_state_after_alloc`), and notes the tokens that
+ * the connector will load. An asynchronous load makes the request wait. A synchronous load is read
+ * by the step itself and is listed in
  * `plan.syncLoads`.
- * @param localTokens tokens in front of the load that the local prefix cache had
+ * @param localTokens tokens before the load that the local prefix cache had
  * @returns false if the connector failed, and the request ended with it
  */
 export function beginLoad(
   s: SchedulerState,
   plan: Plan,
   request: Request,
-  match: TakenMatch,
+  match: ParsedMatch,
   localTokens: number,
 ): boolean {
   const numExternal = match.numTokens ?? 0;
   const rows = rowsOf(s.core, request.slot);
-  // Copies, so that nothing a connector does to its lists changes these rows.
+  // These are copies, so that a connector's changes to its lists do not affect the rows.
   if (
     s.connector?.tellAllocated(
       request,
@@ -42,8 +43,7 @@ export function beginLoad(
   }
   request.numExternalTokens = numExternal;
   if (numExternal === 0) return true;
-  const { blockSize } = s.config;
-  const sizes = s.config.kvGroups?.list.map((group) => group.blockSize) ?? [blockSize];
+  const sizes = s.groups.list.map((group) => group.blockSize);
   const loaded = rows.map((row, g) =>
     row.subarray(Math.floor(localTokens / sizes[g]), Math.ceil((localTokens + numExternal) / sizes[g])),
   );

@@ -1,24 +1,24 @@
 import type { AnomalyReason } from '../../base/anomaly-reason.js';
 import { reportersOf } from '../connector/ask-connector.js';
-import type { TakenReport } from '../connector/connector-output.js';
+import type { ParsedReport } from '../connector/connector-output.js';
 import { type OutstandingKind, peer } from '../request/outstanding.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /** Whether the rank of the child is declared in `reporters`: only reports of declared ranks are expected. */
-export function isDeclared(s: SchedulerState, { child, rank }: TakenReport): boolean {
+export function isDeclared(s: SchedulerState, { child, rank }: ParsedReport): boolean {
   return reportersOf(s, child).includes(rank);
 }
 
 /**
- * Counts a report that ended no use, as an anomaly of the kind that explains it.
+ * Counts a report that ended no use, as the kind of anomaly that explains it.
  * @param isEarlier the report is about an earlier load of the request
  */
 export function reportForeign(
   s: SchedulerState,
   request: Request,
   kind: OutstandingKind,
-  report: TakenReport,
+  report: ParsedReport,
   isEarlier: boolean,
 ): void {
   const { outstanding } = request;
@@ -34,9 +34,9 @@ export function reportForeign(
 }
 
 /**
- * Whether a report is about an earlier load of the request than its last one. Only a report that names the step of its
- * load can tell.
- * @param step the step that the report names; undefined = it names none
+ * Whether a report is about an earlier load of the request than its last one. Only a report with
+ * the step of its load can tell.
+ * @param step the step in the report; undefined = none
  */
 export function isEarlierLoad(request: Request, step: number | undefined): boolean {
   return step !== undefined && request.loadStep >= 0 && step !== request.loadStep;

@@ -1,4 +1,4 @@
-import type { TakenOutput, TakenReport } from '../connector/connector-output.js';
+import type { ParsedOutput, ParsedReport } from '../connector/connector-output.js';
 import { releaseIfDrained, renewDeadline } from '../life/finish.js';
 import { Outstanding, peer } from '../request/outstanding.js';
 import { getByHandle } from '../state/guards.js';
@@ -6,25 +6,25 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { isDeclared, isEarlierLoad, reportForeign } from './judge-report.js';
 
 /**
- * Takes reports of transfers (vLLM `_update_from_kv_xfer_finished`): first signs of life, then finished loads, then
+ * Applies reports of transfers (vLLM `_update_from_kv_xfer_finished`): first signs of life, then finished loads, then
  * finished sends, each in listed order.
  *
  * vLLM asserts that the request is known, and frees its blocks at the first report. Here a report ends exactly the use
  * that it names. A report that names no registered use changes nothing and is counted (get and skip, vLLM #43226): its
  * request has ended, its rank has reported before, or its rank was never asked.
  */
-export function applyReports(s: SchedulerState, output: TakenOutput): void {
+export function applyReports(s: SchedulerState, output: ParsedOutput): void {
   s.connector?.tellOutput(output);
-  for (const report of output.renewed) takeRenewed(s, report);
-  for (const report of output.finishedReceiving) takeReceived(s, report);
-  for (const report of output.finishedSending) takeSent(s, report);
+  for (const report of output.renewed) applyRenewed(s, report);
+  for (const report of output.finishedReceiving) applyReceived(s, report);
+  for (const report of output.finishedSending) applySent(s, report);
 }
 
 /**
- * Takes the report that one rank has loaded everything it had to. When all ranks have reported, a later step promotes
+ * Applies the report that one rank has loaded everything it had to. When all ranks have reported, a later step promotes
  * the request.
  */
-function takeReceived(s: SchedulerState, report: TakenReport): void {
+function applyReceived(s: SchedulerState, report: ParsedReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;
   const { child, rank, step } = report;
@@ -34,10 +34,10 @@ function takeReceived(s: SchedulerState, report: TakenReport): void {
 }
 
 /**
- * Takes the report that one rank no longer reads blocks of the request. If the request still runs, the report is
+ * Applies the report that one rank no longer reads blocks of the request. If the request still runs, the report is
  * remembered for its end and frees nothing.
  */
-function takeSent(s: SchedulerState, report: TakenReport): void {
+function applySent(s: SchedulerState, report: ParsedReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;
   const owner = peer(report.child, report.rank);
@@ -59,8 +59,8 @@ function takeSent(s: SchedulerState, report: TakenReport): void {
   reportForeign(s, request, 'store', report, false);
 }
 
-/** Takes the sign of life of a transfer that is under way: the deadline of its request starts again. */
-function takeRenewed(s: SchedulerState, report: TakenReport): void {
+/** Applies the sign of life of a transfer that is under way: the deadline of its request starts again. */
+function applyRenewed(s: SchedulerState, report: ParsedReport): void {
   const request = getByHandle(s, report.handle);
   if (request === undefined) return;
   const owner = peer(report.child, report.rank);

@@ -1,15 +1,15 @@
 import { isCount, isList, isObject } from '../../base/checks.js';
 import { type ConnectorAnswer, isConnectorQuestion, isGoodAnswer } from '../connector/connector-answers.js';
 import {
-  isTakenInvalid,
-  isTakenReport,
-  type TakenOutput,
+  isParsedInvalid,
+  isParsedReport,
+  type ParsedOutput,
   TRANSFER_LISTS,
 } from '../connector/connector-output.js';
 
 /**
- * Checks the JSON of a record in a log. Whether the content fits the scheduler is found out when the record is
- * replayed.
+ * Checks the JSON of a record in a log. Whether the content fits the scheduler is only decided
+ * during the replay.
  */
 export type JsonCheck<T> = (value: unknown) => value is T;
 
@@ -23,13 +23,13 @@ export function isConnectorAnswer(value: unknown): value is ConnectorAnswer {
 }
 
 /** Whether JSON is a record of the reports of workers. */
-export function isTakenOutput(value: unknown): value is TakenOutput {
+export function isParsedOutput(value: unknown): value is ParsedOutput {
   if (!isObject(value)) return false;
   // Older logs have no list of lost blocks.
   const { invalidBlocks, lostBlocks = [] } = value;
   return (
-    TRANSFER_LISTS.every((name) => isList(value[name], isTakenReport)) &&
-    isList(invalidBlocks, isTakenInvalid) &&
+    TRANSFER_LISTS.every((name) => isList(value[name], isParsedReport)) &&
+    isList(invalidBlocks, isParsedInvalid) &&
     isList(lostBlocks, isCount)
   );
 }

@@ -4,20 +4,22 @@ import {
   type OptionalMethod,
   optionalMethods,
 } from '../connector/connector-methods.js';
-import type { TakenOutput } from '../connector/connector-output.js';
+import type { ParsedOutput } from '../connector/connector-output.js';
 import type { LogSink, SchedulerConfig } from '../options/options.js';
 import type { ResetOptions } from '../options/reset.js';
 import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
 import type { BlockUse } from '../request/outstanding.js';
-import type { TakenRequest } from '../request/request.js';
+import type { ParsedRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
 
 /**
- * The log of a scheduler: every input, and every command that the scheduler's decisions became, in the order of
- * execution. The commands alone rebuild the native state; the inputs alone rebuild every decision.
+ * The log of a scheduler: every input, and every native command that its decisions produced, in the
+ * order of execution. The commands alone rebuild the native state; the inputs alone rebuild every
+ * decision.
  *
- * Format (little endian): the magic "BSTEPLOG", u32 version, then records. A record is u32 kind, u32 length in bytes,
- * and the payload, padded with zeros to a multiple of four bytes. The first record is the header.
+ * Format (little endian): the magic "BSTEPLOG", u32 version, then records. A record is u32 kind,
+ * u32 length in bytes, and the payload, padded with zeros to a multiple of four bytes. The first
+ * record is the header.
  */
 export const LOG_MAGIC = 'BSTEPLOG';
 /** The version of the format. A reader refuses every other version. */
@@ -27,12 +29,14 @@ export const LOG_VERSION = 6;
 export const RecordKind = {
   /** JSON of the configuration. */
   header: 1,
-  /** u32 words, as `NativeCore.takeLog` gives them: batches of commands, each behind its length. */
+  /** u32 words, as `NativeCore.takeLog` gives them: batches of commands, each after its length. */
   commands: 2,
   /**
-   * f64 clock, u32 length of the JSON, JSON of the request without its prompt, the prompt as i32. In place of the
-   * grammar the JSON has `true`, and the answers of the grammar stand in records of their own. Transfer params and
-   * `params` are left out: only the connector and the executor read them, and the answers of both are recorded.
+   * f64 clock, u32 length of the JSON, JSON of the request without its prompt, the prompt as i32.
+   * Instead of the grammar the JSON has `true`, and the answers of the grammar have records of
+   * their own. Transfer params and
+   * `params` are left out: only the connector and the executor read them, and the answers of both
+   * are recorded.
    */
   add: 3,
   /** f64 clock, handles as f64; without handles: all requests. */
@@ -66,14 +70,15 @@ export const RecordKind = {
   /** u32 step of the plan, u32 number of entries, counts as i32, tokens as i32. */
   replacedDrafts: 15,
   /**
-   * f64 handle, u32 question, i32 answer; -1: the grammar threw, or its answer made no sense. The answers that
-   * grammars gave in a call follow the record of that call, in the order of the questions. That a grammar is not
-   * ready yet is not recorded.
+   * f64 handle, u32 question, i32 answer; -1: the grammar threw, or its answer was invalid. The
+   * answers that grammars gave in a call follow the record of that call, in the order of the
+   * questions. The answer that a grammar is not ready yet is not recorded.
    */
   grammar: 16,
   /**
-   * JSON of handle, question and answer; `failed`: the connector threw, or its answer made no sense. The answers that
-   * the connector gave in a call follow the record of that call, in the order of the questions.
+   * JSON of handle, question and answer; `failed`: the connector threw, or its answer was invalid.
+   * The answers that the connector gave in a call follow the record of that call, in the order of
+   * the questions.
    */
   connector: 17,
   /** f64 clock, u32 1 = given with the update, or the failed step, that follows, JSON of the reports. */
@@ -81,8 +86,9 @@ export const RecordKind = {
   /** f64 clock, f64 child (-1 = all), f64 the last step whose loads had begun. */
   fence: 19,
   /**
-   * u32 1 = pinned, 0 = unpinned, block ids as i32. The connector did this while it was asked the question of the
-   * answer record that follows; if none follows, behind the call whose record stands before.
+   * u32 1 = pinned, 0 = unpinned, block ids as i32. The connector did this during the question of
+   * the answer record that follows. If none follows, it did so after the call of the preceding
+   * record.
    */
   pins: 20,
   /**
@@ -102,11 +108,11 @@ export type LogHeader = Omit<
 > & {
   /** The 16 bytes of the key of the block hash, as 32 hexadecimal digits. */
   hashSeed: string;
-  /** What is known of the connector without asking it; null = there was none. */
+  /** The recorded facts about the connector; null = there was none. */
   connector: LoggedConnector | null;
 };
 
-/** The part of a connector that a header has. */
+/** The part of a connector that a header contains. */
 export interface LoggedConnector extends Pick<ConnectorMethods, 'protection' | 'reporters'> {
   /** The optional methods that the connector has. */
   methods: OptionalMethod[];
@@ -124,8 +130,8 @@ export interface LoggedTokens {
 const encoder = new TextEncoder();
 
 /**
- * Writes the records of one scheduler. Each record is a new buffer and one call of the sink, so whatever the sink
- * does with the bytes affects nothing else.
+ * Writes the records of one scheduler. Each record is a new buffer and one call of the sink, so the
+ * sink's use of the bytes cannot affect anything else.
  */
 export class LogWriter {
   readonly #sink: LogSink;
@@ -151,7 +157,7 @@ export class LogWriter {
     if (words.length > 0) this.#record(RecordKind.commands, bytesOf(words));
   }
 
-  add(now: number, input: TakenRequest): void {
+  add(now: number, input: ParsedRequest): void {
     const {
       prompt,
       grammar,
@@ -213,7 +219,7 @@ export class LogWriter {
     this.#record(RecordKind.connector, json(answer));
   }
 
-  transfers(now: number, output: TakenOutput, withUpdate: boolean): void {
+  transfers(now: number, output: ParsedOutput, withUpdate: boolean): void {
     const { workerMetadata: _metadata, ...reports } = output;
     this.#record(RecordKind.transfers, f64(now), u32(withUpdate ? 1 : 0), json(reports));
   }
@@ -284,7 +290,7 @@ function u32(value: number): Uint8Array {
   return bytesOf(Uint32Array.of(value));
 }
 
-/** Bytes missing to the next multiple of four. */
+/** The number of bytes up to the next multiple of four. */
 export function padding(length: number): number {
   return (4 - (length % 4)) % 4;
 }

@@ -2,7 +2,7 @@ import type { CoreConfig } from '../../core/core.js';
 import type { NativeConfig } from '../../core/native/native.js';
 import type { NativeGroup } from '../../core/native/native-groups.js';
 import { type Placement, resolvePlacement } from '../../core/placement.js';
-import { admissionCap, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
+import { admissionCap, groupsOf, isFull, type KvGroup, type KvGroups, statesOfStep } from './kv-groups.js';
 import { numLookaheadTokens, numSinkBlocks, numUnsettledTokens, type RuledConfig } from './options.js';
 
 type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes' | 'retention';
@@ -11,8 +11,8 @@ type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes' | 'retention';
 const OPS_PER_ENTRY = 4;
 
 /**
- * The part of a configuration that decides something. The placement decides nothing, so a recorded log does not name
- * one.
+ * The part of a configuration that affects decisions. The placement does not, so a recorded log has
+ * none.
  */
 type DecidingConfig = Omit<
   RuledConfig,
@@ -26,19 +26,19 @@ type DecidingConfig = Omit<
 export function coreConfig(
   config: DecidingConfig,
 ): Required<Omit<CoreConfig, GroupConfig>> & Pick<CoreConfig, GroupConfig> {
-  const { numBlocks, blockSize, maxNumSeqs, maxModelLen, numSpeculativeTokens, kvGroups } = config;
+  const { numBlocks, maxNumSeqs, maxModelLen, numSpeculativeTokens, kvGroups } = config;
+  const { list, hashBlockSize } = groupsOf(config);
   return {
     numBlocks,
-    blockSize: kvGroups?.hashBlockSize ?? blockSize,
+    blockSize: hashBlockSize,
     numRows: config.numRows,
     maxBlocksPerRow: Math.max(
-      ...(kvGroups?.list ?? [{ blockSize, numSpeculativeBlocks: 0 }]).map(
-        (group) => Math.ceil(maxModelLen / group.blockSize) + group.numSpeculativeBlocks,
-      ),
+      ...list.map((group) => Math.ceil(maxModelLen / group.blockSize) + group.numSpeculativeBlocks),
     ),
     ...(kvGroups !== null && groupsForCore(kvGroups, config)),
     maxEntries: maxNumSeqs,
-    // One frame more than steps in flight: the plan updated last stays readable while the next one is made.
+    // There is one frame more than steps in flight, so that the plan updated last stays readable
+    // while the next one is made.
     numFrames: config.pipelineDepth + 1,
     pendingCapacity: maxNumSeqs * (1 + numSpeculativeTokens + OPS_PER_ENTRY) + 64,
     lookahead: numLookaheadTokens(config),

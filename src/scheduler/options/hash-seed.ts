@@ -1,23 +1,26 @@
 import { randomBytes } from 'node:crypto';
-import { takeUint8Array } from '../../base/arrays.js';
+import { parseUint8Array } from '../../base/arrays.js';
 import { BlockstepError, checkInteger } from '../../base/errors.js';
 import type { SchedulerOptions } from './options.js';
 
-/** The hash seeds that were made up here. No copy of one is in the set: whoever has a copy was given it. */
+/**
+ * The hash seeds that were generated here. No copy of a seed is in the set: a holder of a copy was
+ * given it.
+ */
 const MADE_UP = new WeakSet<Uint8Array>();
 
 /**
- * The key of the block hash, in an array of its own: the one that was given, or one that is made up.
+ * The key of the block hash, in a new array: the given key, or a random one.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
-export function takeHashSeed(given: SchedulerOptions['hashSeed'] | null): Uint8Array {
+export function parseHashSeed(given: SchedulerOptions['hashSeed'] | null): Uint8Array {
   if (given !== undefined && given !== null) return hashSeedBytes(given);
   const seed = hashSeedBytes(randomBytes(16));
   MADE_UP.add(seed);
   return seed;
 }
 
-/** Whether the hash seed of a configuration was made up. Then no other scheduler has it. */
+/** Whether the hash seed of a configuration was generated. Then no other scheduler has it. */
 export function isMadeUp(hashSeed: Uint8Array): boolean {
   return MADE_UP.has(hashSeed);
 }
@@ -25,7 +28,7 @@ export function isMadeUp(hashSeed: Uint8Array): boolean {
 /** The 16 bytes of a hash seed: 16 given bytes, or an integer in little endian. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function hashSeedBytes(seed: Uint8Array | bigint | number): Uint8Array {
   if (typeof seed === 'object') {
-    const bytes = takeUint8Array('hashSeed', seed);
+    const bytes = parseUint8Array('hashSeed', seed);
     if (bytes.length === 16) return Uint8Array.from(bytes);
     throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `hashSeed must be 16 bytes long, got ${bytes.length}`);
   }

@@ -3,21 +3,21 @@ import { checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { resolvePlacement } from '../../core/placement.js';
 import { checkDecidable } from '../authority/limits/device-limits.js';
-import { takeBorrower } from '../borrow/ask-borrower.js';
-import { type ConnectorMethods, takeConnector } from '../connector/connector-methods.js';
-import { takeKvEventSink } from '../events/kv-event.js';
+import { bindBorrower } from '../borrow/ask-borrower.js';
+import { type ConnectorMethods, parseConnector } from '../connector/connector-methods.js';
+import { parseKvEventSink } from '../events/kv-event.js';
 import { DEFAULT_DEADLINES, type Deadlines, MAX_TIMEOUT } from '../request/wait.js';
-import { takeDeviations } from './deviations.js';
-import { takeHashSeed } from './hash-seed.js';
-import { takeKvGroups } from './kv-groups.js';
+import { parseDeviations } from './deviations.js';
+import { parseHashSeed } from './hash-seed.js';
+import { groupsOf, parseKvGroups } from './kv-groups.js';
 import { SCHEDULER_OPTIONS } from './option-names.js';
 import { DEFAULT_LIMITS, type LogSink, type RuledConfig, type SchedulerOptions } from './options.js';
 import {
   COMMITS,
   type Commit,
   MENDED,
+  parseRules,
   rulesOf,
-  takeRules,
   type VersionRules,
   VLLM_VERSIONS,
 } from './rules.js';
@@ -28,7 +28,7 @@ const MAX_BLOCKS = 2 ** 20;
 const MAX_ROWS = 4096;
 const MAX_RANKS = 65_536;
 const MAX_BLOCKS_PER_ROW = 2 ** 20;
-/** Blocks of a row for the states of drafts. */
+/** The maximum number of blocks of a row for the states of drafts. */
 const MAX_SPARE_BLOCKS = 64;
 const MAX_TOKENS = 2 ** 30;
 
@@ -41,8 +41,8 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
   checkNames(options, SCHEDULER_OPTIONS);
   const o = options;
   const maxNumSeqs = integer('maxNumSeqs', o.maxNumSeqs, DEFAULT_LIMITS.maxNumSeqs, 1, MAX_ROWS);
-  const like = takeLike(o.like);
-  const connector = takeConnectorOption(o);
+  const like = parseLike(o.like);
+  const connector = parseConnectorOption(o);
   const limits: Omit<RuledConfig, 'kvGroups' | keyof VersionRules> = {
     numBlocks: integer('numBlocks', o.numBlocks, undefined, 2, MAX_BLOCKS),
     blockSize: integer('blockSize', o.blockSize, 16, 1, 2 ** 16),
@@ -81,16 +81,17 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
     ] as const),
     maxLoras: integer('maxLoras', o.maxLoras, 0, 0, MAX_ROWS),
     numRows: integer('numRows', o.numRows, Math.min(2 * maxNumSeqs, MAX_ROWS), maxNumSeqs, MAX_ROWS),
-    hashSeed: takeHashSeed(o.hashSeed ?? connector?.hashSeed),
-    deviations: takeDeviations(o.deviations, like === null ? [] : MENDED[like]),
+    hashSeed: parseHashSeed(o.hashSeed ?? connector?.hashSeed),
+    deviations: parseDeviations(o.deviations, like === null ? [] : MENDED[like]),
     placement: resolvePlacement(o),
     connector,
-    borrower: o.borrower === undefined || o.borrower === null ? null : takeBorrower(o.borrower),
+    borrower: o.borrower === undefined || o.borrower === null ? null : bindBorrower(o.borrower),
     loadFailurePolicy: checkOneOf('loadFailurePolicy', o.loadFailurePolicy, ['fail', 'recompute'] as const),
     reclaim: checkOneOf('reclaim', o.reclaim, ['on-report', 'on-confirmation'] as const),
-    deadlines: takeDeadlines(o.deadlines),
+    deadlines: parseDeadlines(o.deadlines),
     now: o.now === undefined ? () => performance.now() : checkClock(o.now),
-    kvEvents: o.kvEvents === undefined || o.kvEvents === null ? null : takeKvEventSink(o.kvEvents, kindOf(o)),
+    kvEvents:
+      o.kvEvents === undefined || o.kvEvents === null ? null : parseKvEventSink(o.kvEvents, kindOf(o)),
     reportBlocks: boolean('reportBlocks', o.reportBlocks, false),
     steadyDecode: boolean('steadyDecode', o.steadyDecode, true),
     strict: boolean('strict', o.strict, false),
@@ -98,14 +99,14 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
   };
   const context = { ...limits, hasConnector: limits.connector !== null };
   const requiresDelivery = limits.connector?.requiresKvDelivery !== undefined;
-  const rules = takeRules(o, rulesIn(o), rulesOf(like, { ...context, requiresDelivery }));
+  const rules = parseRules(o, rulesIn(o), rulesOf(like, { ...context, requiresDelivery }));
   const config: RuledConfig = {
     ...limits,
     ...rules,
-    kvGroups: takeKvGroups(o.kvGroups, o.hashBlockSize, { ...context, ...rules }),
+    kvGroups: parseKvGroups(o.kvGroups, o.hashBlockSize, { ...context, ...rules }),
   };
   checkBudget(config);
-  const smallest = Math.min(...(config.kvGroups?.list ?? [config]).map(({ blockSize }) => blockSize));
+  const smallest = Math.min(...groupsOf(config).list.map(({ blockSize }) => blockSize));
   if (config.maxModelLen > (MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS) * smallest) {
     const most = `at most ${MAX_BLOCKS_PER_ROW - MAX_SPARE_BLOCKS} blocks of blockSize (${smallest})`;
     throw badArg('maxModelLen', config.maxModelLen, most);
@@ -120,18 +121,18 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
   return Object.freeze(config);
 }
 
-/** One group of MLA decides as full attention does. KV cache events alone tell them apart. */
+/** One group of MLA decides as full attention does. Only KV cache events distinguish the two. */
 function kindOf({ kvGroups }: SchedulerOptions): 'full' | 'mla' {
   const isMla = Array.isArray(kvGroups) && kvGroups.length === 1 && kvGroups[0]?.type === 'mla';
   return isMla ? 'mla' : 'full';
 }
 
 /**
- * Refuses a token budget by which some request could never be scheduled. Without the deviation `refuseUnfit` such a request waits for ever, and all
- * behind it, as in vLLM.
+ * Refuses a token budget under which some request could never be scheduled. Without the deviation
+ * `refuseUnfit` such a request waits for ever, with all requests behind it, as in vLLM.
  */
 function checkBudget(config: RuledConfig): void {
-  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen, kvGroups, blockSize } = config;
+  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen, blockSize } = config;
   const slots = draftSlots > 0 ? ` and draftSlots (${draftSlots})` : '';
   const refuse = (least: string): Error => badArg('maxNumBatchedTokens', maxNumBatchedTokens, least);
   if (!enableChunkedPrefill && maxNumBatchedTokens < maxModelLen)
@@ -142,11 +143,11 @@ function checkBudget(config: RuledConfig): void {
   // The last token of a text is never computed.
   if (!enableChunkedPrefill && forOne < maxModelLen - 1)
     throw refuse(`at least maxModelLen - 1 (${maxModelLen - 1})${slots} when enableChunkedPrefill is false`);
-  if (kvGroups?.alignsSteps === true && forOne < blockSize)
+  if (groupsOf(config).alignsSteps && forOne < blockSize)
     throw refuse(`at least blockSize (${blockSize})${slots} with Mamba in mode align`);
 }
 
-function takeLike(value: unknown): Commit | null {
+function parseLike(value: unknown): Commit | null {
   if (value === undefined || value === null) return null;
   return COMMITS[checkOneOf('like', value, VLLM_VERSIONS)];
 }
@@ -165,12 +166,12 @@ function boolean(name: string, value: unknown, fallback: boolean): boolean {
   return value === undefined ? fallback : checkBoolean(name, value);
 }
 
-function takeConnectorOption({ connector, numRanks }: SchedulerOptions): ConnectorMethods | null {
+function parseConnectorOption({ connector, numRanks }: SchedulerOptions): ConnectorMethods | null {
   const ranks = numRanks === undefined ? undefined : checkInteger('numRanks', numRanks, 1, MAX_RANKS);
-  return connector === undefined || connector === null ? null : takeConnector(connector, ranks);
+  return connector === undefined || connector === null ? null : parseConnector(connector, ranks);
 }
 
-function takeDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines> {
+function parseDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines> {
   const resolved: Deadlines = { ...DEFAULT_DEADLINES };
   const names = Object.keys(resolved) as (keyof Deadlines)[];
   if (value === undefined) return DEFAULT_DEADLINES;
@@ -182,12 +183,12 @@ function takeDeadlines(value: SchedulerOptions['deadlines']): Readonly<Deadlines
   checkNames(value, DEADLINE_NAMES);
   for (const name of names) {
     const timeout = value[name];
-    if (timeout !== undefined) resolved[name] = takeTimeout(`deadlines.${name}`, timeout);
+    if (timeout !== undefined) resolved[name] = parseTimeout(`deadlines.${name}`, timeout);
   }
   return Object.freeze(resolved);
 }
 
-function takeTimeout(name: string, value: unknown): number {
+function parseTimeout(name: string, value: unknown): number {
   if (typeof value === 'number' && value >= 0 && value <= MAX_TIMEOUT) return value + 0;
   throw badArg(name, value, `milliseconds from 0 to ${MAX_TIMEOUT}, 0 = none`);
 }

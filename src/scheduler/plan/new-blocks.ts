@@ -3,8 +3,15 @@ import { EntryKind, type Plan } from './plan.js';
 
 const NO_BLOCKS = new Int32Array(0);
 
+type Places = Pick<Plan, 'groups' | 'kinds'>;
+
 /** The ids of the blocks that an entry took from the pool in the step of its plan, in the order of its tokens. */
-export function newBlocksOf(core: Core, plan: Plan, entry: number, group = 0): Int32Array {
+export function newBlocksOf(
+  core: Core,
+  plan: Places & Pick<Plan, 'slots'>,
+  entry: number,
+  group = 0,
+): Int32Array {
   const { from, until } = newPlacesOf(plan, entry, group);
   if (from >= until) return NO_BLOCKS;
   core.flush();
@@ -14,7 +21,7 @@ export function newBlocksOf(core: Core, plan: Plan, entry: number, group = 0): I
 }
 
 /** The places of those blocks in the row of their group: from one on, until before another. */
-export function newPlacesOf(plan: Plan, entry: number, group: number): { from: number; until: number } {
+export function newPlacesOf(plan: Places, entry: number, group: number): { from: number; until: number } {
   const { numBlocks, numNewBlocks, numHitBlocks } = plan.groups[group];
   const until = numBlocks[entry];
   const isRunning = plan.kinds[entry] === EntryKind.running;

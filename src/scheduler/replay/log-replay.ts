@@ -1,7 +1,7 @@
 import { BlockstepError } from '../../base/errors.js';
 import { loadAddon } from '../../core/loader.js';
 import type { NativeAddon, ReplayResult } from '../../core/native/native.js';
-import type { TakenOutput } from '../connector/connector-output.js';
+import type { ParsedOutput } from '../connector/connector-output.js';
 import type { LogHeader } from '../log/log.js';
 import { type LogRecord, readLog } from '../log/log-reader.js';
 import { coreConfig } from '../options/core-config.js';
@@ -39,14 +39,16 @@ export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon
 }
 
 /**
- * Feeds the recorded inputs of a log to a new scheduler of the same configuration, under the recorded clock, so that it
- * decides everything again. Grammars and the connector give their recorded answers. Only `strict` is off: strict mode
- * changes no decision, and the calls that it made throw had been carried out. The caller must dispose the scheduler.
- * @param onPlan sees every plan right after it was scheduled
- * @param log gets the log of this run; behind the header it equals `bytes` as long as the decisions are the same
+ * Feeds the recorded inputs of a log to a new scheduler of the same configuration, under the
+ * recorded clock, so that it decides everything again. Grammars and the connector give their
+ * recorded answers. Only `strict` is off: strict mode changes no decision, and the calls that it
+ * made throw had been carried out. The caller must dispose the scheduler.
+ * @param onPlan called with every plan right after it was scheduled
+ * @param log receives the log of this run; after the header it equals `bytes` as long as the
+ * decisions are the same
  * @returns the scheduler, after its last recorded call
- * @throws ERR_BLOCKSTEP_BAD_LOG, also if the scheduler asks a question whose answer was not recorded; whatever an input
- * throws
+ * @throws ERR_BLOCKSTEP_BAD_LOG, also if the scheduler asks a question whose answer was not
+ * recorded; whatever an input throws
  */
 export function replayInputs(
   bytes: Uint8Array,
@@ -91,7 +93,7 @@ class Replay {
   #waiting: Plan[] = [];
   #last: Plan | undefined;
   /** Recorded reports that belong to the next update. */
-  #reports: TakenOutput | null = null;
+  #reports: ParsedOutput | null = null;
 
   constructor(scheduler: Scheduler, answers: RecordedAnswers, onPlan: (plan: Plan) => void) {
     this.#scheduler = scheduler;
@@ -115,7 +117,7 @@ class Replay {
         this.#update(record);
         break;
       case 'stepFailed':
-        this.#scheduler.failStep(this.#planOf(record.numEntries), this.#takeReports());
+        this.#scheduler.failStep(this.#planOf(record.numEntries), this.#drainReports());
         break;
       case 'replacedDrafts': {
         const plan = this.#waiting.find(({ step }) => step === record.step);
@@ -137,7 +139,7 @@ class Replay {
 
   #schedule(): void {
     const plan = this.#scheduler.schedule();
-    // Plan objects are reused, so this one may stand here from an earlier step.
+    // Plan objects are reused, so this one may be here from an earlier step.
     this.#waiting = this.#waiting.filter((each) => each !== plan);
     this.#waiting.push(plan);
     this.#last = plan;
@@ -152,7 +154,7 @@ class Replay {
 
   #update({ counts, tokens, errors }: LogRecord & { kind: 'update' }): void {
     const result = errors === undefined ? { counts, tokens } : { counts, tokens, errors };
-    this.#scheduler.update(this.#planOf(counts.length), result, this.#takeReports());
+    this.#scheduler.update(this.#planOf(counts.length), result, this.#drainReports());
   }
 
   /**
@@ -167,7 +169,7 @@ class Replay {
     );
   }
 
-  #takeReports(): TakenOutput | null {
+  #drainReports(): ParsedOutput | null {
     const reports = this.#reports;
     this.#reports = null;
     return reports;

@@ -4,18 +4,22 @@ import type { ConnectorAnswers, ConnectorQuestion } from '../connector/connector
 import type { OptionalMethod } from '../connector/connector-methods.js';
 import { PartialMetadata } from '../connector/partial-metadata.js';
 import type { LoggedConnector } from '../log/log.js';
-import type { Request } from '../request/request.js';
+import type { ConnectorRequest } from '../request/connector-request.js';
 import type { RecordedAnswers } from './recorded-answers.js';
 
 /**
- * A connector that gives its recorded answers, throws where the recorded answer was bad, and repeats the recorded
- * deeds. Methods that influence no decision are not recorded: `hasPendingWork` is always false.
+ * A connector that gives its recorded answers, throws where the recorded answer was bad, and
+ * repeats the recorded actions. Methods that influence no decision are not recorded:
+ * `hasPendingWork` is always false.
  * @param header the recorded facts about the connector
- * @throws ERR_BLOCKSTEP_BAD_LOG if the header says what no connector can be
+ * @throws ERR_BLOCKSTEP_BAD_LOG if the header describes an impossible connector
  */
 export function recordedConnector(header: LoggedConnector, answers: RecordedAnswers): SchedulerConnector {
-  const ask = <Q extends ConnectorQuestion>(request: Request | null, question: Q): ConnectorAnswers[Q] => {
-    const answer = answers.take(request?.handle ?? 0, question);
+  const ask = <Q extends ConnectorQuestion>(
+    request: ConnectorRequest | null,
+    question: Q,
+  ): ConnectorAnswers[Q] => {
+    const answer = answers.next(request?.handle ?? 0, question);
     if (answer === undefined || answer === 'failed') throw new Error('as recorded');
     return answer as ConnectorAnswers[Q];
   };
@@ -28,8 +32,8 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
     buildMetadata: () => new PartialMetadata(null, ask(null, 'metadata').failedChildren),
     requestFinished: (request) => {
       const finished = ask(request, 'finished');
-      // Refused here, because the scheduler would take it as the answer of a connector that failed, and no further
-      // question would show the mismatch.
+      // It is refused here, because the scheduler would treat it as the answer of a connector that
+      // failed, and no further question would show the mismatch.
       const unknown = finished.children.find((child) => child >= reporters.length);
       if (unknown !== undefined) answers.refuse(`handle ${request.handle} was left to child ${unknown}`);
       return finished;

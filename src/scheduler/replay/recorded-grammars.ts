@@ -7,13 +7,13 @@ import type { RecordedAnswers } from './recorded-answers.js';
  */
 export function recordedGrammar(answers: RecordedAnswers, handleOf: () => number): Grammar {
   const ask = (question: 'ready' | 'acceptTokens' | 'validateTokens'): number => {
-    const answer = answers.take(handleOf(), question);
+    const answer = answers.next(handleOf(), question);
     if (typeof answer !== 'number') return 0;
     if (answer < 0) throw new Error('as recorded');
     return answer;
   };
   return {
-    // An answer of not being ready is not recorded.
+    // The answer that a grammar is not ready yet is not recorded.
     ready: () => answers.isNext(handleOf(), 'ready') && ask('ready') === 1,
     acceptTokens: () => ask('acceptTokens') === 1,
     validateTokens: () => ask('validateTokens'),

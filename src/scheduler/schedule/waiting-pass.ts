@@ -14,7 +14,6 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import {
   blocksToSpare,
   computedAtAdmission,
-  hashedTokens,
   matchPrefix,
   type Prefix,
   tokensToCompute,
@@ -29,7 +28,10 @@ import { reservedBlocks } from './reserved-blocks.js';
 /** Returned by `NativeCore.admit` when there is no free row. */
 const NO_FREE_ROW = -2;
 
-/** With the deviation `limitLoadRetries`: after so many failed loads a request computes by itself. */
+/**
+ * With the deviation `limitLoadRetries`: the number of failed loads after which a request computes
+ * by itself.
+ */
 const MAX_FAILED_LOADS = 3;
 
 /**
@@ -55,7 +57,7 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
  * of a single token, which would be loaded again for ever.
  */
 export function asksConnector({ connector, config }: SchedulerState, request: Request): boolean {
-  // Reports could not tell two loads of one request apart that are under way at a time.
+  // Reports could not distinguish two simultaneous loads of one request.
   if (connector === null || request.outstanding?.hasPeer('load', undefined)) return false;
   if (!config.deviations.limitLoadRetries) return true;
   // The last token of a request is always computed, so loading a single token saves nothing.
@@ -63,10 +65,10 @@ export function asksConnector({ connector, config }: SchedulerState, request: Re
 }
 
 /**
- * Looks up the prefix of the request at the head of a queue: in the local prefix cache, and behind that in the
- * connector.
- * @returns null if the connector cannot say yet, so that the request is passed over; or if the connector failed, so
- * that the request ended
+ * Looks up the prefix of the request at the head of a queue: in the local prefix cache, and after
+ * that in the connector.
+ * @returns null if the connector cannot say yet, so that the request is passed over; or if the
+ * connector failed, so that the request ended
  */
 export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | null {
   const request = queue.peek() as Request;
@@ -77,7 +79,7 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
   const numHits = matchPrefix(s, request);
   const local: Prefix = { request, fresh: true, numHits, numHeld: 0, external: NO_MATCH };
   if (s.connector === null || !asksConnector(s, request)) return local;
-  const numLocal = numHits * hashedTokens(s.config);
+  const numLocal = numHits * s.groups.hashBlockSize;
   const external = s.connector.askMatch(request, numLocal);
   if (external === FAILED) {
     endUnreported(s, request, FinishCode.error);
@@ -93,16 +95,18 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
     s.counters.refusedMatches++;
     return local;
   }
-  // The last token has to be computed. Behind an asynchronous load it is left out when that has ended.
+  // The last token has to be computed. After an asynchronous load it is left out when the load has
+  // ended.
   const isWhole = !external.async && numLocal + numExternal === request.numTokens;
   return { ...local, external: isWhole ? { ...external, numTokens: numExternal - 1 } : external };
 }
 
 /**
- * Admits one request: takes its row and its blocks, and enters it into the plan. A request whose prefix must be loaded
- * first waits for its load instead.
+ * Admits one request: takes its row and its blocks, and enters it into the plan. A request whose
+ * prefix must be loaded first waits for its load instead.
  * @param budget tokens that are left to the step
- * @returns false if the request does not fit; then it stays in its queue, as it does where its prefix has to be looked up again
+ * @returns false if the request does not fit. It then stays in its queue, as it does if its prefix
+ * has to be looked up again
  */
 function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefix, budget: number): boolean {
   const { config } = s;
@@ -114,13 +118,13 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
     return false;
   let numNew = external.async ? 0 : tokensToCompute(config, missing + numDrafts, budget);
   if (numNew < 0) return false;
-  if (config.kvGroups?.alignsSteps) numNew = alignedTokens(s, request, computed, numNew);
+  if (s.groups.alignsSteps) numNew = alignedTokens(s, request, request.numTokens, computed, numNew);
   if (numNew < 1 + numDrafts && config.deviations.padWholeRows) numDrafts = 0;
   if (numDrafts === 0) numNew = Math.min(numNew, missing);
   if (numNew === 0 && config.kvGroups !== null && !external.async) return false;
   const needed = tokensToHold(s, prefix, computed + numNew);
   const reserved = tokensToReserve(s, request);
-  // Blocks that are still to be loaded must not get into the prefix cache.
+  // Blocks that are still to be loaded must not enter the prefix cache.
   const publishes = config.enablePrefixCaching && !external.async;
   const publishTo = publishes ? Math.min(computed + numNew, request.numTokens) : 0;
   const spare = blocksToSpare(s);
@@ -133,7 +137,8 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   };
   let row = take();
   while (row < 0 && findRoom(s, plan, request, row === NO_FREE_ROW)) {
-    // Who gave its blocks may have made more of the prefix known. The hits of all groups are taken as they are found, so it is looked up again.
+    // The request that freed its blocks may have made more of the prefix known. All groups use the
+    // hits as they are found, so the prefix is looked up again.
     if (config.kvGroups !== null && fresh && matchPrefix(s, request) !== numHits) return true;
     row = take();
   }
@@ -141,7 +146,8 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
     return reclaimOwn(s, plan, request);
   }
-  // A session may hold more blocks than it needs now: tokens behind the stop of its last answer had blocks too.
+  // A session may hold more blocks than it needs now, because tokens after the stop of its last
+  // answer had blocks too.
   const numBlocks =
     fresh && config.kvGroups === null
       ? Math.ceil(needed / config.blockSize)
@@ -152,7 +158,7 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
 }
 
 /**
- * Takes a row or blocks from a request that does not run, for a request that found none.
+ * Reclaims a row or blocks from a request that does not run, for a request that found none.
  * @param lacksRow the request found no row; otherwise it found too few blocks
  * @returns false if no request has any to give
  */
@@ -177,7 +183,7 @@ export function enter(
 ): void {
   const { request, fresh, numHits, external } = prefix;
   const computed = computedAtAdmission(s, prefix);
-  const local = fresh ? numHits * hashedTokens(s.config) : computed;
+  const local = fresh ? numHits * s.groups.hashBlockSize : computed;
   if (fresh) countLookup(s, request, local, external.numTokens ?? 0);
   if (s.connector !== null && !beginLoad(s, plan, request, external, local)) return;
   request.numComputedTokens = computed;
@@ -191,8 +197,8 @@ export function enter(
 }
 
 /**
- * Counts prefix cache lookups, once per admission. vLLM counts again each time that a request is looked up and does not
- * fit.
+ * Counts prefix cache lookups, once per admission. vLLM counts again each time that a request is
+ * looked up and does not fit.
  */
 function countLookup(s: SchedulerState, request: Request, hitTokens: number, externalTokens: number): void {
   const { counters } = s;
@@ -211,7 +217,10 @@ function countLookup(s: SchedulerState, request: Request, hitTokens: number, ext
   }
 }
 
-/** Counts a prompt when its first step is planned. What that step loads is counted when it is over. */
+/**
+ * Counts a prompt when its first step is planned. Tokens that this step loads are counted when it
+ * is over.
+ */
 function countPrompt(
   { counters }: SchedulerState,
   { numPromptTokens, numCachedTokens, numLoadedTokens, numExternalTokens }: Request,

@@ -1,55 +1,63 @@
-import { takeInt32Array } from '../../base/arrays.js';
+import { parseInt32Array } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
-import { type StepResult, TakenResult } from '../plan/step-result.js';
+import { ParsedResult, type StepResult } from '../plan/step-result.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { MOST_TICKS, type Steady } from './steady.js';
 
-/** What repeated steps need of the public calls of their scheduler; `SchedulerCalls` has it. */
+/** The public calls of the scheduler that repeated steps need; `SchedulerCalls` has them. */
 interface Calls {
   readonly state: SchedulerState;
   readonly gate: { checkFree(): void; during<T>(act: () => T): T; change<T>(act: () => T): T };
   readonly aborts: { readonly size: number };
   readClock(): void;
-  /** Asks the connector for the metadata of a plan in which nothing was moved. */
+  /** Asks the connector for the metadata of a plan that moved no blocks. */
   askConnector(plan: Plan): void;
 }
 
-/** Whether the options allow steps that are repeated: nobody but a connector is told of a plain step. */
+/** Whether the options allow repeated steps: only a connector may need notice of a plain step. */
 export function mayRepeat({ config, kvEvents, core }: SchedulerState): boolean {
   const { log, reportBlocks } = config;
   return kvEvents === null && core.backend.name === 'host' && log === null && !reportBlocks;
 }
 
 /**
- * Repeats steps while nothing happens but that every running request gets its next token: the plan is then the last one,
- * one token further, and of an update only the tokens are new. Any other call of the scheduler ends it, and so does a
- * step in which something has to be decided: the rules make that one.
+ * Repeats steps while the only event is that every running request gets its next token. The plan is
+ * then the last one, one token further, and only the tokens of an update are new. Any other call of
+ * the scheduler ends this, and so does a step in which something has to be decided. The rules make
+ * such a step.
  */
 export class Repeat {
   readonly #calls: Calls;
   readonly #s: SchedulerState;
   readonly #steady: Steady;
-  /** Most plans in flight. */
+  /** The maximum number of plans in flight. */
   readonly #depth: number;
-  /** Names the repeated steps under way, and the plans whose every field is right for them; 0 = none are under way. */
+  /**
+   * Names the present series of repeated steps, and the plans whose every field is right for it; 0
+   * = no series.
+   */
   #run = 0;
   #lastRun = 0;
-  /** The first tick in whose update a rule has to look at a request. */
+  /** The first tick in whose update a rule must examine a request. */
   #nextDue = 0;
   /** The plan that is being made. */
   #plan: Plan;
-  // The arrays of the last result, and the checked views of them: an executor may use its arrays again.
+  // The arrays of the last result, and the checked views of them, because an executor may reuse its
+  // arrays.
   #tokens: Int32Array | null = null;
   #counts: Int32Array | null = null;
   #tokensView: Int32Array = new Int32Array(0);
   #countsView: Int32Array = new Int32Array(0);
   readonly #takeBlocks = (): void => {
     const { size } = this.#steady;
-    const taken = this.#s.core.native.run(this.#plan.frame, 0, size);
+    const { native, control } = this.#s.core;
+    const taken = native.run(this.#plan.frame, 0, size);
     if (taken !== size) throw new Error(`a repeated step found blocks for ${taken} of its ${size} entries`);
+    if (control[Control.numRepeats] !== 0)
+      throw new Error('the native addon is older: it does not repeat steps');
   };
   readonly #readClock = (): void => this.#calls.readClock();
   readonly #askConnector = (): void => this.#calls.askConnector(this.#plan);
@@ -62,17 +70,20 @@ export class Repeat {
     this.#plan = this.#s.plans[0];
   }
 
-  /** Another call comes in: no step is repeated until `begin` says so again. */
+  /** Another call is made: no step is repeated until `begin` allows it again. */
   end(): void {
     this.#run = 0;
   }
 
-  /** Looks, behind the update of a plan by the rules, whether the next step may be a repeated one. */
+  /**
+   * Checks, after the update of a plan by the rules, whether the next step may be a repeated one.
+   */
   begin(plan: Plan): void {
     const s = this.#s;
     const { size } = this.#steady;
     if (size === 0 || size !== s.queues.running.length || !this.#steady.isAllOf(plan)) return;
-    // A plan without entries may have come between: then the next one has to say that all tokens are needed again.
+    // A plan without entries may have come between. Then the next plan has to say that all tokens
+    // are needed again.
     if (!this.#steady.wasPlannedBefore(s.step)) return;
     if (size !== s.outputs.length || this.#hasNews() || this.#mayAdmit()) return;
     if (!s.inFlight.every((each) => this.#steady.isAllOf(each)) || !this.#findNextDue()) return;
@@ -80,8 +91,54 @@ export class Repeat {
     for (const each of s.inFlight) each.plainIn = this.#run;
   }
 
-  /** @returns the next plan; null if the rules have to make it, with nothing changed */
-  plan(): Plan | null {
+  /**
+   * Steps behind a plan that are sure to be repeated.
+   * @param last the plan made last
+   * @returns 0 if this plan was not repeated, or if somebody may have to be asked or told between two steps
+   */
+  sureSteps(last: Plan): number {
+    const { core, config, inFlight, connector, deadlines, blocksMoved } = this.#s;
+    if (this.#run === 0 || last.repeats !== this.#run) return 0;
+    if (connector !== null || deadlines.size > 0 || inFlight.length !== this.#depth - 1) return 0;
+    if (blocksMoved || channels.step.hasSubscribers || this.#calls.aborts.size > 0) return 0;
+    const { size, clock, isBroken } = this.#steady;
+    if (isBroken) return 0;
+    const untilDue = this.#nextDue - 1 - clock.sampled;
+    // In as many steps as a block has tokens, no entry takes more than one block.
+    const untilFull = Math.floor(core.control[Control.freeBlocks] / size) * config.blockSize;
+    return Math.min(untilDue, untilFull);
+  }
+
+  /**
+   * Makes steps in one native call, as `plan` and `take` make them, without the last `take`. In all of them each request
+   * samples what it has sampled last.
+   * @param steps at most `sureSteps`
+   * @returns the last plan; null if the rules have to make the next step, with nothing changed
+   */
+  planMany(steps: number): Plan | null {
+    const { inFlight, counters } = this.#s;
+    const { size } = this.#steady;
+    const earlier = steps - 1;
+    const plan = this.plan(earlier);
+    if (plan === null) return null;
+    this.#steady.noteRepeats(earlier);
+    counters.generationTokens += earlier * size;
+    this.#s.step += earlier;
+    this.#s.numScheduledPlans += earlier;
+    // Each plan in flight is now as many steps later. Its blocks were of use to its executor alone.
+    for (const each of inFlight) {
+      each.step += earlier;
+      if (each === plan) continue;
+      for (let i = 0; i < size; i++) each.numComputedTokens[i] += earlier;
+    }
+    return plan;
+  }
+
+  /**
+   * @param earlier steps that native code makes before the one of the plan
+   * @returns the next plan; null if the rules have to make it, with nothing changed
+   */
+  plan(earlier = 0): Plan | null {
     if (this.#run === 0) return null;
     const s = this.#s;
     const { control } = s.core;
@@ -89,7 +146,7 @@ export class Repeat {
     // No entry takes more than one block.
     if (s.inFlight.length >= this.#depth) return null;
     if (control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
-    // A connector has woken somebody, or moved blocks.
+    // A connector has woken a request, or moved blocks.
     if (s.blocksMoved) return null;
     if (this.#calls.aborts.size > 0 || channels.step.hasSubscribers) return null;
     this.#calls.gate.checkFree();
@@ -107,6 +164,7 @@ export class Repeat {
     this.#plan = plan;
     this.#steady.notePlanned(s.step);
     control[Control.headSlot] = slots[0];
+    control[Control.numRepeats] = earlier;
     this.#calls.gate.change(this.#takeBlocks);
     plan.step = s.step++;
     plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
@@ -118,8 +176,11 @@ export class Repeat {
     return plan;
   }
 
-  /** @returns the rows of a plan that `plan` made; null if the rules have to take the result, with nothing changed */
-  take(plan: Plan, result: StepResult): StepOutputs | null {
+  /**
+   * @returns the rows of a plan that `plan` made; null if the rules have to process the result,
+   * with nothing changed
+   */
+  apply(plan: Plan, result: StepResult): StepOutputs | null {
     const s = this.#s;
     if (!this.#isDue(plan)) return null;
     if (typeof result !== 'object' || result === null) return null;
@@ -127,30 +188,33 @@ export class Repeat {
     if (tokens === undefined || counts === undefined || errors !== undefined) return null;
     // The arrays of a result that was checked before are views already.
     if (tokens !== this.#tokens) {
-      this.#tokensView = result instanceof TakenResult ? tokens : takeInt32Array('tokens', tokens);
+      this.#tokensView = result instanceof ParsedResult ? tokens : parseInt32Array('tokens', tokens);
       this.#tokens = tokens;
     }
     if (counts !== this.#counts) {
-      this.#countsView = result instanceof TakenResult ? counts : takeInt32Array('counts', counts);
+      this.#countsView = result instanceof ParsedResult ? counts : parseInt32Array('counts', counts);
       this.#counts = counts;
     }
-    // To read the result may have called back.
+    // Reading the result may have called back.
     if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
     this.#calls.gate.checkFree();
     if (!this.#steady.isPlanned) return null;
-    if (!this.#takeTokens(plan, this.#tokensView, this.#countsView)) return null;
-    s.takeFromFlight(plan);
+    if (!this.#applyTokens(plan, this.#tokensView, this.#countsView)) return null;
+    s.removeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
     return s.outputs;
   }
 
-  /** Whether this plan was repeated and is to be updated next. */
+  /** Whether this plan was repeated and must be updated next. */
   #isDue(plan: Plan): boolean {
     return this.#run !== 0 && this.#s.inFlight[0] === plan && plan.plainIn === this.#run;
   }
 
-  /** A plan object that waits for no update, and is not the one made last, which its caller may still read. */
+  /**
+   * A plan object that waits for no update, and is not the plan made last, which its caller may
+   * still read.
+   */
   #freePlan(): Plan {
     const { plans, step } = this.#s;
     let i = 0;
@@ -158,20 +222,23 @@ export class Repeat {
     return plans[i];
   }
 
-  /** Finds the first tick in whose update a rule has to look at a request. @returns whether that is not the next one */
+  /**
+   * Finds the first tick in whose update a rule must examine a request. @returns whether that is
+   * later than the next one
+   */
   #findNextDue(): boolean {
     const { members, clock, isBroken } = this.#steady;
     this.#nextDue = members.firstDue(MOST_TICKS);
     return !isBroken && this.#nextDue > clock.sampled + 1;
   }
 
-  /** Takes one token of each entry. @returns false if a rule has to look at one, with nothing changed */
-  #takeTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
+  /** Applies one token of each entry. @returns false if a rule has to look at one, with nothing changed */
+  #applyTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
     const { clock } = this.#steady;
     const { ends, numSteady: count } = plan;
     if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;
     const { sampled } = this.#s.core;
-    // Not 0: an entry brings another number of tokens, what is no token, or the end of its text.
+    // Not 0: an entry has another number of tokens, an invalid token, or the end of its text.
     let others = 0;
     for (let i = 0; i < count; i++) {
       const token = tokens[i];
@@ -183,7 +250,7 @@ export class Repeat {
     return true;
   }
 
-  /** Whether the next plan or update has something to tell, or a grammar to ask. */
+  /** Whether the next plan or update has something to report, or a grammar to ask. */
   #hasNews(): boolean {
     const { finishedIds, unreported, doomed, resetVictims, releasedHandles, pauseMode } = this.#s;
     const { fencedFrees, continued, structured } = this.#s;
@@ -192,7 +259,7 @@ export class Repeat {
     return lists + others > 0 || pauseMode !== 'none';
   }
 
-  /** Whether somebody waits and finds a seat, or in strict mode is to be checked. */
+  /** Whether a waiting request may find a seat, or must be checked in strict mode. */
   #mayAdmit(): boolean {
     const { queues, config } = this.#s;
     const isFull = queues.running.length >= config.maxNumSeqs && !config.strict;

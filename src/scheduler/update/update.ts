@@ -1,5 +1,5 @@
 import { BlockstepError, show } from '../../base/errors.js';
-import type { TakenOutput } from '../connector/connector-output.js';
+import type { ParsedOutput } from '../connector/connector-output.js';
 import { finish } from '../life/finish.js';
 import { releaseFenced } from '../life/preempt.js';
 import { endUnloaded } from '../loads/fence.js';
@@ -8,7 +8,7 @@ import { loseBlocks } from '../loads/lost-blocks.js';
 import { applyReports } from '../loads/reports.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
-import type { TakenResult } from '../plan/step-result.js';
+import type { ParsedResult } from '../plan/step-result.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
@@ -21,14 +21,15 @@ const NONE: ReadonlySet<Request> = new Set();
 const NO_BLOCKS: readonly number[] = [];
 
 /**
- * Takes the result of a plan (vLLM `update_from_output`), in this order: failed entries, failed loads and lost blocks,
- * so that no request builds on what they published; then the tokens; then the reports of transfers.
+ * Processes the result of a plan (vLLM `update_from_output`). First come failed entries, failed
+ * loads and lost blocks, so that no request builds on the KV that they published. Then come the
+ * tokens, and then the reports of transfers.
  */
 export function update(
   s: SchedulerState,
   plan: Plan,
-  result: TakenResult,
-  output: TakenOutput | null,
+  result: ParsedResult,
+  output: ParsedOutput | null,
 ): StepOutputs {
   beginUpdate(s, plan, result.tokens, output);
   const { errors } = result;
@@ -39,30 +40,44 @@ export function update(
   if (plan.syncLoads.length > 0) countLoads(s, plan, true);
   s.openPlan = null;
   updatePass(s, plan, result);
-  endLost(s, lost);
-  endLost(s, without);
-  if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
-  if (output !== null) applyReports(s, output);
-  // An engine that goes idle makes no plan that could tell of them.
-  s.kvEvents?.tell([]);
-  return s.outputs;
+  return endUpdate(s, lost, without, output);
 }
 
-/** Takes the failure of a whole step: every entry failed. */
-export function failStep(s: SchedulerState, plan: Plan, output: TakenOutput | null): StepOutputs {
+/** Processes the failure of a whole step: every entry failed. */
+export function failStep(s: SchedulerState, plan: Plan, output: ParsedOutput | null): StepOutputs {
   beginUpdate(s, plan, NO_TOKENS, output);
   const failed = failEntries(s, plan, () => true);
   const lost = output === null ? NOBODY : failLoads(s, plan, output, failed);
   const without = output === null ? NOBODY : loseBlocks(s, plan, output.lostBlocks);
   if (plan.syncLoads.length > 0) countLoads(s, plan, false);
   s.openPlan = null;
-  endLost(s, lost);
+  return endUpdate(s, lost, without, output);
+}
+
+/**
+ * The end of an update, whether its step failed or not.
+ * @param unloaded requests whose load failed
+ * @param without requests that lost blocks
+ */
+function endUpdate(
+  s: SchedulerState,
+  unloaded: readonly Request[],
+  without: readonly Request[],
+  output: ParsedOutput | null,
+): StepOutputs {
+  endLost(s, unloaded);
   endLost(s, without);
+  if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
   if (output !== null) applyReports(s, output);
+  // An engine that goes idle makes no plan that could report them.
+  s.kvEvents?.tell([]);
   return s.outputs;
 }
 
-/** Counts what the synchronous loads of a plan have brought. @param isGood false: the step failed, so nobody knows */
+/**
+ * Counts the tokens that the synchronous loads of a plan have brought. @param isGood false: the
+ * step failed, so this is unknown
+ */
 function countLoads({ counters }: SchedulerState, { syncLoads }: Plan, isGood: boolean): void {
   for (const { isFirst, numTokens, numLoaded } of syncLoads) {
     const loaded = isGood ? numLoaded : 0;
@@ -73,15 +88,17 @@ function countLoads({ counters }: SchedulerState, { syncLoads }: Plan, isGood: b
   }
 }
 
-/** Takes reports of transfers outside a step: the transfer half of `update`. */
-export function updateTransfers(s: SchedulerState, output: TakenOutput): void {
+/** Processes reports of transfers outside a step: the transfer half of `update`. */
+export function updateTransfers(s: SchedulerState, output: ParsedOutput): void {
   for (const request of failLoads(s, null, output, NONE)) endUnloaded(s, request);
   for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
   applyReports(s, output);
+  s.kvEvents?.tell([]);
 }
 
 /**
- * Ends requests whose load failed or whose blocks were lost. Their rows stand behind those of requests that stopped.
+ * Ends requests whose load failed or whose blocks were lost. Their rows follow those of requests
+ * that stopped.
  */
 function endLost(s: SchedulerState, lost: readonly Request[]): void {
   for (const request of lost) {
@@ -110,18 +127,21 @@ export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
   if (!isLast || plan.inFlight) throw wrongPlan(s, plan);
 }
 
-/** Takes the plan out of flight, keeps it open until its failures were taken, and begins the outputs with the rows of requests that ended outside an update. */
-function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: TakenOutput | null): void {
+/**
+ * Removes the plan from the plans in flight, and keeps it open until its failures were processed.
+ * Begins the outputs with the rows of requests that ended outside an update.
+ */
+function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: ParsedOutput | null): void {
   leaveOut(s, plan);
   if (plan.inFlight) {
-    s.takeFromFlight(plan);
+    s.removeFromFlight(plan);
     s.openPlan = plan;
     if (s.fencedFrees.length > 0) releaseFenced(s, false);
   }
   if (s.connector?.protection.includes('fence')) spoilEnded(plan);
   if (s.continued.length > 0) s.continued.length = 0;
-  // Room for rows of requests outside the plan that may end now: requests with a load or with a grammar that failed, or, if
-  // blocks were lost, any request.
+  // Room for rows of requests outside the plan that may end now: requests with a load or with a
+  // grammar that failed, or, if blocks were lost, any request.
   const failing = s.withLoad.size + s.failedGrammars.size;
   const others = output === null || output.lostBlocks.length === 0 ? failing : s.requests.size;
   s.outputs.begin(tokens, plan.numRequests + s.unreported.length + others);
@@ -130,7 +150,7 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: 
   s.unreported.length = 0;
 }
 
-/** Empty plans up to the step that is updated now wait for no update any more. */
+/** Empty plans up to the step being updated no longer wait for an update. */
 function leaveOut({ plans }: SchedulerState, { step }: Plan): void {
   for (const plan of plans) if (plan.step <= step && !plan.inFlight) plan.awaitsUpdate = false;
 }

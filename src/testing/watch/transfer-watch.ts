@@ -1,6 +1,6 @@
 import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
 import { type KvViewGroup, neededPlaces } from '../../scheduler/connector/view-group.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { BlockArena } from '../../transfer/block-arena.js';
 import type { Verdict } from '../../transfer/verdict.js';
 import type { RankExecutors } from './rank-executors.js';
@@ -67,12 +67,12 @@ export class TransferWatch implements LaneScript {
     this.#groups = groups;
   }
 
-  offered({ handle }: Request, local: number, isAsync: boolean): void {
+  offered({ handle }: ConnectorRequest, local: number, isAsync: boolean): void {
     this.#offers.set(handle, { local, isAsync });
   }
 
   /** Notes that the scheduler orders a load. */
-  ordered(request: Request, blocks: BlockLists, numTokens: number): void {
+  ordered(request: ConnectorRequest, blocks: BlockLists, numTokens: number): void {
     const offer = this.#offers.get(request.handle);
     if (offer === undefined) return;
     // Blocks that a group does not need are not loaded.

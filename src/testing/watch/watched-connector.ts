@@ -1,8 +1,7 @@
 import type { SchedulerConnector } from '../../scheduler/connector/connector.js';
-import type { BlockLists, KvView } from '../../scheduler/connector/kv-view.js';
+import type { BlockLists, ConnectorPlan, KvView } from '../../scheduler/connector/kv-view.js';
 import { PartialMetadata } from '../../scheduler/connector/partial-metadata.js';
-import type { Plan } from '../../scheduler/plan/plan.js';
-import type { Request } from '../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../scheduler/request/connector-request.js';
 import type { TransferWatch } from './transfer-watch.js';
 import type { Diary } from './trouble.js';
 
@@ -33,13 +32,13 @@ export function watchedConnector(
 ): SchedulerConnector {
   const lent: Int32Array[] = [];
   const plans: { readonly revoke: () => void }[] = [];
-  const planBehind = new WeakMap<Plan, Plan>();
+  const planBehind = new WeakMap<ConnectorPlan, ConnectorPlan>();
   const lend = (lists: BlockLists): BlockLists => {
     const copies = lists.map((list) => Int32Array.from(list));
     lent.push(...copies);
     return copies;
   };
-  const lendPlan = (plan: Plan): Plan => {
+  const lendPlan = (plan: ConnectorPlan): ConnectorPlan => {
     const { proxy, revoke } = Proxy.revocable(plan, {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target);
@@ -50,7 +49,7 @@ export function watchedConnector(
     planBehind.set(proxy, plan);
     return proxy;
   };
-  const call = <T>(method: string, about: Request | null, work: () => T): T => {
+  const call = <T>(method: string, about: ConnectorRequest | null, work: () => T): T => {
     const who = about === null ? '' : ` of ${about.id}`;
     try {
       const answer = work();
@@ -148,7 +147,7 @@ export function watchedConnector(
 function lendingView(
   view: KvView,
   lend: (lists: BlockLists) => BlockLists,
-  behind: (plan: Plan) => Plan,
+  behind: (plan: ConnectorPlan) => ConnectorPlan,
 ): KvView {
   return {
     blockSize: view.blockSize,

@@ -117,11 +117,11 @@ describe('what a replay over HTTP sends', () => {
     const { heldMs } = report.client;
     expect(heldMs!.max).toBeGreaterThanOrEqual(5 * 40 - 5);
     const places = new CallPlaces(2);
-    expect([await places.take(), await places.take()]).toEqual([0, 0]);
-    const third = places.take();
-    places.giveBack(7);
-    places.giveBack(9);
-    expect([await third, await places.take()]).toEqual([7, 9]);
+    expect([await places.acquire(), await places.acquire()]).toEqual([0, 0]);
+    const third = places.acquire();
+    places.release(7);
+    places.release(9);
+    expect([await third, await places.acquire()]).toEqual([7, 9]);
   });
 
   it('goes out again if a kept connection was closed just then', async () => {

@@ -19,11 +19,11 @@ describe('loads under way', () => {
   it('are told to the workers once, and end with the worst of what the ranks say', () => {
     loads.begin(A, [10n, 11n, 12n], { where: 'x' });
     loads.begin(B, [20n], { where: 'y' });
-    expect(loads.take()).toEqual([
+    expect(loads.drain()).toEqual([
       { job: 1, handle: A, where: 'x' },
       { job: 2, handle: B, where: 'y' },
     ]);
-    expect(loads.take()).toEqual([]);
+    expect(loads.drain()).toEqual([]);
     expect(loads.report(1, 1, Verdict.ok, 2)).toBeNull();
     expect(loads.report(1, 1, Verdict.ok, 2)).toBeNull(); // twice
     expect(loads.numJobs).toBe(2);

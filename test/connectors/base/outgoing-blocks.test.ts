@@ -111,18 +111,18 @@ describe('blocks that are to be stored', () => {
     for (const { request } of [a, b]) out.track(request);
     a.settled = 7; // one more block is computed by a step in flight
     out.observe(planOf(a, b));
-    expect(out.take()).toEqual({
+    expect(out.drain()).toEqual({
       job: 1,
       keys: [1n, 4n],
       blocks: Int32Array.of(10, 20),
       places: Int32Array.of(100, 101),
     });
-    expect(out.take()).toBeNull();
+    expect(out.drain()).toBeNull();
     a.settled = 9;
     out.observe(planOf(a, b));
-    expect(out.take()).toMatchObject({ job: 2, keys: [2n], blocks: Int32Array.of(11) });
+    expect(out.drain()).toMatchObject({ job: 2, keys: [2n], blocks: Int32Array.of(11) });
     out.observe(planOf(a, b));
-    expect(out.take()).toBeNull();
+    expect(out.drain()).toBeNull();
     expect([out.numPinned, out.numJobs, ...pins.counts.values()]).toEqual([3, 2, 1, 1, 1]);
   });
 
@@ -131,7 +131,7 @@ describe('blocks that are to be stored', () => {
     const a = request(0, [1n, 2n], 8);
     out.track(a.request);
     out.observe(planOf(a));
-    out.take();
+    out.drain();
     expect(out.report(1, 0, Verdict.failed)).toBeNull();
     expect(out.report(1, 0, Verdict.ok)).toBeNull(); // twice
     expect([...pins.counts.keys()]).toEqual([10, 11]);
@@ -143,7 +143,7 @@ describe('blocks that are to be stored', () => {
     const b = request(1, [1n], 4);
     out.track(b.request);
     out.observe(planOf(b));
-    expect(out.take()).toMatchObject({ job: 2, keys: [1n] });
+    expect(out.drain()).toMatchObject({ job: 2, keys: [1n] });
   });
 
   it('are not stored twice while they are on their way, by whichever request', () => {
@@ -151,7 +151,7 @@ describe('blocks that are to be stored', () => {
     const [a, b] = [request(0, [1n, 2n], 8), request(1, [1n, 3n], 8)];
     for (const { request } of [a, b]) out.track(request);
     out.observe(planOf(a, b));
-    expect(out.take()).toMatchObject({ keys: [1n, 2n, 3n], blocks: Int32Array.of(10, 11, 21) });
+    expect(out.drain()).toMatchObject({ keys: [1n, 2n, 3n], blocks: Int32Array.of(10, 11, 21) });
     expect(pins.counts.has(20)).toBe(false);
   });
 
@@ -162,7 +162,7 @@ describe('blocks that are to be stored', () => {
     out.observe(planOf(a));
     a.settled = 12;
     out.finish(a.request, a.handOver);
-    expect(out.take()).toMatchObject({ keys: [1n, 2n, 3n], blocks: Int32Array.of(10, 11, 12) });
+    expect(out.drain()).toMatchObject({ keys: [1n, 2n, 3n], blocks: Int32Array.of(10, 11, 12) });
     expect(out.numSkipped).toBe(0);
   });
 
@@ -171,19 +171,19 @@ describe('blocks that are to be stored', () => {
     const a = request(0, [1n, 2n, 3n], 12);
     out.track(a.request);
     out.observe(planOf(a));
-    expect(out.take()).toMatchObject({ keys: [1n, 2n] });
+    expect(out.drain()).toMatchObject({ keys: [1n, 2n] });
     out.observe(planOf(a));
-    expect(out.take()).toBeNull();
+    expect(out.drain()).toBeNull();
     out.report(1, 0, Verdict.ok);
     out.report(1, 1, Verdict.ok);
     out.observe(planOf(a));
-    expect(out.take()).toMatchObject({ keys: [3n], blocks: Int32Array.of(12) });
+    expect(out.drain()).toMatchObject({ keys: [3n], blocks: Int32Array.of(12) });
 
     const none = outgoing(1000, () => NoPlace.later);
     none.track(a.request);
     none.observe(planOf(a));
     none.finish(a.request, a.handOver);
-    expect([none.take(), none.numSkipped]).toEqual([null, 3]);
+    expect([none.drain(), none.numSkipped]).toEqual([null, 3]);
   });
 
   it('are the new ones where a slot has a new request', () => {
@@ -194,7 +194,7 @@ describe('blocks that are to be stored', () => {
     const b = request(70, [3n, 4n], 8);
     out.track(b.request);
     out.observe(planOf(b));
-    expect(out.take()).toMatchObject({ keys: [1n, 2n, 3n, 4n] });
+    expect(out.drain()).toMatchObject({ keys: [1n, 2n, 3n, 4n] });
   });
 
   it('count as failed if their KV was lost while they were collected or stored, and only then', () => {
@@ -202,11 +202,11 @@ describe('blocks that are to be stored', () => {
     const a = request(0, [1n, 2n, 3n], 4);
     out.track(a.request);
     out.observe(planOf(a));
-    out.take(); // job 1: block 10
+    out.drain(); // job 1: block 10
     a.computed = a.settled = 8;
     out.observe(planOf(a)); // block 11 is collected
     out.lose([10, 11, 99]);
-    out.take(); // job 2
+    out.drain(); // job 2
     for (const job of [1, 2])
       expect([0, 1].map((rank) => out.report(job, rank, Verdict.ok))[1]).toMatchObject({
         verdict: Verdict.failed,
@@ -214,7 +214,7 @@ describe('blocks that are to be stored', () => {
     a.computed = a.settled = 12;
     out.lose([12]);
     out.observe(planOf(a)); // computed again since
-    out.take();
+    out.drain();
     expect([0, 1].map((rank) => out.report(3, rank, Verdict.ok))[1]).toMatchObject({ verdict: Verdict.ok });
   });
 });

@@ -55,7 +55,7 @@ describe('a lease that waits for a step', () => {
     granted.settle(5);
     granted.judge([11], 0);
     expect(told).toEqual(['closed a: its KV was not computed']);
-    expect(granted.takeSent()).toEqual([11]);
+    expect(granted.drainSent()).toEqual([11]);
     expect(granted.beat(key(1), 0)).toBe('gone');
   });
 
@@ -64,7 +64,7 @@ describe('a lease that waits for a step', () => {
     granted.settle(5);
     granted.judge([11, 12], 0);
     grant(1, 5);
-    expect(granted.takeSent()).toEqual([11]);
+    expect(granted.drainSent()).toEqual([11]);
     // Nothing in flight wrote these blocks: they were computed again since.
     grant(2, -1);
     expect(granted.beat(key(2), 0)).toBe('alive');
@@ -87,7 +87,7 @@ describe('a lease', () => {
     expect(granted.reading('a', 3050)).toBeNull();
     expect(granted.beat(key(1), 3050)).toBe('gone');
     granted.expire(3050);
-    expect(granted.takeSent()).toEqual([11]);
+    expect(granted.drainSent()).toEqual([11]);
     expect(granted.counts).toMatchObject({ granted: 1, expired: 1, read: 0 });
   });
 
@@ -99,7 +99,7 @@ describe('a lease', () => {
       expect([1, 2].map((number) => granted.beat(key(number), now))).toEqual(['alive', 'alive']);
     granted.open(key(2), reader('a'), 3001);
     expect([1, 2].map((number) => granted.beat(key(number), 3002))).toEqual(['gone', 'alive']);
-    expect(granted.takeSent()).toEqual([11]);
+    expect(granted.drainSent()).toEqual([11]);
     expect(granted.confirm('a', 3003)).toBe(true);
     expect(granted.counts).toMatchObject({ expired: 1, read: 1 });
   });
@@ -113,7 +113,7 @@ describe('a lease', () => {
     expect(granted.confirm('a', 2)).toBe(true);
     granted.open(key(1), reader('b'), 2);
     expect(told).toEqual(['opened a', 'opened a', 'closed b: its lease is over']);
-    expect(granted.takeSent()).toEqual([11]);
+    expect(granted.drainSent()).toEqual([11]);
   });
 
   it.each(['early', 'granted'])('has one reader at a time, who is not disturbed by others (%s)', (when) => {
@@ -135,7 +135,7 @@ describe('a lease', () => {
     expect(granted.release(key(1), 'other')).toBe(true);
     if (when === 'early') grant(1);
     expect(told.at(-1)).toBe('closed a: released');
-    expect(granted.takeSent()).toEqual([11]);
+    expect(granted.drainSent()).toEqual([11]);
   });
 
   it('that has ended keeps its blocks from others while a copy of this side reads them', () => {
@@ -146,10 +146,10 @@ describe('a lease', () => {
     granted.beginCopy(open);
     granted.expire(300);
     expect(granted.counts.expired).toBe(1);
-    expect(granted.takeSent()).toEqual([]);
+    expect(granted.drainSent()).toEqual([]);
     expect([granted.isIdle, granted.size]).toEqual([false, 1]);
     granted.endCopy(open);
-    expect(granted.takeSent()).toEqual([11]);
+    expect(granted.drainSent()).toEqual([11]);
   });
 
   it('is over at once if its KV was lost, and its blocks go back when no copy reads them', () => {
@@ -161,9 +161,9 @@ describe('a lease', () => {
     granted.revoke(11, true);
     expect(told).toEqual(['opened a', 'closed a: its KV was lost', `unwanted ${key(1)}`]);
     expect(granted.confirm('a', 1)).toBe(false);
-    expect(granted.takeSent()).toEqual([]);
+    expect(granted.drainSent()).toEqual([]);
     granted.endCopy(open);
-    expect(granted.takeSent()).toEqual([11]);
+    expect(granted.drainSent()).toEqual([11]);
     expect(granted.isIdle).toBe(true);
   });
 
@@ -185,7 +185,7 @@ describe('a lease', () => {
     for (let number = 2; number < 5000; number++) granted.release(key(number), 'other');
     expect(granted.numEarly).toBe(1024);
     grant(4999);
-    expect(granted.takeSent()).toEqual([5009]);
+    expect(granted.drainSent()).toEqual([5009]);
     expect(granted.counts.released).toBe(1);
   });
 });

@@ -16,7 +16,7 @@ function feed(stream: Buffer, random: Random, reader: BulkReader, passed: Buffer
     const room = reader.room();
     const count = Math.min(1 + random.below(random.chance(20) ? 8 : 50_000), room.length, stream.length - at);
     stream.copy(room, 0, at, at + count);
-    reader.take(count);
+    reader.receive(count);
     at += count;
   }
   return Buffer.concat(passed);

@@ -36,7 +36,7 @@ function messageOf(act: () => unknown): string {
   return (error as Error).message;
 }
 
-// Pinned by: `takeLimits`, `limited` (executor-limits.ts), `submit` (submit.ts).
+// Pinned by: `parseLimits`, `limited` (executor-limits.ts), `submit` (submit.ts).
 describe('the limits of an executor', () => {
   it('are those of an engine that was given no options, where they are below the defaults', () => {
     expect(make(LIMITS).scheduler.config).toMatchObject(LIMITS);

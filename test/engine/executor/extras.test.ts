@@ -26,7 +26,7 @@ async function pairs(stream: RequestStream): Promise<{ read: unknown[]; result: 
 
 const good = (token: number) => [token, `of ${token}`];
 
-// Pinned by: `takeExtras`, `mend` (answer.ts), `append`, `#take` (stream-buffer.ts).
+// Pinned by: `parseExtras`, `mend` (answer.ts), `append`, `#readOutput` (stream-buffer.ts).
 describe('what comes with tokens', () => {
   it('reaches the reader with them, and stands in the result', async () => {
     const bench = benchOf((plan) => told(answerOf(plan)));

@@ -11,7 +11,7 @@ function recording(bench: EngineBench): unknown[][] {
   return seen;
 }
 
-// Pinned by: `takeRequest`, `takeChunk` (take-request.ts), `startChunk` (chunks.ts), `add` (log.ts).
+// Pinned by: `parseRequest`, `parseChunk` (parse-request.ts), `startChunk` (chunks.ts), `add` (log.ts).
 describe('what a request gives its executor', () => {
   it('is what its client gave, that very thing, in every step; undefined where he gave nothing', () => {
     const params = { temperature: 0.5, image: Symbol('any'), self: () => params };

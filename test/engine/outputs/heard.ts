@@ -26,7 +26,7 @@ export class Listener {
   /** Reads until the outputs are over. */
   async readAll(): Promise<void> {
     try {
-      for await (const outputs of this.reader) this.take(outputs);
+      for await (const outputs of this.reader) this.receive(outputs);
       this.over = { error: null };
     } catch (error) {
       this.over = { error };
@@ -50,7 +50,7 @@ export class Listener {
     try {
       const { done, value } = await this.reader.next();
       if (done === true) this.over = { error: null };
-      else this.take(value);
+      else this.receive(value);
     } catch (error) {
       this.over = { error };
     }
@@ -61,7 +61,7 @@ export class Listener {
     return [...this.byRequest.values()].filter(({ id }) => ids.includes(id));
   }
 
-  take({ length, requests, tokens, tokenOffsets, extras, ends }: EngineOutputs): void {
+  receive({ length, requests, tokens, tokenOffsets, extras, ends }: EngineOutputs): void {
     this.items.push(length);
     for (let row = 0; row < length; row++) {
       const request = requests[row];

@@ -11,7 +11,7 @@ function listen(stream: RequestStream) {
   stream.onOutput(() => {
     heard.calls++;
     try {
-      for (let output = stream.take(); output !== null; output = stream.take()) heard.taken.push(output);
+      for (let output = stream.read(); output !== null; output = stream.read()) heard.taken.push(output);
     } catch (error) {
       heard.errors.push(error);
     }
@@ -21,7 +21,7 @@ function listen(stream: RequestStream) {
 
 const textOf = (taken: readonly RequestOutput[]) => taken.flatMap(({ tokens }) => [...tokens]);
 
-// Pinned by: `onOutput` and `take` (request-stream.ts), `listen`, `takeNow`, `wake` and `#end` (stream-buffer.ts), `News`.
+// Pinned by: `onOutput` and `read` (request-stream.ts), `listen`, `readNow`, `wake` and `#end` (stream-buffer.ts), `News`.
 describe('a reader by onOutput', () => {
   it('is called once for each step that brings it something, and takes what for await reads', async () => {
     const bench = new EngineBench({}, true);
@@ -63,10 +63,10 @@ describe('a reader by onOutput', () => {
     const stream = bench.submit({ maxTokens: 3 });
     let calls = 0;
     stream.onOutput(() => calls++);
-    expect(stream.take()).toBeNull();
+    expect(stream.read()).toBeNull();
     await bench.finish();
-    expect([...(stream.take()?.tokens ?? [])]).toEqual([600, 700, 800]);
-    expect([stream.take(), calls]).toEqual([null, 3]);
+    expect([...(stream.read()?.tokens ?? [])]).toEqual([600, 700, 800]);
+    expect([stream.read(), calls]).toEqual([null, 3]);
     expect([...(await stream.result()).tokens]).toEqual([600, 700, 800]);
   });
 
@@ -98,7 +98,7 @@ describe('a reader by onOutput', () => {
     await settled();
     for (const { errors } of heard.slice(3))
       expect(errors).toMatchObject([{ code: 'ERR_BLOCKSTEP_DISPOSED' }]);
-    for (const stream of streams) expect(stream.take()).toBeNull();
+    for (const stream of streams) expect(stream.read()).toBeNull();
   });
 
   it('that throws loses nobody anything', async () => {
@@ -123,7 +123,7 @@ describe('a reader by onOutput', () => {
     const other = bench.submit({ maxTokens: 2 });
     const read = outputs(other);
     expect(() => other.onOutput(() => {})).toThrow(/has a reader already/);
-    expect(() => other.take()).toThrow(/has a reader already/);
+    expect(() => other.read()).toThrow(/has a reader already/);
     expect(() => stream.onOutput(1 as never)).toThrow(/listener must be a function, got 1/);
     await bench.finish();
     await read;

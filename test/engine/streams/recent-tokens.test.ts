@@ -21,7 +21,7 @@ class Owner {
   }
 
   pull(): void {
-    if (this.column >= 0) this.#recent.take(this, this.list);
+    if (this.column >= 0) this.#recent.drain(this, this.list);
   }
 
   wake(): void {

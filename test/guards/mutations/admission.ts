@@ -76,7 +76,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F57',
-    file: 'src/scheduler/calls/take-request.ts',
+    file: 'src/scheduler/calls/parse-request.ts',
     find: '  if (s.config.deviations.refuseUnfit) checkFits(s, tokens.length, tokens.length);\n',
     replace: '',
     test,

@@ -112,7 +112,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F48',
     file: LOAN,
-    find: '    for (const request of [...queues.lent.keys()]) {\n      queues.takeBack(request, false);\n',
+    find: '    for (const request of [...queues.lent.keys()]) {\n      queues.putBack(request, false);\n',
     replace: '    for (const request of [...queues.lent.keys()]) {\n',
     test: hostile,
     means: 'a request that the adapter lost stays lost',

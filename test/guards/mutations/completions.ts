@@ -56,7 +56,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F9',
     file: 'src/scheduler/life/hand-over.ts',
-    find: "if (request.outstanding.takeEarly('store', peer(child, rank))) continue;",
+    find: "if (request.outstanding.endEarly('store', peer(child, rank))) continue;",
     replace: '',
     test,
     means: 'a rank that has reported is waited for',

@@ -37,8 +37,8 @@ export const mutations: readonly Mutation[] = [
     also: [
       {
         file: 'src/engine/loop/step-loop.ts',
-        find: 'else this.#takeEmpty(plan, !willTake);',
-        replace: 'else this.#takeEmpty(plan, false);',
+        find: 'else this.#applyEmpty(plan, !willApply);',
+        replace: 'else this.#applyEmpty(plan, false);',
       },
     ],
     test,

@@ -6,6 +6,14 @@ const letGo = 'test/scheduler/groups/dropped-in-flight.test.ts';
 
 export const mutations: readonly Mutation[] = [
   {
+    failure: 'F21',
+    file: 'src/scheduler/loads/load-failure.ts',
+    find: 'const sure = begun < kept ? tokensKept(s, request, begun) : kept;',
+    replace: 'const sure = begun < 0 ? begun : kept;',
+    test: inFlight,
+    means: 'who computes again counts on a step in flight that computes again what an earlier load lacked',
+  },
+  {
     failure: 'F19',
     file: 'src/scheduler/loads/load-failure.ts',
     find: 'if (from >= 0 && (ends || deviations.evictFailedLoads)) evictRow(s, request, from, bad);',

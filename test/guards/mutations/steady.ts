@@ -172,8 +172,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/steady.ts',
-    find: 'const mayTake = !this.isBroken && this.isPlanned && ',
-    replace: 'const mayTake = this.isPlanned && ',
+    find: 'const mayApply = !this.isBroken && this.isPlanned && ',
+    replace: 'const mayApply = this.isPlanned && ',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'tokens for a request that a rule has touched',
   },

@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F24',
     file: 'src/scheduler/loads/load-failure.ts',
-    find: '  for (const report of output?.failedReceiving ?? []) takeFailed(s, plans, report, failed, found);\n',
+    find: '  for (const report of output?.failedReceiving ?? []) applyFailed(s, plans, report, failed, found);\n',
     replace: '',
     test,
     means: 'only blocks fail, not requests',

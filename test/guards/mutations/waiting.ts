@@ -77,9 +77,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F62',
-    file: 'src/scheduler/calls/take-request.ts',
-    find: 'request.timeoutMs = takeTimeout(timeoutMs);',
-    replace: 'takeTimeout(timeoutMs);',
+    file: 'src/scheduler/calls/parse-request.ts',
+    find: 'request.timeoutMs = parseTimeout(timeoutMs);',
+    replace: 'parseTimeout(timeoutMs);',
     test,
     means: 'the time of a submission is lost',
   },

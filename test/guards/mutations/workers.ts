@@ -175,7 +175,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F36',
     file: 'src/scheduler/life/hand-over.ts',
-    find: 'return row.subarray(0, Math.ceil(computed / (group?.blockSize ?? blockSize)));',
+    find: 'return row.subarray(0, Math.ceil(computed / blockSize));',
     replace: 'return row.subarray(0, row.length + 0 * computed * blockSize);',
     test: contract,
     means: 'blocks are handed over in which nothing was computed',

@@ -167,7 +167,7 @@ class Recorder {
       step.mid = [this.#apply(this.#workload.abort(this.#subject))];
       Object.assign(step, this.#calls('conn_mid', step.step));
     }
-    const batch = this.#pipeline.take(step.sched?.total ?? 0);
+    const batch = this.#pipeline.shift(step.sched?.total ?? 0);
     if (batch) this.#update(step, batch);
     if (step.sched?.pend === 1 && step.sched.total > 0) this.#defer(step, this.#pipeline.last.plan);
   }
@@ -253,13 +253,13 @@ class Recorder {
 
   /** The events of the cache since the last time; each is an event of its own, so that none has holes. */
   #told(): TraceKvEvent[] {
-    return this.#kvEvents.take([]).filter((event) => event !== null);
+    return this.#kvEvents.drain([]).filter((event) => event !== null);
   }
 
   /** The connector calls since the last time, under the name that they get in the trace. */
   #calls(name: 'conn' | 'conn_pre' | 'conn_mid', step: number): { [key in typeof name]?: ConnectorCall[] } {
     if (!this.#connector) return {};
-    const calls = this.#connector.takeCalls();
+    const calls = this.#connector.drainCalls();
     this.#worker?.watch(calls, step, this.#subject);
     return { [name]: calls };
   }

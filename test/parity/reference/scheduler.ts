@@ -50,7 +50,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       this.rules.preemptedIds === 'sinceLast' ? [...this.resetVictims, ...preempted] : preempted,
       [...new Set(this.finished)],
       common,
-      this.blocks.takeBlocksToZero(),
+      this.blocks.drainBlocksToZero(),
     );
     this.finished = [];
     this.resetVictims = [];
@@ -201,7 +201,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       }
       const newBlocks = lengths(request).map((length, group) => length - held[group]);
       entries.push(this.#entry(request, 0, tokens, newBlocks));
-      budget.take(tokens);
+      budget.spend(tokens);
     }
   }
 
@@ -329,7 +329,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       request.status = 'RUNNING';
       request.numComputedTokens = computed;
       entries.push(this.#entry(request, kind, tokens, lengths(request), padding));
-      budget.take(tokens);
+      budget.spend(tokens);
     }
     skipped.unshift(...passedOver);
     this.queues.sort();

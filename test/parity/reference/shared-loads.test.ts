@@ -37,13 +37,13 @@ function run(make: MakeSubject, policy: 'fail' | 'recompute', ownTokens: number)
     );
   }
   const plan = subject.schedule();
-  const begun = connector.takeCalls();
+  const begun = connector.drainCalls();
   const [, blocks] = observePlan(plan, subject.core).new[0];
   const output = connector.outputOf({ recv: ['second', 'third'], send: [], invalid: [blocks[0] as number] });
   subject.update(plan, { tokens: Int32Array.of(7), counts: Int32Array.of(1) }, output);
-  const failed = { calls: connector.takeCalls(), state: observeState(subject) };
+  const failed = { calls: connector.drainCalls(), state: observeState(subject) };
   const after = observePlan(subject.schedule(), subject.core);
-  const again = { calls: connector.takeCalls(), plan: after, state: observeState(subject) };
+  const again = { calls: connector.drainCalls(), plan: after, state: observeState(subject) };
   subject.verify();
   subject.dispose();
   return { begun, failed, again };
@@ -99,21 +99,21 @@ function loadAgain(make: MakeSubject, policy: 'fail' | 'recompute', steps: 1 | 2
     const counts = new Int32Array(seen.tokens.length).fill(1);
     return { plan, seen, result: { tokens: counts.map(() => 70), counts } };
   };
-  const take = ({ plan, result }: ReturnType<typeof step>, recv: string[], invalid?: number[]) => {
+  const apply = ({ plan, result }: ReturnType<typeof step>, recv: string[], invalid?: number[]) => {
     const output = connector.outputOf({ recv, send: [], ...(invalid && { invalid }) });
     const rows = observeOutputs(subject.update(plan, result, output));
-    return { rows, calls: connector.takeCalls(), state: observeState(subject) };
+    return { rows, calls: connector.drainCalls(), state: observeState(subject) };
   };
   add('one', [7], { ext: 1, async: 1 });
-  take(step(), ['one']);
+  apply(step(), ['one']);
   add('reader', [7, 8, 9], null);
   const again = step();
-  const begun = connector.takeCalls();
+  const begun = connector.drainCalls();
   const [, [block]] = again.seen.new[0];
   const next = steps === 2 ? step() : null;
-  const failed = take(again, [], [block as number]);
-  if (next !== null) take(next, []);
-  const after = take(step(), ['one']);
+  const failed = apply(again, [], [block as number]);
+  if (next !== null) apply(next, []);
+  const after = apply(step(), ['one']);
   subject.verify();
   subject.dispose();
   return { begun, failed, after };

@@ -56,7 +56,7 @@ abstract class AdapterBench<R extends Parkable> implements Bench {
       maxNumSeqs,
       restoresStatus,
       onChunk,
-      take: (key) => this.#transport.take(key, 0),
+      receive: (key) => this.#transport.remove(key, 0),
       meanwhile: () => this.#meanwhile(),
     });
   }

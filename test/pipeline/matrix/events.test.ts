@@ -302,7 +302,7 @@ describe('B5 later siblings', () => {
     }
     bench.chunk('idle', 2, [7]);
     await bench.settle();
-    const answered = bench.post.take('output').map(({ key, number }) => `${key} ${number}`);
+    const answered = bench.post.drain('output').map(({ key, number }) => `${key} ${number}`);
     expect(answered).toEqual(['idle 1', 'k1 1', 'k2 1', 'k3 1', 'k4 1', 'idle 2']);
     expect(bench.stage.stats()).toMatchObject({ requests: 1, parked: 1 });
     expect(bench.stage.stats().anomalies).toEqual({});
@@ -344,9 +344,9 @@ describe('B5 later siblings', () => {
     bench.chunk('new', 1, [5, 6]);
     bench.chunk('new', 2, [], true);
     await bench.settle();
-    const [output, ...more] = bench.post.take('output');
+    const [output, ...more] = bench.post.drain('output');
     expect([output.key, output.output.tokens.length, more]).toEqual(['new', 1, []]);
-    const ended = bench.post.take('ended').map(({ key, end }) => [key, end.numPromptTokens]);
+    const ended = bench.post.drain('ended').map(({ key, end }) => [key, end.numPromptTokens]);
     expect(ended).toEqual([['new', 2]]);
     expect(bench.stage.stats()).toMatchObject({ requests: 0, anomalies: { 'chunk-unknown': 1 } });
     expect(bench.failure()).toBeUndefined();

@@ -9,35 +9,42 @@ const HOUR = 3_600_000;
 describe('what has come of a sender', () => {
   it('is taken once, and what is missing is counted', () => {
     const arrivals = new Arrivals(true, () => 0);
-    expect(arrivals.take({ ...OF, first: 1 }, 3)).toEqual({ numDoubled: 0, numMissing: 0 });
-    expect(arrivals.take({ ...OF, first: 2 }, 4)).toEqual({ numDoubled: 2, numMissing: 0 });
-    expect(arrivals.take({ ...OF, first: 1 }, 2)).toEqual({ numDoubled: 2, numMissing: 0 });
-    expect(arrivals.take({ ...OF, first: 9 }, 1)).toEqual({ numDoubled: 0, numMissing: 3 });
-    expect(arrivals.take({ ...OF, first: 10 }, 1)).toEqual({ numDoubled: 0, numMissing: 0 });
+    expect(arrivals.receive({ ...OF, first: 1 }, 3)).toEqual({ numDoubled: 0, numMissing: 0 });
+    expect(arrivals.receive({ ...OF, first: 2 }, 4)).toEqual({ numDoubled: 2, numMissing: 0 });
+    expect(arrivals.receive({ ...OF, first: 1 }, 2)).toEqual({ numDoubled: 2, numMissing: 0 });
+    expect(arrivals.receive({ ...OF, first: 9 }, 1)).toEqual({ numDoubled: 0, numMissing: 3 });
+    expect(arrivals.receive({ ...OF, first: 10 }, 1)).toEqual({ numDoubled: 0, numMissing: 0 });
   });
 
   it('begins at 1 for a party that is the first of its name, and anywhere for one that is not', () => {
-    expect(new Arrivals(true, () => 0).take({ ...OF, first: 4 }, 1)).toMatchObject({ numMissing: 3 });
+    expect(new Arrivals(true, () => 0).receive({ ...OF, first: 4 }, 1)).toMatchObject({ numMissing: 3 });
     const later = new Arrivals(false, () => 0);
-    expect(later.take({ ...OF, first: 4 }, 1)).toMatchObject({ numMissing: 0 });
-    expect(later.take({ ...OF, first: 6 }, 1)).toMatchObject({ numMissing: 1 });
+    expect(later.receive({ ...OF, first: 4 }, 1)).toMatchObject({ numMissing: 0 });
+    expect(later.receive({ ...OF, first: 6 }, 1)).toMatchObject({ numMissing: 1 });
   });
 
   it('begins anew with another life of the sender, and the former one has no say any more', () => {
     const arrivals = new Arrivals(false, () => 0);
-    arrivals.take({ ...OF, first: 40 }, 2);
-    expect(arrivals.take({ ...OF, instance: 'two', first: 1 }, 2)).toEqual({ numDoubled: 0, numMissing: 0 });
-    expect(arrivals.take({ ...OF, first: 42 }, 1)).toBeNull();
-    expect(arrivals.take({ ...OF, instance: 'two', first: 3 }, 1)).toEqual({ numDoubled: 0, numMissing: 0 });
-    expect(arrivals.take({ ...OF, instance: 'three', first: 2 }, 1)).toMatchObject({ numMissing: 1 });
-    for (const instance of ['one', 'two']) expect(arrivals.take({ ...OF, instance, first: 1 }, 1)).toBeNull();
+    arrivals.receive({ ...OF, first: 40 }, 2);
+    expect(arrivals.receive({ ...OF, instance: 'two', first: 1 }, 2)).toEqual({
+      numDoubled: 0,
+      numMissing: 0,
+    });
+    expect(arrivals.receive({ ...OF, first: 42 }, 1)).toBeNull();
+    expect(arrivals.receive({ ...OF, instance: 'two', first: 3 }, 1)).toEqual({
+      numDoubled: 0,
+      numMissing: 0,
+    });
+    expect(arrivals.receive({ ...OF, instance: 'three', first: 2 }, 1)).toMatchObject({ numMissing: 1 });
+    for (const instance of ['one', 'two'])
+      expect(arrivals.receive({ ...OF, instance, first: 1 }, 1)).toBeNull();
   });
 
   it('begins anew with another epoch, and an earlier one is stale', () => {
     const arrivals = new Arrivals(false, () => 0);
-    arrivals.take({ ...OF, first: 1 }, 5);
-    expect(arrivals.take({ ...OF, epoch: 4, first: 1 }, 1)).toEqual({ numDoubled: 0, numMissing: 0 });
-    expect(arrivals.take({ ...OF, first: 6 }, 1)).toBeNull();
+    arrivals.receive({ ...OF, first: 1 }, 5);
+    expect(arrivals.receive({ ...OF, epoch: 4, first: 1 }, 1)).toEqual({ numDoubled: 0, numMissing: 0 });
+    expect(arrivals.receive({ ...OF, first: 6 }, 1)).toBeNull();
   });
 
   it('is forgotten after an hour, when the sender has begun anew', () => {
@@ -47,7 +54,7 @@ describe('what has come of a sender', () => {
     const link = links.to('stage/b');
     const first = links.number(link);
     link.numWaiting = 0;
-    arrivals.take({ ...OF, epoch: link.epoch, first }, 1);
+    arrivals.receive({ ...OF, epoch: link.epoch, first }, 1);
     now = HOUR / 2 + 1;
     links.tidy();
     arrivals.tidy();
@@ -57,7 +64,7 @@ describe('what has come of a sender', () => {
     now = 2 * HOUR;
     arrivals.tidy();
     expect(arrivals.size).toBe(0);
-    expect(arrivals.take({ ...OF, epoch: anew.epoch, first: links.number(anew) }, 1)).toMatchObject({
+    expect(arrivals.receive({ ...OF, epoch: anew.epoch, first: links.number(anew) }, 1)).toMatchObject({
       numMissing: 0,
     });
   });
@@ -66,7 +73,7 @@ describe('what has come of a sender', () => {
     let now = 0;
     const arrivals = new Arrivals(true, () => now);
     for (let first = 1; first <= 4; first++) {
-      arrivals.take({ ...OF, first }, 1);
+      arrivals.receive({ ...OF, first }, 1);
       now += HOUR / 2;
       arrivals.tidy();
       expect(arrivals.size).toBe(1);
@@ -75,10 +82,10 @@ describe('what has come of a sender', () => {
 
   it('is dropped if it is of one of the last sixteen lives before; earlier ones are forgotten', () => {
     const arrivals = new Arrivals(false, () => 0);
-    for (let life = 0; life <= 17; life++) arrivals.take({ ...OF, instance: `${life}`, first: 1 }, 1);
+    for (let life = 0; life <= 17; life++) arrivals.receive({ ...OF, instance: `${life}`, first: 1 }, 1);
     for (let life = 1; life <= 16; life++)
-      expect(arrivals.take({ ...OF, instance: `${life}`, first: 1 }, 1)).toBeNull();
-    expect(arrivals.take({ ...OF, instance: '0', first: 1 }, 1)).not.toBeNull();
+      expect(arrivals.receive({ ...OF, instance: `${life}`, first: 1 }, 1)).toBeNull();
+    expect(arrivals.receive({ ...OF, instance: '0', first: 1 }, 1)).not.toBeNull();
   });
 
   it('arrives once and in order, however often and from wherever it is sent again (random)', () => {
@@ -94,7 +101,7 @@ describe('what has come of a sender', () => {
         const first = random.chance(90) ? 1 + random.below(next) : next + random.below(3);
         const count = 1 + random.below(5);
         const numbers = Array.from({ length: count }, (_, i) => first + i);
-        const arrival = arrivals.take({ ...OF, first }, count);
+        const arrival = arrivals.receive({ ...OF, first }, count);
         if (arrival === null) throw new Error('stale');
         const isFirst = got.length === 0 && missing === 0;
         missing += arrival.numMissing;

@@ -67,6 +67,17 @@ describe('what the scheduler side of a connector can read', () => {
       expect(codeOf(() => view[read](request))).toBe(bad);
   });
 
+  it('by another object that has the handle of a request, as that of a combined connector', () => {
+    const { driver, view } = viewed();
+    const request = driver.request(driver.add({ id: 'a', prompt: prompt(9) }));
+    driver.schedule();
+    const shown = { ...request, numTokens: request.numTokens, numComputedTokens: request.numComputedTokens };
+    expect(view.extent(shown as never)).toEqual({ numTokens: 9, numSettledTokens: 0, readableFrom: 0 });
+    expect(view.blocks(shown as never)).toEqual(view.blocks(request));
+    driver.update();
+    driver.run();
+  });
+
   it('the blocks that an entry took from the pool, and no cached prefix', () => {
     const { driver, view, connector } = viewed();
     const told: number[][] = [];

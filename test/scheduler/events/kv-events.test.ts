@@ -55,6 +55,24 @@ describe('KV cache events', () => {
     scheduler.dispose();
   });
 
+  it('tell with a failed step what it has taken back, also if nothing is ever scheduled again', () => {
+    const kvEvents = listener();
+    const scheduler = makeScheduler({ kvEvents });
+    scheduler.add({ id: 'a', prompt: prompt(7), maxTokens: 9 });
+    scheduler.failStep(scheduler.schedule());
+    expect(kvEvents.told).toEqual(['stored 1 of 4 tokens', 'removed 1']);
+    scheduler.dispose();
+  });
+
+  it('tell with reports between two steps what they have taken back, also if nothing is ever scheduled again', () => {
+    const kvEvents = listener();
+    const driver = new Driver({ kvEvents });
+    driver.add({ id: 'a', prompt: prompt(8), maxTokens: 1 });
+    driver.run();
+    driver.scheduler.updateTransfers({ lostBlocks: [...driver.scheduler.core.published()] });
+    expect(kvEvents.told).toEqual(['stored 2 of 8 tokens', 'removed 2']);
+  });
+
   it('tell of a reset at once, also if nothing is ever scheduled again', () => {
     const kvEvents = listener();
     const driver = new Driver({ kvEvents });

@@ -138,7 +138,7 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
   );
 });
 
-// Pinned by: `holdsSince` in `takeInvalid` (load-failure.ts).
+// Pinned by: `holdsSince` in `applyInvalid` (load-failure.ts).
 describe('F19 a block of a failed load that was let go, and taken anew by a request that has left since', () => {
   it.each(['recompute', 'fail'] as const)('gives no text under the policy %s', (loadFailurePolicy) => {
     const connector = new ViewingConnector();

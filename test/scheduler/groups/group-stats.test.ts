@@ -104,9 +104,9 @@ describe('the statistics of groups', () => {
 
   it('the groups of blocks are those of the rows, and of the hashes where no row has a block', () => {
     const scheduler = schedulerOf({ kvGroups: LAYOUTS[0][1] });
-    expect(schedulerOf({}).blockGroups()).toBeNull();
+    expect(schedulerOf({}).inspect().blockGroups()).toBeNull();
     live(scheduler, 100, () => {
-      const groups = scheduler.blockGroups()!;
+      const groups = scheduler.inspect().blockGroups()!;
       const expected = new Uint8Array(60).fill(255);
       for (const id of scheduler.core.published()) expected[id] = scheduler.core.publishedGroup(id);
       for (const { slot } of scheduler.inspect().requests)

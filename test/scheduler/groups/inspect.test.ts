@@ -42,14 +42,22 @@ function check(scheduler: Scheduler): void {
       if (block !== 0) holders.set(block, (holders.get(block) ?? new Set()).add(id));
   const free = new Set(scheduler.core.freeQueue());
   const published = new Set(scheduler.core.published());
-  scheduler.blockStates().forEach((state, block) => {
-    // The null block, and the two blocks of the sink.
-    const isKept = block < 3;
-    const unheld = published.has(block) ? BlockState.cached : BlockState.free;
-    expect(state, `block ${block}`).toBe(
-      isKept ? BlockState.reserved : free.has(block) ? unheld : BlockState.used,
-    );
-    const held = new Set(scheduler.holdersOf(block).map(({ id }) => id));
-    expect(held, `block ${block}`).toEqual(holders.get(block) ?? new Set());
-  });
+  scheduler
+    .inspect()
+    .blockStates()
+    .forEach((state, block) => {
+      // The null block, and the two blocks of the sink.
+      const isKept = block < 3;
+      const unheld = published.has(block) ? BlockState.cached : BlockState.free;
+      expect(state, `block ${block}`).toBe(
+        isKept ? BlockState.reserved : free.has(block) ? unheld : BlockState.used,
+      );
+      const held = new Set(
+        scheduler
+          .inspect()
+          .holdersOf(block)
+          .map(({ id }) => id),
+      );
+      expect(held, `block ${block}`).toEqual(holders.get(block) ?? new Set());
+    });
 }

@@ -239,6 +239,38 @@ describe('a state in the middle of a block that the next step goes past', () => 
   );
 });
 
+describe('at depth 3, a request that was preempted while steps ran that still bring its tokens', () => {
+  it('ends its step at the end of the block in which it begins, where its state is published', () => {
+    const groups: KvGroupOptions[] = [{ type: 'full' }, { type: 'mamba', mode: 'align' }];
+    const scheduler = schedulerOf(groups, { numBlocks: 8, pipelineDepth: 3 });
+    const planOfB = (): number[] => {
+      const plan = scheduler.schedule();
+      plans.push(plan);
+      const at = plan.requests.slice(0, plan.numRequests).findIndex((request) => request?.id === 'b');
+      return at < 0 ? [] : [plan.numComputedTokens[at], plan.numScheduledTokens[at]];
+    };
+    const plans: Plan[] = [];
+    const update = (): void => bring(scheduler, plans.shift() as Plan, 7);
+    scheduler.add({ id: 'a', prompt: prompt(4).map((token) => token + 900), maxTokens: 3 });
+    scheduler.add({ id: 'b', prompt: prompt(7), maxTokens: 8 });
+    expect(planOfB()).toEqual([0, 4]);
+    update();
+    // The pool is too small for both until `a` has ended.
+    expect(planOfB()).toEqual([]);
+    expect(planOfB()).toEqual([4, 3]);
+    update();
+    expect(planOfB()).toEqual([7, 1]);
+    expect(planOfB()).toEqual([]);
+    // A plan of nothing is answered at once.
+    bring(scheduler, plans.pop() as Plan, 7);
+    expect(planOfB()).toEqual([4, 3]);
+    update();
+    // Token 7 is known, and the step before the preemption brings token 8.
+    expect(planOfB()).toEqual([7, 1]);
+    while (plans.length > 0) update();
+  });
+});
+
 // Pinned by: `blocksToZero` in `takenBy` (schedule.ts). Workers that still read such a block end that before the step.
 it('a plan names as taken what it zeroes for somebody whose connector failed at its admission', () => {
   const connector = new ViewingConnector();

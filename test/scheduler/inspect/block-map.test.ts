@@ -15,7 +15,7 @@ function held(scheduler: Scheduler, { slot, keptBlocks }: Request): Set<number> 
 /** Holds what is said of all blocks against the core's reference counts and the scheduler's own lists. Counts what it met. */
 function check(scheduler: Scheduler, met: Record<string, number>): void {
   const { core } = scheduler;
-  const states = scheduler.blockStates();
+  const states = scheduler.inspect().blockStates();
   const { numBlocks } = scheduler.config;
   const { requests, draining, quarantined } = scheduler.inspect();
   const published = new Set(core.published());
@@ -52,10 +52,10 @@ function checkHolders(scheduler: Scheduler): void {
     const holders = [...requests, ...draining, ...quarantined].filter((one) =>
       held(scheduler, one).has(block),
     );
-    expect(scheduler.holdersOf(block)).toEqual(holders);
+    expect(scheduler.inspect().holdersOf(block)).toEqual(holders);
   }
   for (const request of requests)
-    expect(new Set(scheduler.blocksOf(request))).toEqual(held(scheduler, request));
+    expect(new Set(scheduler.inspect().blocksOf(request))).toEqual(held(scheduler, request));
 }
 
 describe('the map of blocks', () => {
@@ -96,16 +96,21 @@ describe('the map of blocks', () => {
     driver.add({ id: 'b', prompt: prompt(9) });
     driver.schedule();
     const { scheduler } = driver;
-    const [shared] = scheduler.blocksOf(scheduler.get('a')!);
-    expect(scheduler.holdersOf(shared).map(({ id }) => id)).toEqual(['a', 'b']);
-    expect(scheduler.blockStates()[shared]).toBe(BlockState.used);
+    const [shared] = scheduler.inspect().blocksOf(scheduler.get('a')!);
+    expect(
+      scheduler
+        .inspect()
+        .holdersOf(shared)
+        .map(({ id }) => id),
+    ).toEqual(['a', 'b']);
+    expect(scheduler.inspect().blockStates()[shared]).toBe(BlockState.used);
     scheduler.hold(scheduler.get('a')!.handle, 'lease', 'peer');
-    expect(scheduler.blockStates()[shared]).toBe(BlockState.transfer);
+    expect(scheduler.inspect().blockStates()[shared]).toBe(BlockState.transfer);
     scheduler.complete(scheduler.get('a')!.handle, 'lease', 'peer');
     driver.run();
     // What they computed can be found again, but for the last block, which is not full.
-    expect(scheduler.blockStates()[shared]).toBe(BlockState.cached);
-    expect(scheduler.holdersOf(shared)).toEqual([]);
+    expect(scheduler.inspect().blockStates()[shared]).toBe(BlockState.cached);
+    expect(scheduler.inspect().holdersOf(shared)).toEqual([]);
   });
 
   it('calls a block quarantined whoever uses it too', () => {
@@ -122,9 +127,14 @@ describe('the map of blocks', () => {
     const second = driver.add({ id: 'b', prompt: prompt(9) });
     driver.schedule();
     scheduler.hold(second, 'lease', 'peer');
-    const [shared] = scheduler.blocksOf(scheduler.get('b')!);
-    expect(scheduler.holdersOf(shared).map(({ id }) => id)).toEqual(['b', 'a']);
-    expect(scheduler.blockStates()[shared]).toBe(BlockState.quarantined);
+    const [shared] = scheduler.inspect().blocksOf(scheduler.get('b')!);
+    expect(
+      scheduler
+        .inspect()
+        .holdersOf(shared)
+        .map(({ id }) => id),
+    ).toEqual(['b', 'a']);
+    expect(scheduler.inspect().blockStates()[shared]).toBe(BlockState.quarantined);
   });
 
   it('names the request whose blocks are kept for a transfer while it waits again', () => {
@@ -134,18 +144,23 @@ describe('the map of blocks', () => {
     driver.schedule();
     driver.update();
     scheduler.hold(handle, 'store', 'slow');
-    const [block] = scheduler.blocksOf(scheduler.get('a')!);
+    const [block] = scheduler.inspect().blocksOf(scheduler.get('a')!);
     scheduler.resetPrefixCache({ resetRunning: true });
     expect(scheduler.core.blocks(scheduler.get('a')!.slot)).toHaveLength(0);
-    expect(scheduler.holdersOf(block).map(({ id }) => id)).toEqual(['a']);
-    expect(scheduler.blocksOf(scheduler.get('a')!)).toContain(block);
-    expect(scheduler.blockStates()[block]).toBe(BlockState.transfer);
+    expect(
+      scheduler
+        .inspect()
+        .holdersOf(block)
+        .map(({ id }) => id),
+    ).toEqual(['a']);
+    expect(scheduler.inspect().blocksOf(scheduler.get('a')!)).toContain(block);
+    expect(scheduler.inspect().blockStates()[block]).toBe(BlockState.transfer);
   });
 
   it('is refused by a scheduler that is gone', () => {
     const { scheduler } = new Driver();
     scheduler.dispose();
-    expect(codeOf(() => scheduler.blockStates())).toBe('ERR_BLOCKSTEP_DISPOSED');
-    expect(codeOf(() => scheduler.holdersOf(1))).toBe('ERR_BLOCKSTEP_DISPOSED');
+    expect(codeOf(() => scheduler.inspect().blockStates())).toBe('ERR_BLOCKSTEP_DISPOSED');
+    expect(codeOf(() => scheduler.inspect().holdersOf(1))).toBe('ERR_BLOCKSTEP_DISPOSED');
   });
 });

@@ -24,8 +24,8 @@ export class HostileBorrower implements BorrowingAdapter {
 
   processPendingChunks(queues: BorrowQueues): void {
     if (this.isDone) return;
-    this.#take(queues.waiting, this.waitingParked);
-    this.#take(queues.running, this.runningParked);
+    this.#borrow(queues.waiting, this.waitingParked);
+    this.#borrow(queues.running, this.runningParked);
     this.#misbehave(queues);
   }
 
@@ -50,7 +50,7 @@ export class HostileBorrower implements BorrowingAdapter {
     if (!this.isDone && this.#random.chance(5)) throw new Error('cleanupReceiver');
   }
 
-  #take(queue: BorrowQueue, parked: Request[]): void {
+  #borrow(queue: BorrowQueue, parked: Request[]): void {
     for (const request of queue) {
       this.#seen.push(request);
       if (this.#random.chance(20)) this.#restamp(request);

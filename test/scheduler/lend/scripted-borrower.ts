@@ -18,8 +18,8 @@ export class ScriptedBorrower implements BorrowingAdapter {
 
   processPendingChunks(queues: BorrowQueues): void {
     this.calls.push('process');
-    this.#take(queues.waiting, 'WAITING', this.waitingParked);
-    this.#take(queues.running, 'RUNNING', this.runningParked);
+    this.#borrow(queues.waiting, 'WAITING', this.waitingParked);
+    this.#borrow(queues.running, 'RUNNING', this.runningParked);
     this.onProcess(queues);
   }
 
@@ -53,7 +53,7 @@ export class ScriptedBorrower implements BorrowingAdapter {
     return this.calls.filter((call) => call === `cleanup ${id}`).length;
   }
 
-  #take(queue: BorrowQueue, target: 'WAITING' | 'RUNNING', parked: Request[]): void {
+  #borrow(queue: BorrowQueue, target: 'WAITING' | 'RUNNING', parked: Request[]): void {
     for (const request of queue) {
       if (!this.held.has(request.id)) {
         if (request.status === 'WAITING_FOR_CHUNK') request.status = target;

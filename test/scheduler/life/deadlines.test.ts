@@ -158,6 +158,21 @@ describe('a request that waits for its grammar', () => {
     });
   }
 
+  it('update: ends with the next update, also if its step failed', () => {
+    const { driver } = timed({ maxNumSeqs: 1, grammarFailures: 'update' });
+    const grammar = new FakeGrammar();
+    grammar.ready = () => {
+      throw new Error('no such grammar');
+    };
+    const handle = driver.add({ id: 'g', maxTokens: 3, grammar });
+    driver.add({ id: 'runs', maxTokens: 9 });
+    driver.schedule();
+    expect(driver.ends.get(handle)).toEqual([]);
+    driver.failStep();
+    expect(driver.ends.get(handle)).toEqual(['error']);
+    expect(leftovers(driver.scheduler)).toEqual([]);
+  });
+
   it('is ended while everything is paused, too', () => {
     const { driver, clock } = timed({ deadlines: { grammar: 100 } });
     const handle = driver.add({ id: 'g', grammar: new FakeGrammar({ notReady: 1000 }) });

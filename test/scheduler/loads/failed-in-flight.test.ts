@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Plan } from '../../../src/index.js';
 import { RemoteDriver } from '../../guards/remote.js';
 import { expectText, scheduleWork } from '../../guards/support.js';
 import { leftovers, prompt } from '../../support/driver.js';
@@ -12,7 +13,7 @@ function failure(how: (typeof WAYS)[number], handle: number, block: number, name
   return { invalidBlocks: [named ? { block, handle } : { block }] };
 }
 
-// Pinned by: the plans in flight in `takeFailed` and `takeInvalid` (load-failure.ts).
+// Pinned by: the plans in flight in `applyFailed` and `applyInvalid` (load-failure.ts).
 describe('F19 a synchronous load of a step in flight fails, and that is said before the update of its step', () => {
   for (const how of WAYS)
     for (const policy of POLICIES)
@@ -39,7 +40,7 @@ describe('F19 a synchronous load of a step in flight fails, and that is said bef
           expect(leftovers(driver.scheduler)).toEqual([]);
         });
 
-  // Pinned by: every load of a block is looked at in `takeInvalid`, not only the first.
+  // Pinned by: every load of a block is looked at in `applyInvalid`, not only the first.
   for (const evictFailedLoads of [true, false])
     it(`a block of a load that was aborted, and of the next one; nobody is named${evictFailedLoads ? '' : ', without `evictFailedLoads`'}`, () => {
       const driver = new RemoteDriver(
@@ -126,6 +127,52 @@ describe('F21 a synchronous load fails, and who shared its blocks in a later ste
   });
 });
 
+// Pinned by: `firstInFlight` in `failSyncLoads` (load-failure.ts).
+describe('F21 a synchronous load fails, then the next one of the same request, which was preempted in between', () => {
+  it.each([false, true])(
+    'nobody counts on the step that computes again what the first one lacked; it fails: %s',
+    (fails) => {
+      const driver = new RemoteDriver(
+        { a: { ext: 14 } },
+        { loadFailurePolicy: 'recompute', numBlocks: 6, pipelineDepth: 3 },
+      );
+      /** The tokens of `a` that a plan counts as computed. */
+      const computed = (plan: Plan): number => {
+        const { requests, numRequests, numComputedTokens } = plan;
+        return numComputedTokens[requests.slice(0, numRequests).findIndex((request) => request?.id === 'a')];
+      };
+      const load = (broken: number[]): number[] => {
+        driver.broken = broken;
+        expect(computed(scheduleWork(driver))).toBe(14);
+        driver.broken = [];
+        return driver.blocks(a);
+      };
+      const other = driver.add({ id: 'o', prompt: prompt(1, 1), maxTokens: 1 });
+      const a = driver.add({ id: 'a', prompt: prompt(15), maxTokens: 4 });
+      const [first] = load([0]);
+      scheduleWork(driver);
+      // The pool has no block for the next token, so the request preempts itself. It finds three blocks again, and loads the last.
+      const empty = driver.schedule();
+      expect([empty.totalTokens, [...empty.preempted]]).toEqual([0, ['a']]);
+      driver.scheduler.update(empty, { tokens: new Int32Array(0), counts: new Int32Array(0) });
+      const last = load([0, 1, 2, 3])[3];
+      driver.report = { invalidBlocks: [{ block: first, handle: a }] };
+      driver.update();
+      const again = driver.schedule((at, plan) => fails && plan.requests[at]?.id === 'a');
+      expect(computed(again)).toBe(0);
+      driver.update();
+      driver.report = { invalidBlocks: [{ block: last, handle: a }] };
+      driver.update();
+      // The step that computes the first block again is in flight, so a connector must not store what stands there.
+      expect(driver.connector.view.extent(driver.request(a)).numSettledTokens).toBe(0);
+      driver.run();
+      expectText(driver, other, 1);
+      expectText(driver, a, 4);
+      expect(leftovers(driver.scheduler)).toEqual([]);
+    },
+  );
+});
+
 // Pinned by: `loseLoad` (life/loading.ts), which keeps the local tokens.
 describe('F20 an asynchronous load fails as a whole', () => {
   it('policy recompute: what was found here before it stays computed, and nobody is asked again', () => {
@@ -136,9 +183,9 @@ describe('F20 an asynchronous load fails as a whole', () => {
     const row = driver.blocks(r);
     driver.say({ failedReceiving: [{ handle: r }] });
     driver.say({ finishedReceiving: [{ handle: r }] });
-    driver.connector.take();
+    driver.connector.drain();
     expect(scheduleWork(driver).numComputedTokens[0]).toBe(8);
-    expect(driver.connector.take().filter((call) => call.startsWith('match'))).toEqual([]);
+    expect(driver.connector.drain().filter((call) => call.startsWith('match'))).toEqual([]);
     expect(driver.blocks(r).slice(0, row.length)).toEqual(row);
     driver.run();
     expectText(driver, r, 3);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { RemoteDriver } from '../../guards/remote.js';
 import { leftovers, prompt } from '../../support/driver.js';
 
-// Pinned by: `failLoads`, `takeInvalid`, `takeFailed` and `wasFound` (load-failure.ts).
+// Pinned by: `failLoads`, `applyInvalid`, `applyFailed` and `wasFound` (load-failure.ts).
 describe('a load that fails with the update of a step from before it', () => {
   /** `r` computes its prompt in a step in flight, is preempted by force, and loads the prompt in the next step. */
   function loadingBehind(loadFailurePolicy: 'fail' | 'recompute') {

@@ -93,7 +93,7 @@ describe('the deadline of a load', () => {
 });
 
 describe('a peer that says that it is alive', () => {
-  // Pinned by: `takeRenewed` (transfers.ts), `renewDeadline` (finish.ts).
+  // Pinned by: `applyRenewed` (transfers.ts), `renewDeadline` (finish.ts).
   it('is waited for anew: a load', () => {
     const driver = TimedDriver.make(
       { r: { ext: 8, async: true } },

@@ -1,5 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { Inspection } from '../../../src/scheduler/inspect/inspection.js';
 import { CHROMIUM, openBrowser, WHY_SKIPPED } from '../../report/browser/browser.js';
 import { PATIENCE_MS } from '../../support/waiting.js';
 import { serveCrowd } from '../support/crowd.js';
@@ -32,7 +33,7 @@ describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requ
 
   it('draws each map once, has few elements, and all who watch share one map', async () => {
     const { url, engine, numBlocks } = await serveCrowd();
-    const made = vi.spyOn(engine.scheduler, 'blockStates');
+    const made = vi.spyOn(Inspection.prototype, 'blockStates');
     const start = performance.now();
     const context = await browser.newContext();
     await context.addInitScript(countDrawings);
@@ -73,12 +74,15 @@ describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requ
     await page.locator('#forget').click();
     // A block of a request that is far down in the list is found by the map.
     const last = engine.scheduler.inspect().requests[400];
-    const [, block] = engine.scheduler.blocksOf(last);
+    const [, block] = engine.scheduler.inspect().blocksOf(last);
     await page.locator('#map').click({ position: await placeOnMap(page, block, numBlocks) });
     await expect
       .poll(() => textOf(page, '#detail-id'), { timeout: PATIENCE_MS })
       .not.toBe('No request is chosen');
-    const holders = engine.scheduler.holdersOf(block).map(({ id }) => id);
+    const holders = engine.scheduler
+      .inspect()
+      .holdersOf(block)
+      .map(({ id }) => id);
     expect(holders).toContain(await textOf(page, '#detail-id'));
     await page.locator('#filter').fill(last.id);
     await expect.poll(() => page.locator('#list li').count()).toBe(1);

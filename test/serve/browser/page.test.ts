@@ -25,7 +25,7 @@ async function busy(served: Served = {}) {
   asked.catch(() => {});
   await until(() => all.engine.numRunning === 1, 'a running request');
   const [{ id }] = all.engine.scheduler.inspect().requests;
-  const blocks = () => [...all.engine.scheduler.blocksOf(all.engine.scheduler.get(id)!)];
+  const blocks = () => [...all.engine.scheduler.inspect().blocksOf(all.engine.scheduler.get(id)!)];
   return { ...all, id, asked, blocks };
 }
 
@@ -276,7 +276,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     const { page, incidents } = await openServed(browser, url);
     await expectText(page, '#model', HOSTILE);
     await expectText(page, '#count-used', /^[1-9]/);
-    const [block] = engine.scheduler.blocksOf(engine.scheduler.get(HOSTILE)!);
+    const [block] = engine.scheduler.inspect().blocksOf(engine.scheduler.get(HOSTILE)!);
     const { numBlocks } = engine.scheduler.config;
     await page.locator('#map').click({ position: await placeOnMap(page, block, numBlocks) });
     await expectText(page, '#map-readout', `held by ${HOSTILE}`);

@@ -58,6 +58,8 @@ export interface VersionFacts {
   fencesFrees: boolean;
   /** Sessions that wait for input take seats. */
   seatsIdle: boolean;
+  /** Where steps end at the end of a block, none that begins inside a block goes past its end. */
+  wholeStates: boolean;
   preemptedOutputs: 'deliver' | 'await' | 'discard';
   /** Plans name those that a reset preempted. */
   sinceLast: boolean;

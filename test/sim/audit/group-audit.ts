@@ -1,4 +1,4 @@
-import { type PlanFacts, type Seen, type Sight, Violation } from './facts.js';
+import { type EntryFacts, type PlanFacts, type Seen, type Sight, Violation } from './facts.js';
 import { firstNeeded, type GroupRule, mostLive, numSinks } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 import type { StepAudit } from './step-audit.js';
@@ -45,8 +45,10 @@ export class GroupAudit {
       const entry = entries.get(seen.handle);
       if (entry === undefined) continue;
       const spans = this.#spans(seen.handle, entry.computed, plan.step);
-      for (const [g, group] of groups.entries())
+      for (const [g, group] of groups.entries()) {
         this.#scheduled(seen, group, g, entry.computed + entry.scheduled, spans);
+        if (group.mode === 'align') this.#endsInBlock(seen, group, entry);
+      }
     }
     this.#zeroed(sight, plan);
   }
@@ -144,6 +146,13 @@ export class GroupAudit {
     const live = row.filter((block) => block !== 0).length;
     const most = mostLive(group, this.#ledger.rules) + Math.ceil(this.#ledger.rules.maxDrafts / group.size);
     if (live > most) throw fail(`more than ${most} blocks are held`);
+  }
+
+  /** What is found for the end of a block is the state there, so that no step begins inside the block and goes past its end. */
+  #endsInBlock({ id }: Seen, { size }: GroupRule, { computed, scheduled, drafts }: EntryFacts): void {
+    const begun = computed % size;
+    if (begun === 0 || begun + scheduled - drafts <= size || !this.#ledger.rules.version.wholeStates) return;
+    throw new Violation('I22', `${id} computes ${computed}+${scheduled} past the end of a block of ${size}`);
   }
 
   #places(everybody: readonly Seen[]): void {

@@ -102,6 +102,9 @@ export class RecomputeAudit {
       for (const account of this.#ledger.live.values()) {
         const first = this.#firstIn(account, bad);
         if (first < Number.POSITIVE_INFINITY) this.#addFrom(bad, account, first);
+        // A later block of the row may have been let go too, and be shared since it was found.
+        const gone = this.#goneOf(account);
+        if (gone.some((block) => bad.has(block))) for (const block of gone) bad.add(block);
       }
     }
   }

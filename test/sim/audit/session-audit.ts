@@ -15,12 +15,12 @@ export class SessionAudit {
   /** @param outcome what it was answered, or the code of the refusal */
   chunked(key: string | number, chunk: ChunkFacts, outcome: string): void {
     const account = this.#open(key, 'chunk');
-    const expected = account === undefined ? 'skipped' : this.#take(account, chunk);
+    const expected = account === undefined ? 'skipped' : this.#add(account, chunk);
     if (outcome !== expected)
       throw new Violation('I14', `a chunk for ${key} was ${outcome}, expected ${expected}`);
   }
 
-  #take(account: Account, chunk: ChunkFacts): string {
+  #add(account: Account, chunk: ChunkFacts): string {
     const { rules } = this.#ledger;
     const conversation = account.conversation as Conversation;
     const said = conversation.isIdle ? Math.max(0, account.numTokens - 1) : account.numPrompt;

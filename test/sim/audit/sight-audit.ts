@@ -51,7 +51,7 @@ export class SightAudit {
     for (const seen of sight.requests) {
       const account = live.get(seen.id);
       if (account?.handle !== seen.handle) throw new Violation('I1', `${seen.id} is tracked and has ended`);
-      places.take(seen, account.name);
+      places.check(seen, account.name);
       this.#request(seen, account);
     }
     if (sight.requests.length !== live.size) {

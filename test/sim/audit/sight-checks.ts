@@ -16,8 +16,8 @@ export class Places {
     }
   }
 
-  /** Takes a tracked request from its place. */
-  take({ id, status, container, finished }: Seen, name: string): void {
+  /** Checks a tracked request, and removes it from its place. */
+  check({ id, status, container, finished }: Seen, name: string): void {
     const where = this.#places.get(id);
     this.#places.delete(id);
     if (finished) throw new Violation('I1', `${name} is tracked and finished`);

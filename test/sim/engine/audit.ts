@@ -50,7 +50,7 @@ export class EngineAudit {
       const name = this.#stage.name(handle);
       this.#lived.add(handle);
       if (!clients.has(handle)) throw new Violation('I1', `${name} was submitted by nobody`);
-      places.take(seen, name);
+      places.check(seen, name);
       checkTokens(seen, name, numSpeculativeTokens, sizes);
     }
     places.end();

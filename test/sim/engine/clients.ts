@@ -122,7 +122,7 @@ export class Client {
         if (this.ended === 'no') this.#stage.broke('I14', `${this.name} is over without an end`);
         return;
       }
-      this.#take(next.value);
+      this.#receive(next.value);
       if (this.wish.reads === 'leaves' && this.ended === 'no') {
         this.ended = 'left';
         this.asked(undefined);
@@ -133,7 +133,7 @@ export class Client {
   }
 
   /** Every token must be that of a computation without pages. */
-  #take({ tokens, numOutputTokens, finishReason, continues, stopReason }: RequestOutput): void {
+  #receive({ tokens, numOutputTokens, finishReason, continues, stopReason }: RequestOutput): void {
     const stage = this.#stage;
     if (this.ended !== 'no') stage.broke('I14', `${this.name} goes on behind its end`);
     for (const token of tokens) {

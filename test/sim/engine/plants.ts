@@ -341,9 +341,9 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'timeForgotten',
     why: 'the time that a client gives its request does not reach the scheduler',
-    file: 'src/scheduler/calls/take-request.ts',
-    text: 'request.timeoutMs = takeTimeout(timeoutMs);',
-    replacement: 'takeTimeout(timeoutMs);',
+    file: 'src/scheduler/calls/parse-request.ts',
+    text: 'request.timeoutMs = parseTimeout(timeoutMs);',
+    replacement: 'parseTimeout(timeoutMs);',
   },
   {
     name: 'liveTokens',

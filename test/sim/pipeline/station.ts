@@ -1,6 +1,6 @@
 import { ReferenceExecutor } from '../../../src/executors/reference/reference-executor.js';
 import { Stage } from '../../../src/pipeline/stage/stage.js';
-import { takeStageOptions } from '../../../src/pipeline/stage/stage-options.js';
+import { parseStageOptions } from '../../../src/pipeline/stage/stage-options.js';
 import { carryRules } from '../../../src/scheduler/options/single-rules.js';
 import { leftovers } from '../../support/engine-bench.js';
 import { BLOCK_SIZE, MAX_MODEL_LEN, type StageSetup } from './setup.js';
@@ -140,6 +140,6 @@ export class Station {
     const options = { name, kind, chunkTokens, maxChunksAhead, stallMs, engine };
     const { deadMs } = world.setup;
     const place = { transport: this.#transport, now: () => world.now, deadMs };
-    this.stage = new Stage(takeStageOptions(options), place);
+    this.stage = new Stage(parseStageOptions(options), place);
   }
 }

@@ -81,7 +81,7 @@ export class Executor {
   }
 
   /** Takes the oldest step out, executed. */
-  take(): Dispatched & { results: EntryResult[] } {
+  shift(): Dispatched & { results: EntryResult[] } {
     const [oldest] = this.#steps;
     if (oldest.results === null) this.execute();
     this.#steps.shift();

@@ -52,6 +52,7 @@ function versionOf(config: RuledConfig, moves: boolean): VersionFacts {
     padsNobody: threshold > 0 && threshold < 1 + drafts,
     fencesFrees: config.fenceFrees && moves,
     seatsIdle: config.sessionSeats === 'withIdle',
+    wholeStates: config.deviations.wholeStates,
     preemptedOutputs: config.preemptedOutputs,
     sinceLast: config.preemptedIds === 'sinceLast',
     failsWithUpdate: config.grammarFailures === 'update',

@@ -339,7 +339,7 @@ export class World {
     const [oldest] = this.executor.steps;
     if (oldest === undefined) return this.#updateEmpty(facts);
     if (oldest.results === null) this.execute();
-    const { step, results, lost } = this.executor.take() as Dispatched & { results: EntryResult[] };
+    const { step, results, lost } = this.executor.shift() as Dispatched & { results: EntryResult[] };
     const plan = this.plans.get(step) as Plan;
     this.plans.delete(step);
     const all = { ...this.#transfers.withSyncFailures(step, facts), lost: lost.map(({ block }) => block) };

@@ -148,7 +148,7 @@ export class ScriptedConnector implements SchedulerConnector {
   }
 
   /** The calls so far that are about requests, and forgets them. */
-  take(): string[] {
+  drain(): string[] {
     const about = this.calls.filter((call) => !/^(metadata|output)/.test(call));
     this.calls.length = 0;
     return about;

@@ -73,7 +73,9 @@ export function paretoChart(told: Told): Chart {
     pointInWords(point),
     vllmCommand(told, point),
   ];
-  const drawn = found.points.filter(
+  // Points that a search dropped were run with fewer requests, so they cannot be compared here.
+  const whole = found.points.filter(({ run }) => run.requests === input.workload.length);
+  const drawn = whole.filter(
     ({ run }) => (run.latencies.ttft.p95 ?? 0) > 0 && run.latencies.tpot.p95 !== null,
   );
   const optimal = drawn.filter((each) => each.isParetoOptimal);
@@ -169,7 +171,7 @@ export function knobChart({ knob, values }: Sensitivity): Chart {
   const option: EChartsOption = {
     dataset: { source },
     xAxis: xAxis(knob, { type: 'category' }),
-    yAxis: yAxis('% of the nearest bound', logAxis([100, ...source.map((row) => row[1])])),
+    yAxis: yAxis('% of the nearest bound', logAxis([100, ...values.map(({ best }) => percentOf(best))])),
     series: [
       line(1, { lineStyle: { color, width: 1.6 }, itemStyle: { color }, markLine: bounds([{ yAxis: 100 }]) }),
       line(2, {

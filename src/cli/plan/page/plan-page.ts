@@ -43,7 +43,9 @@ export function planPage(told: PlanPageInput, library: PlotLibrary): string {
     {
       title: 'How much each option matters',
       intro:
-        'Of all points with a value: the one that is furthest from the bounds, and the middle one (dashed).',
+        input.search === 'halving'
+          ? 'Of all points with a value, with the requests of the first round: the one that is furthest from the bounds, and the middle one (dashed).'
+          : 'Of all points with a value: the one that is furthest from the bounds, and the middle one (dashed).',
       charts: sensitivities.filter(({ values }) => values.length > 1).map(knobChart),
     },
     ...(fleet === null ? [] : [{ title: 'How many engines', charts: [fleetChart(fleet.windows)] }]),
@@ -149,6 +151,7 @@ function pointTable({ found }: Told): Html {
     ms(run.latencies.e2e.p95),
     datum(run.tokensPerSecond),
     datum(run.preemptions),
+    datum(run.requests),
     isParetoOptimal ? 'yes' : '',
   ]);
   const head = [
@@ -161,6 +164,7 @@ function pointTable({ found }: Told): Html {
     'E2E p95',
     'tokens/s',
     'preemptions',
+    'requests',
     'Pareto',
   ];
   return dataTable(head, rows);

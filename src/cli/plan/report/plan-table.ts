@@ -14,10 +14,11 @@ export function planTable(told: Told): string {
   const { points, finalists, sensitivities, fleet } = found;
   const ms = (value: number | null): string => (value === null ? '-' : duration(value));
   const ofBound = (strain: number): string => (Number.isFinite(strain) ? `${figure(100 * strain)} %` : '-');
-  const best = [...points].sort((a, b) => a.run.strain - b.run.strain).slice(0, MOST_ROWS);
+  const whole = points.filter(({ run }) => run.requests === input.workload.length);
+  const best = [...whole].sort((a, b) => a.run.strain - b.run.strain).slice(0, MOST_ROWS);
   const parts = [
     ...warningsOf(told).map((warning) => wrapped(`WARNING: ${warning}`)),
-    `${trace}: ${counted(points.length, 'point')} at ${figure(found.requestsPerSecond)} requests/s, under ${sloInWords(input.slo)}`,
+    `${trace}: ${counted(points.length, 'point')}${whole.length < points.length ? `, ${whole.length} of them with all requests,` : ''} at ${figure(found.requestsPerSecond)} requests/s, under ${sloInWords(input.slo)}`,
     table(
       ['best at this load', 'of a bound', 'TTFT p95', 'TPOT p95', ''],
       best.map(({ point, run, isParetoOptimal }) => [

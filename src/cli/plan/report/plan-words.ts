@@ -20,21 +20,32 @@ export function pointInWords(point: Point): string {
   return words.length === 0 ? 'the options as given' : words.join(', ');
 }
 
+/** Knobs that vLLM has no numeric flag of the same name for. */
+const NOT_FLAGS: readonly string[] = ['pipeline-depth', 'num-speculative-tokens'];
+
 /** The command line that starts vLLM with a point's options, quoted for a shell. */
 export function vllmCommand({ model, input }: Told, point: Point): string {
   const options = optionsAt(input.scheduler, point);
   const words = ['vllm', 'serve', model];
   const { gpus } = input.profile.provenance;
   if (gpus > 1) words.push('--tensor-parallel-size', String(gpus));
-  for (const [name, { option, vllm }] of Object.entries(KNOBS)) {
+  for (const [name, { option }] of Object.entries(KNOBS)) {
     // Unless the sweep varies the blocks, vLLM finds the number of blocks that fit itself.
-    if (vllm === null || (name === 'num-blocks' && point[name] === undefined)) continue;
+    if (NOT_FLAGS.includes(name) || (name === 'num-blocks' && point[name] === undefined)) continue;
     const value = options[option as keyof typeof options];
-    if (typeof value === 'number' && value > 0) words.push(vllm, String(value));
+    if (typeof value === 'number' && value > 0)
+      words.push(name === 'num-blocks' ? '--num-gpu-blocks-override' : `--${name}`, String(value));
   }
   if (options.enablePrefixCaching === false) words.push('--no-enable-prefix-caching');
   if (options.enableChunkedPrefill === false) words.push('--no-enable-chunked-prefill');
   if (options.policy === 'priority') words.push('--scheduling-policy', 'priority');
+  const { numSpeculativeTokens = 0, speculativeMethod = 'ngram' } = options;
+  if (numSpeculativeTokens > 0) {
+    // The other methods need a second model.
+    const drafter = speculativeMethod === 'ngram' ? {} : { model: 'DRAFT_MODEL' };
+    const config = { method: speculativeMethod, ...drafter, num_speculative_tokens: numSpeculativeTokens };
+    words.push('--speculative-config', JSON.stringify(config));
+  }
   words.push((options.pipelineDepth ?? 1) > 1 ? '--async-scheduling' : '--no-async-scheduling');
   return commandLine(words);
 }
@@ -50,7 +61,8 @@ export function loadInWords({ capacity, band }: Finalist): string {
 }
 
 /** Facts about the trustworthiness of a plan, each with its name. */
-export function trustInWords({ input: { profile }, found }: Told): [string, string][] {
+export function trustInWords({ input, found }: Told): [string, string][] {
+  const { profile } = input;
   const { provenance, kind, seen } = profile;
   const facts: [string, string][] = [
     ['Profile', `${profile.name} (${kind})`],
@@ -87,7 +99,19 @@ export function trustInWords({ input: { profile }, found }: Told): [string, stri
       ? 'all: the profile was not measured'
       : `${percent(winner)} of the best options’ at the load found`;
   facts.push(['Steps outside of what was measured', outside]);
-  facts.push(['Left out', 'HTTP, tokenizer and network; the router’s own time; failures; drafts']);
+  const { scheduler, acceptanceRate, search } = input;
+  const drafts = found.finalists.map(({ point }) => optionsAt(scheduler, point).numSpeculativeTokens ?? 0);
+  if (drafts.some((count) => count > 0))
+    facts.push([
+      'Drafts',
+      `each is accepted with probability ${acceptanceRate ?? 0.7}, which is assumed; making them takes no time`,
+    ]);
+  if (search === 'halving')
+    facts.push([
+      'Search',
+      'successive halving: most points were run with the first requests of the trace only',
+    ]);
+  facts.push(['Left out', 'HTTP, tokenizer and network; the router’s own time; failures']);
   return facts;
 }
 

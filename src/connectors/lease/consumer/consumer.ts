@@ -71,8 +71,8 @@ export class Consumer {
     this.reads.begin(order, step, now);
   }
 
-  /** Takes an answer of a peer. */
-  take(address: string, envelope: Envelope & { readonly message: Answer }, payload?: Uint8Array): void {
+  /** Handles an answer of a peer. */
+  receive(address: string, envelope: Envelope & { readonly message: Answer }, payload?: Uint8Array): void {
     const { from, to, message } = envelope;
     const { post, now } = this.#options;
     const at = now();
@@ -119,8 +119,8 @@ export class Consumer {
     this.reads.tick(now);
   }
 
-  /** Takes the loads whose peer gave a sign of life since the last call. */
-  takeRenewed(): readonly TransferReport[] {
+  /** Drains the loads whose peer gave a sign of life since the last call. */
+  drainRenewed(): readonly TransferReport[] {
     const renewed = this.#renewed;
     if (renewed.length > 0) this.#renewed = [];
     return renewed;

@@ -1,6 +1,6 @@
 import type { Match } from '../../../scheduler/connector/connector.js';
 import type { BlockLists, KvView } from '../../../scheduler/connector/kv-view.js';
-import type { Request } from '../../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../../scheduler/request/connector-request.js';
 import { type Extent, type HandOverParams, readHandOver, usableExtent } from '../wire/hand-over.js';
 import type { OrderLog } from '../wire/order-log.js';
 import type { LoadOrder } from '../wire/orders.js';
@@ -66,7 +66,7 @@ export class Pulls {
   }
 
   /** A request was added. From now on, the workers keep its lease alive. */
-  begin(request: Request): void {
+  begin(request: ConnectorRequest): void {
     const { handle, transferParams } = request;
     this.counts.asked++;
     const params = readHandOver(transferParams, this.#numRanks);
@@ -127,7 +127,7 @@ export class Pulls {
   }
 
   /** Returns the tokens that can be loaded for a request; null = none. */
-  match(request: Request, numLocalTokens: number): Match | null {
+  match(request: ConnectorRequest, numLocalTokens: number): Match | null {
     const pull = this.#pulls.get(request.handle);
     if (pull === undefined) return null;
     const count = loadable(pull, request) - numLocalTokens;
@@ -137,7 +137,7 @@ export class Pulls {
   }
 
   /** A request has blocks, and `numExternal` of its tokens must be loaded. */
-  allocated(request: Request, blocks: BlockLists, numExternal: number): void {
+  allocated(request: ConnectorRequest, blocks: BlockLists, numExternal: number): void {
     const { handle } = request;
     const pull = this.#pulls.get(handle);
     if (pull === undefined || pull.state === 'taken' || pull.state === 'done') return;
@@ -164,15 +164,15 @@ export class Pulls {
     });
   }
 
-  /** Takes the loads of the next plan. */
-  takeLoads(): readonly LoadOrder[] {
+  /** Drains the loads of the next plan. */
+  drainLoads(): readonly LoadOrder[] {
     const loads = this.#loads;
     if (loads.length > 0) this.#loads = [];
     return loads;
   }
 
   /** A request has ended. The rest of its lease is given back at once. */
-  end({ handle }: Request): void {
+  end({ handle }: ConnectorRequest): void {
     const pull = this.#pulls.get(handle);
     if (pull === undefined) return;
     this.#pulls.delete(handle);
@@ -206,7 +206,7 @@ export class Pulls {
  * that the request needs behind them were released. The last token is always computed, because
  * sampling needs it.
  */
-function loadable({ usable }: Pull, { numTokens }: Request): number {
+function loadable({ usable }: Pull, { numTokens }: ConnectorRequest): number {
   const count = Math.min(usable.numTokens, numTokens - 1);
   return count < (usable.from ?? 0) ? 0 : count;
 }

@@ -129,7 +129,7 @@ export class Reads {
     const { bytesPerBlock } = this.#options.memory.kv;
     const stream = this.#streams.get(read);
     this.#try(read, () => {
-      if (payload === undefined || stream?.take(at, payload, bytesPerBlock) !== true) this.counts.late++;
+      if (payload === undefined || stream?.receive(at, payload, bytesPerBlock) !== true) this.counts.late++;
       else {
         this.counts.bytesStreamed += payload.byteLength;
         read.movedAt = this.#options.now();
@@ -193,9 +193,9 @@ export class Reads {
   }
 
   /**
-   * Takes the loads that ended since the last call: all of them, and the failed ones among them.
+   * Drains the loads that ended since the last call: all of them, and the failed ones among them.
    */
-  takeReports(): { received: readonly TransferReport[]; failed: readonly TransferReport[] } {
+  drainReports(): { received: readonly TransferReport[]; failed: readonly TransferReport[] } {
     const reports = { received: this.#received, failed: this.#failed };
     if (this.#received.length > 0) this.#received = [];
     if (this.#failed.length > 0) this.#failed = [];

@@ -79,8 +79,8 @@ export class StreamedRead {
     }
   }
 
-  /** Takes the bytes of a piece. @returns false if the piece was not expected */
-  take(at: number, bytes: Uint8Array, bytesPerBlock: number): boolean {
+  /** Handles the bytes of a piece. @returns false if the piece was not expected */
+  receive(at: number, bytes: Uint8Array, bytesPerBlock: number): boolean {
     const piece = this.#pieces.find((each) => each.at === at);
     if (piece?.state !== 'asked' || this.#stopped) return false;
     const { blocks, slot } = piece;

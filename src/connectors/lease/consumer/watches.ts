@@ -192,10 +192,10 @@ export class Watches {
   }
 
   /**
-   * Takes the news for the scheduler side: handles of requests whose leases were found alive, are
+   * Drains the news for the scheduler side: handles of requests whose leases were found alive, are
    * in doubt, or are lost.
    */
-  takeNews(): Pick<LeaseSaid, 'alive' | 'doubted' | 'lost'> {
+  drainNews(): Pick<LeaseSaid, 'alive' | 'doubted' | 'lost'> {
     const news = { alive: this.#alive, doubted: this.#doubted, lost: this.#lost };
     if (this.#alive.length > 0) this.#alive = [];
     if (this.#doubted.length > 0) this.#doubted = [];

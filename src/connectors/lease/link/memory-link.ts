@@ -68,7 +68,7 @@ export class MemoryHub {
    * yet
    */
   deliver(parcel: Parcel): boolean {
-    return this.#links.get(parcel.to)?.take(parcel) ?? false;
+    return this.#links.get(parcel.to)?.deliver(parcel) ?? false;
   }
 
   /** @internal */
@@ -140,7 +140,7 @@ export class MemoryLink implements Link {
   }
 
   /** @internal */
-  take({ from, frames }: Parcel): boolean {
+  deliver({ from, frames }: Parcel): boolean {
     if (this.#receive === null) return false;
     this.#stats.received++;
     this.#stats.bytesReceived += lengthOf(frames);

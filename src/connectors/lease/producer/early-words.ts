@@ -35,8 +35,8 @@ export class EarlyWords<Reading extends { readonly transfer: string; readonly li
     return word.reading.transfer === reading.transfer;
   }
 
-  /** Takes the early messages about a lease. */
-  take(key: string): Word<Reading> | undefined {
+  /** Removes and returns the early message about a lease. */
+  remove(key: string): Word<Reading> | undefined {
     const word = this.#words.get(key);
     this.#words.delete(key);
     return word;

@@ -101,7 +101,7 @@ export class Granter {
     this.#byKey.set(key, grant);
     this.#byHandle.set(handle, grant);
     this.#pending.add(grant);
-    const word = this.#early.take(key);
+    const word = this.#early.remove(key);
     if (word !== undefined && word.reading !== null) this.#read(grant, word.reading);
     if (word?.isReleased) this.#end(grant, 'released', 'released');
     else if (this.#failed.delete(handle) && readableFrom >= 0)
@@ -250,15 +250,15 @@ export class Granter {
       if (grant.state !== 'over') this.#end(grant, 'failed', reason);
   }
 
-  /** Takes the handles of requests whose blocks nobody reads any more, since the last call. */
-  takeSent(): readonly number[] {
+  /** Drains the handles of requests whose blocks nobody reads any more, since the last call. */
+  drainSent(): readonly number[] {
     const sent = this.#sent;
     if (sent.length > 0) this.#sent = [];
     return sent;
   }
 
-  /** Takes the handles of requests whose leases were renewed since the last call. */
-  takeRenewed(): readonly number[] {
+  /** Drains the handles of requests whose leases were renewed since the last call. */
+  drainRenewed(): readonly number[] {
     if (this.#renewed.size === 0) return [];
     const renewed = [...this.#renewed];
     this.#renewed.clear();

@@ -1,6 +1,6 @@
 import type { HandOver, KvView } from '../../../scheduler/connector/kv-view.js';
 import type { KvViewGroup } from '../../../scheduler/connector/view-group.js';
-import type { Request } from '../../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../../scheduler/request/connector-request.js';
 import { digestOf, type Extent } from '../wire/hand-over.js';
 import type { OrderLog } from '../wire/order-log.js';
 import { leaseKey } from '../wire/orders.js';
@@ -47,7 +47,7 @@ export class Offers {
    * Orders a lease of a finished request's blocks. @returns the lease and its extents; null if
    * nothing can be offered
    */
-  offer(request: Request, { numTokens, readableFrom, blocks }: HandOver): Offered | null {
+  offer(request: ConnectorRequest, { numTokens, readableFrom, blocks }: HandOver): Offered | null {
     const { handle, numPromptTokens } = request;
     if (numTokens === 0) return null;
     const { groups, acceptsLoads } = this.view;

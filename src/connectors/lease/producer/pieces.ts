@@ -51,7 +51,7 @@ export class Pieces {
   }
 
   /** Handles a peer's request for a piece. */
-  take(asked: Asked): void {
+  receive(asked: Asked): void {
     const name = nameOf(asked);
     if (this.#waiting.has(name) || this.#copying.has(name)) return;
     this.#copy(name, asked);

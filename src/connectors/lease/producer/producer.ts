@@ -91,7 +91,7 @@ export class Producer {
   }
 
   /** Handles a question. */
-  take(peer: string, { from, to, message }: Envelope & { readonly message: Question }): void {
+  receive(peer: string, { from, to, message }: Envelope & { readonly message: Question }): void {
     const now = this.#options.now();
     if (message.kind === 'hello') {
       this.#greet(peer, from, message, now);
@@ -112,7 +112,7 @@ export class Producer {
         this.#open({ peer, life: from, transfer: message.transfer }, message, now);
         break;
       case 'fetch':
-        this.pieces.take({ peer, life: from, ...message });
+        this.pieces.receive({ peer, life: from, ...message });
         break;
       case 'confirm':
         this.#confirm({ peer, life: from, transfer: message.transfer }, now);

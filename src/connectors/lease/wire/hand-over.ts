@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { isCount, isList, isObject } from '../../../base/checks.js';
-import type { Request } from '../../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../../scheduler/request/connector-request.js';
 
 /** The fields besides the tokens that identify KV. */
-type Keys = Pick<Request, 'adapter' | 'cacheSalt'>;
+type Keys = Pick<ConnectorRequest, 'adapter' | 'cacheSalt'>;
 
 /** A number of leading tokens whose KV can be loaded, and a digest of these tokens. */
 export interface Extent {

@@ -3,7 +3,7 @@ import type { Link } from '../link/link.js';
 import { type Answer, decode, type Envelope, encode, type Message, type Question } from './messages.js';
 
 /** Handles a message of a peer. `payload` is the second frame. */
-export type Take<M extends Message> = (
+export type Receive<M extends Message> = (
   peer: string,
   envelope: Envelope & { readonly message: M },
   payload: Uint8Array | undefined,
@@ -39,7 +39,7 @@ export class Post {
     this.#link = link;
   }
 
-  listen(takeQuestion: Take<Question>, takeAnswer: Take<Answer>): void {
+  listen(receiveQuestion: Receive<Question>, receiveAnswer: Receive<Answer>): void {
     this.#link.listen((peer, [header, payload]) => {
       const envelope = decode(header);
       if (envelope === null) {
@@ -47,8 +47,8 @@ export class Post {
         return;
       }
       try {
-        if (QUESTIONS.has(envelope.message.kind)) takeQuestion(peer, envelope as never, payload);
-        else takeAnswer(peer, envelope as never, payload);
+        if (QUESTIONS.has(envelope.message.kind)) receiveQuestion(peer, envelope as never, payload);
+        else receiveAnswer(peer, envelope as never, payload);
       } catch (error) {
         this.numFailed++;
         this.lastFailure = error;

@@ -167,11 +167,11 @@ export class DiskBlocks {
   }
 
   /**
-   * Takes the orders for the workers; undefined = none. Ends the wait of requests whose time is
+   * Drains the orders for the workers; undefined = none. Ends the wait of requests whose time is
    * over.
    * @param numTokens number of tokens that the plan computes
    */
-  take(numTokens: number): DiskOrders | undefined {
+  drain(numTokens: number): DiskOrders | undefined {
     this.#pace.plan(numTokens);
     if (this.#promotions.size > 0) this.#promotions.expire(this.#options.now());
     if (!this.hasOrders) return undefined;

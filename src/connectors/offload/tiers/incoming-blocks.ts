@@ -58,9 +58,9 @@ export class IncomingBlocks {
     this.numBlocks += keys.length;
   }
 
-  /** Takes the loads that were begun since the last call, for the workers of every rank. */
-  take(): readonly LoadOrder[] {
-    return this.#loads.take();
+  /** Drains the loads that were begun since the last call, for the workers of every rank. */
+  drain(): readonly LoadOrder[] {
+    return this.#loads.drain();
   }
 
   /** Takes a rank's report of a load. @returns whether it was the last rank */

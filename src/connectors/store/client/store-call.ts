@@ -73,17 +73,17 @@ export class StoreCall {
   async #call(store: BlockStore): Promise<void> {
     const { kind, keys, outcomes, staging } = this.#parts;
     const { signal } = this.#abort;
-    if (kind === 'has') this.#take(kind, await store.has(keys, signal));
+    if (kind === 'has') this.#applyAnswer(kind, await store.has(keys, signal));
     else if (staging === null) throw new Error(`no staging arena for ${kind}`);
     else if (kind === 'get') await this.#get(store, staging);
     else {
       const values = await this.#sealed(staging);
-      if (values !== null) this.#take(kind, await store.put(keys, values, signal));
+      if (values !== null) this.#applyAnswer(kind, await store.put(keys, values, signal));
     }
     if (this.#error !== null && kind !== 'get') outcomes.fill(Outcome.failed);
   }
 
-  #take(kind: 'has' | 'put', answer: unknown): void {
+  #applyAnswer(kind: 'has' | 'put', answer: unknown): void {
     const { keys, outcomes } = this.#parts;
     if (this.#state !== 'open') return;
     if (!types.isUint8Array(answer) || answer.length !== keys.length)

@@ -180,7 +180,7 @@ export class StoreThread {
     if (refused.length > 0) this.#refused = [];
     for (const job of refused) this.#finish(job, failed(job.numKeys));
     if (this.#jobs.size === 0) return;
-    this.#takeAnswers();
+    this.#drainAnswers();
     const now = this.#now();
     if (!this.#isReady && this.#link?.isReady === true) this.#begin(now);
     for (const [number, job] of this.#jobs) {
@@ -247,12 +247,12 @@ export class StoreThread {
     for (const job of this.#jobs.values()) job.dueAt = Math.min(job.dueAt, now + this.#timeoutMs);
   }
 
-  #takeAnswers(): void {
+  #drainAnswers(): void {
     if (this.#link === null) return;
-    for (let next = this.#link.receive(); next !== null; next = this.#link.receive()) this.#take(next);
+    for (let next = this.#link.receive(); next !== null; next = this.#link.receive()) this.#applyAnswer(next);
   }
 
-  #take({ job: number, outcomes, error }: AnswerMessage): void {
+  #applyAnswer({ job: number, outcomes, error }: AnswerMessage): void {
     const job = this.#jobs.get(number);
     if (job === undefined) {
       if (error !== null) this.#fail('get', error);
@@ -325,7 +325,7 @@ export class StoreThread {
 
   /** The thread has ended and no longer touches any place. */
   #died(link: StoreLink): void {
-    this.#takeAnswers();
+    this.#drainAnswers();
     this.#link = null;
     link.release();
     if (!this.#closed) {

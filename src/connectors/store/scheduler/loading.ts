@@ -1,6 +1,6 @@
 import type { BoundedSet } from '../../../base/collections/bounded-set.js';
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
-import type { Request } from '../../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../../scheduler/request/connector-request.js';
 import { Verdict } from '../../../transfer/verdict.js';
 import type { GroupLoad } from '../../base/group-hits.js';
 import { type LoadsOptions, LoadsUnderWay } from '../../base/loads-under-way.js';
@@ -47,19 +47,19 @@ export class Loading {
   /**
    * Whether another request loads this block. If so, the request is woken when that load is over.
    */
-  awaits({ handle }: Request, hash: bigint): boolean {
+  awaits({ handle }: ConnectorRequest, hash: bigint): boolean {
     return this.#loads.awaits(handle, hash);
   }
 
   /** Begins a load for a request. */
-  begin({ handle }: Request, { keys, blocks }: GroupLoad): void {
+  begin({ handle }: ConnectorRequest, { keys, blocks }: GroupLoad): void {
     this.numBegun++;
     this.#loads.begin(handle, keys, { hashes: keys, blocks });
   }
 
-  /** Takes the loads that were begun since the last call. */
-  take(): readonly LoadOrder[] {
-    return this.#loads.take();
+  /** Drains the loads that were begun since the last call. */
+  drain(): readonly LoadOrder[] {
+    return this.#loads.drain();
   }
 
   /** Takes a rank's report of a load: how many leading blocks arrived. */

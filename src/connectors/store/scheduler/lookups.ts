@@ -1,6 +1,6 @@
 import type { BoundedSet } from '../../../base/collections/bounded-set.js';
 import type { KvView } from '../../../scheduler/connector/kv-view.js';
-import type { Request } from '../../../scheduler/request/request.js';
+import type { ConnectorRequest } from '../../../scheduler/request/connector-request.js';
 import type { HasKey } from '../../base/group-hits.js';
 import type { StoreThread } from '../client/store-thread.js';
 import { Outcome } from '../stores/block-store.js';
@@ -24,7 +24,7 @@ export interface Wanted {
 
 /** The state of one request's lookup. */
 interface Lookup {
-  readonly request: Request;
+  readonly request: ConnectorRequest;
   /**
    * Index of the request's first block that was looked up; with KV cache groups, the tokens of its
    * local prefix.
@@ -95,7 +95,7 @@ export class Lookups {
    * @param end index after the last block of interest
    * @returns null: the answer is not known yet, and the request will be woken
    */
-  ask(request: Request, first: number, end: number): number | null {
+  ask(request: ConnectorRequest, first: number, end: number): number | null {
     const lookup = this.#lookups.get(request.handle);
     // The local prefix is at least as long as when the lookup began, unless blocks were evicted
     // meanwhile.
@@ -111,7 +111,11 @@ export class Lookups {
    * @param local tokens of the request's local prefix
    * @returns `later`: the answer is not known yet, and the request will be woken
    */
-  askGroups(request: Request, local: number, wanted: () => readonly Wanted[]): HasKey | 'later' | 'nothing' {
+  askGroups(
+    request: ConnectorRequest,
+    local: number,
+    wanted: () => readonly Wanted[],
+  ): HasKey | 'later' | 'nothing' {
     const lookup = this.#lookups.get(request.handle);
     if (lookup !== undefined && lookup.from <= local)
       return lookup.isOver ? (key) => lookup.found.has(key) : 'later';
@@ -121,7 +125,7 @@ export class Lookups {
   }
 
   /** @returns false if the store is down */
-  #begin(request: Request, from: number, end: number, wanted: readonly Wanted[] | null): boolean {
+  #begin(request: ConnectorRequest, from: number, end: number, wanted: readonly Wanted[] | null): boolean {
     this.drop(request.handle);
     const { thread, now, budgetMs } = this.#parts;
     if (!thread.accepts) return false;
@@ -167,14 +171,14 @@ export class Lookups {
     thread.has(keys, (outcomes) => {
       // A dropped request has ended, or is asked about anew.
       if (!lookup.isOver && this.#lookups.get(request.handle) === lookup)
-        this.#take(lookup, hashes, outcomes);
+        this.#apply(lookup, hashes, outcomes);
     });
   }
 
-  #take(lookup: Lookup, hashes: readonly bigint[], outcomes: Uint8Array): void {
+  #apply(lookup: Lookup, hashes: readonly bigint[], outcomes: Uint8Array): void {
     const { known, numRanks } = this.#parts;
     if (lookup.wanted !== null) {
-      this.#takeGroups(lookup, lookup.wanted, hashes, outcomes);
+      this.#applyGroups(lookup, lookup.wanted, hashes, outcomes);
       return;
     }
     let count = 0;
@@ -188,7 +192,7 @@ export class Lookups {
     else this.#askNext(lookup);
   }
 
-  #takeGroups(
+  #applyGroups(
     lookup: Lookup,
     wanted: readonly Wanted[],
     keys: readonly bigint[],

@@ -10,9 +10,8 @@ import type {
   Match,
   SchedulerConnector,
 } from '../../../scheduler/connector/connector.js';
-import type { BlockLists, HandOver, KvView } from '../../../scheduler/connector/kv-view.js';
-import type { Plan } from '../../../scheduler/plan/plan.js';
-import type { Request } from '../../../scheduler/request/request.js';
+import type { BlockLists, ConnectorPlan, HandOver, KvView } from '../../../scheduler/connector/kv-view.js';
+import type { ConnectorRequest } from '../../../scheduler/request/connector-request.js';
 import type { FinishReason } from '../../../scheduler/request/status.js';
 import { Verdict } from '../../../transfer/verdict.js';
 import { BlockKeys } from '../../base/block-keys.js';
@@ -203,11 +202,11 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     });
   }
 
-  onNewRequest(request: Request): void {
+  onNewRequest(request: ConnectorRequest): void {
     this.#outgoing.track(request);
   }
 
-  getNumNewMatchedTokens(request: Request, numLocalTokens: number): Match {
+  getNumNewMatchedTokens(request: ConnectorRequest, numLocalTokens: number): Match {
     if (this.#groups !== null) return this.#matchGroups(this.#groups, request, numLocalTokens);
     const { blockSize } = this.#view;
     const first = Math.floor(numLocalTokens / blockSize);
@@ -222,7 +221,7 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     return count === 0 ? NOTHING : { numTokens: count * blockSize, async: true };
   }
 
-  updateStateAfterAlloc(request: Request, rows: BlockLists, numExternalTokens: number): void {
+  updateStateAfterAlloc(request: ConnectorRequest, rows: BlockLists, numExternalTokens: number): void {
     this.#lookups.drop(request.handle);
     if (numExternalTokens === 0) return;
     const load =
@@ -231,14 +230,14 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     this.#loading.begin(request, load);
   }
 
-  buildMetadata(plan: Plan): StoreOrders | null {
+  buildMetadata(plan: ConnectorPlan): StoreOrders | null {
     this.#thread.drain();
     this.#lookups.expire();
     // While the store is down, no request is examined. Requests that still run are examined when it
     // is back.
     if (this.#thread.accepts) this.#outgoing.observe(plan);
-    const loads = this.#loading.take();
-    const outgoing = this.#outgoing.take();
+    const loads = this.#loading.drain();
+    const outgoing = this.#outgoing.drain();
     if (loads.length === 0 && outgoing === null) return null;
     const { bytesPerBlock } = this.#options.format;
     const store = outgoing && { job: outgoing.job, hashes: outgoing.keys, blocks: outgoing.blocks };
@@ -257,7 +256,7 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     }
   }
 
-  requestFinished(request: Request, _reason: FinishReason, handOver: HandOver): Finished {
+  requestFinished(request: ConnectorRequest, _reason: FinishReason, handOver: HandOver): Finished {
     this.#lookups.drop(request.handle);
     this.#loading.forget(request.handle);
     this.#groups?.forget(request.handle);
@@ -284,7 +283,7 @@ export class StoreConnector implements SchedulerConnector<StoreOrders | null, St
     return this.#outgoing.numPinned > 0;
   }
 
-  #matchGroups(groups: GroupHits, request: Request, numLocalTokens: number): Match {
+  #matchGroups(groups: GroupHits, request: ConnectorRequest, numLocalTokens: number): Match {
     const wanted = (): Wanted[] => [...groups.wanted(request, numLocalTokens, request.numTokens - 1)];
     const has = this.#lookups.askGroups(request, numLocalTokens, wanted);
     // The request that loads a block now leaves it in the pool, where this request finds it without

@@ -44,7 +44,7 @@ export class BulkReader {
   }
 
   /** Handles bytes that were read into `room`. */
-  take(count: number): void {
+  receive(count: number): void {
     if (this.#target !== null) {
       this.#grow(count);
       return;

@@ -32,7 +32,7 @@ export function directConnector(
       const onread = {
         buffer: () => reader.room(),
         callback: (count: number) => {
-          reader.take(count);
+          reader.receive(count);
           return true;
         },
       };

@@ -49,57 +49,57 @@ export class FileBytes {
   }
 
   bytes(count: number): Buffer {
-    const at = this.#take(count);
+    const at = this.#advance(count);
     return this.#chunk.subarray(at, at + count);
   }
 
   u8(): number {
-    return this.#chunk[this.#take(1)];
+    return this.#chunk[this.#advance(1)];
   }
 
   i8(): number {
-    const at = this.#take(1);
+    const at = this.#advance(1);
     return this.#chunk.readInt8(at);
   }
 
   u16(): number {
-    const at = this.#take(2);
+    const at = this.#advance(2);
     return this.#chunk.readUInt16LE(at);
   }
 
   i16(): number {
-    const at = this.#take(2);
+    const at = this.#advance(2);
     return this.#chunk.readInt16LE(at);
   }
 
   u32(): number {
-    const at = this.#take(4);
+    const at = this.#advance(4);
     return this.#chunk.readUInt32LE(at);
   }
 
   i32(): number {
-    const at = this.#take(4);
+    const at = this.#advance(4);
     return this.#chunk.readInt32LE(at);
   }
 
   f32(): number {
-    const at = this.#take(4);
+    const at = this.#advance(4);
     return this.#chunk.readFloatLE(at);
   }
 
   f64(): number {
-    const at = this.#take(8);
+    const at = this.#advance(8);
     return this.#chunk.readDoubleLE(at);
   }
 
   /** 64 bits as a number. It is inexact from 2^53 on, which no size or count of a file reaches. */
   u64(): number {
-    const at = this.#take(8);
+    const at = this.#advance(8);
     return Number(this.#chunk.readBigUInt64LE(at));
   }
 
   i64(): number {
-    const at = this.#take(8);
+    const at = this.#advance(8);
     return Number(this.#chunk.readBigInt64LE(at));
   }
 
@@ -114,7 +114,7 @@ export class FileBytes {
   }
 
   /** Buffers `count` bytes. @returns their offset in the chunk */
-  #take(count: number): number {
+  #advance(count: number): number {
     if (this.#at + count > this.#chunk.length) this.#read(count);
     const at = this.#at;
     this.#at += count;

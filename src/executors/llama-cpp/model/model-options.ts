@@ -88,15 +88,15 @@ export function resolveModelOptions(options: LlamaModelOptions): ResolvedModelOp
   if (folder !== null && typeof folder !== 'string') throw badArg('libraryFolder', folder, 'a path');
   if (typeof onProgress !== 'function') throw badArg('onProgress', onProgress, 'a function');
   if (signal !== null && !(signal instanceof AbortSignal)) throw badArg('signal', signal, 'an AbortSignal');
-  const taken = checkOneOf('variant', variant, ['auto', 'cpu', 'cuda', 'vulkan', 'metal']);
+  const parsed = checkOneOf('variant', variant, ['auto', 'cpu', 'cuda', 'vulkan', 'metal']);
   return {
     path,
-    variant: taken,
+    variant: parsed,
     libraryFolder: folder === '' ? null : folder,
     attention: checkOneOf('attention', attention, ['auto', 'llama']),
     gpuLayers:
       gpuLayers === undefined
-        ? taken === 'cpu'
+        ? parsed === 'cpu'
           ? 0
           : -1
         : checkInteger('gpuLayers', gpuLayers, -1, 2 ** 20),

@@ -99,18 +99,18 @@ class Frontier {
   }
 
   /**
-   * Takes the next set: the set with the most stacks for each top, because only such sets can grow
+   * Removes and returns the next set: the set with the most stacks for each top, because only such sets can grow
    * forever. Among equals, the set that waited longest.
    */
-  take(): Pending {
+  shift(): Pending {
     const size = this.#sizes[this.#sizes.length - 1];
     const same = this.#open.get(size)!;
-    const taken = same.shift()!;
+    const first = same.shift()!;
     if (same.length === 0) {
       this.#open.delete(size);
       this.#sizes.pop();
     }
-    return taken;
+    return first;
   }
 }
 
@@ -156,7 +156,7 @@ class PlaceSearch {
       this.#add(frontier, stacks.begin(start));
       return;
     }
-    const pending = frontier.take();
+    const pending = frontier.shift();
     pending.ways ??= this.#waysOf(pending.spread);
     const tops = pending.ways.pop();
     if (pending.ways.length > 0) frontier.add(pending);

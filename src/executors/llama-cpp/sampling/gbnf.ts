@@ -111,7 +111,7 @@ class GbnfReader {
 
   #choices(nesting: number): GbnfRule {
     const choices = [this.#sequence(nesting)];
-    while (this.#take('|')) {
+    while (this.#accept('|')) {
       this.#space(true);
       choices.push(this.#sequence(nesting));
     }
@@ -144,10 +144,10 @@ class GbnfReader {
 
   /** Reads the next part of a sequence; null: there is none. */
   #part(nesting: number): GbnfPart | null {
-    if (this.#take('"')) return this.#literal();
-    if (this.#take('[')) return this.#set();
-    if (this.#take('.')) return this.#letter(ALL_CHARS);
-    if (this.#take('(')) {
+    if (this.#accept('"')) return this.#literal();
+    if (this.#accept('[')) return this.#set();
+    if (this.#accept('.')) return this.#letter(ALL_CHARS);
+    if (this.#accept('(')) {
       if (nesting >= MOST_NESTING) throw new Error(`groups are nested more than ${MOST_NESTING} deep`);
       this.#space(true);
       const id = this.#rules.add(null);
@@ -156,7 +156,7 @@ class GbnfReader {
       return refTo(id);
     }
     if ('!<'.includes(this.#text[this.#at] ?? ' ')) {
-      const isOther = this.#take('!');
+      const isOther = this.#accept('!');
       const name = this.#match(/<(\[\d{1,9}\]>|[^[>][^>]*>)/y, 'a token: <[NUMBER]> or <NAME>');
       if (name[1] !== '[') this.#token(name);
       return this.#letter(this.#tokenSet(name, isOther));
@@ -195,15 +195,15 @@ class GbnfReader {
 
   /** Reads how often the previous part repeats; null: no repetition follows. */
   #repetition(isNested: boolean): [least: number, most: number] | null {
-    if (this.#take('*')) return [0, Number.POSITIVE_INFINITY];
-    if (this.#take('+')) return [1, Number.POSITIVE_INFINITY];
-    if (this.#take('?')) return [0, 1];
-    if (!this.#take('{')) return null;
+    if (this.#accept('*')) return [0, Number.POSITIVE_INFINITY];
+    if (this.#accept('+')) return [1, Number.POSITIVE_INFINITY];
+    if (this.#accept('?')) return [0, 1];
+    if (!this.#accept('{')) return null;
     this.#space(isNested);
     const least = Number(this.#match(/\d{1,9}/y, 'a number'));
     this.#space(isNested);
     let most = least;
-    if (this.#take(',')) {
+    if (this.#accept(',')) {
       this.#space(isNested);
       const isOpen = this.#text[this.#at] === '}';
       most = isOpen ? Number.POSITIVE_INFINITY : Number(this.#match(/\d{1,9}/y, 'a number or }'));
@@ -219,13 +219,13 @@ class GbnfReader {
   /** Reads to the end of a literal. */
   #literal(): GbnfPart {
     const path: number[] = [];
-    while (!this.#take('"')) {
+    while (!this.#accept('"')) {
       // Most characters are plain letters, which are read at once.
       PLAIN.lastIndex = this.#at;
       const plain = PLAIN.exec(this.#text)?.[0] ?? '';
       this.#at += plain.length;
       for (let i = 0; i < plain.length; i++) path.push(this.#char(plain.charCodeAt(i)));
-      if (this.#take('"')) break;
+      if (this.#accept('"')) break;
       const char = this.#character('"');
       if (!hasChar(WRITABLE, char)) throw new Error('expected a character that a text can have');
       path.push(this.#char(char));
@@ -257,9 +257,9 @@ class GbnfReader {
   }
 
   #newSet(): GbnfPart {
-    const isOther = this.#take('^');
+    const isOther = this.#accept('^');
     const ranges: [number, number][] = [];
-    while (!this.#take(']')) {
+    while (!this.#accept(']')) {
       const first = this.#character(']');
       let last = first;
       if (this.#text[this.#at] === '-' && this.#text[this.#at + 1] !== ']') {
@@ -288,7 +288,7 @@ class GbnfReader {
     this.#match(takesLines ? /(?:[ \t\r\n]+|#[^\r\n]*)*/y : /(?:[ \t]+|#[^\r\n]*)*/y, 'space');
   }
 
-  #take(letter: string): boolean {
+  #accept(letter: string): boolean {
     if (this.#text[this.#at] !== letter) return false;
     this.#at++;
     return true;

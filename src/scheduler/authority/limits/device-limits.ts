@@ -1,6 +1,6 @@
 import { badArg } from '../../../base/checks.js';
 
-/** The options, checked one by one, that a GPU which decides may not be given all of. */
+/** Options, each already checked, that cannot all be combined with a GPU that decides. */
 interface DecidedConfig {
   readonly borrower: object | null;
   readonly kvEvents: object | null;
@@ -8,7 +8,7 @@ interface DecidedConfig {
 }
 
 /**
- * Refuses what does not go with a GPU that decides.
+ * Refuses options that cannot be combined with a GPU that decides.
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the option, its value and what was expected
  */
 export function checkDecidable(config: DecidedConfig): void {

@@ -38,8 +38,8 @@ export class Child {
     this.#ready = new Promise((resolve, reject) => {
       child.on('message', (reply: Reply) => {
         if (reply.kind === 'ready') resolve();
-        else if (reply.kind === 'result') take(this.#results, reply.number)?.(reply);
-        else take(this.#reports, reply.number)?.(reply.report);
+        else if (reply.kind === 'result') remove(this.#results, reply.number)?.(reply);
+        else remove(this.#reports, reply.number)?.(reply.report);
       });
       child.on('exit', (code, signal) => {
         if (this.#process === child) this.#process = null;
@@ -132,7 +132,7 @@ export function later(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
-function take<T>(map: Map<number, T>, key: number): T | undefined {
+function remove<T>(map: Map<number, T>, key: number): T | undefined {
   const value = map.get(key);
   map.delete(key);
   return value;

@@ -155,13 +155,13 @@ class RuleReader {
   choices(): Choices {
     const all: Part[][] = [[]];
     for (;;) {
-      this.#take(/ */y);
+      this.#accept(/ */y);
       const parts = all[all.length - 1];
       if (this.#at >= this.#text.length || this.#text[this.#at] === ')') return all;
-      if (this.#take(/\|/y) !== null) all.push([]);
+      if (this.#accept(/\|/y) !== null) all.push([]);
       else {
         const part = this.#part();
-        const times = this.#take(/[*?+]|\{\d+(,\d*)?\}/y);
+        const times = this.#accept(/[*?+]|\{\d+(,\d*)?\}/y);
         if (times === null) parts.push(...part);
         else parts.push({ is: 'some', of: [part], ...countsOf(times) });
       }
@@ -169,10 +169,10 @@ class RuleReader {
   }
 
   #part(): Part[] {
-    const literal = this.#take(/"(\\.|[^"\\])*"/y);
+    const literal = this.#accept(/"(\\.|[^"\\])*"/y);
     if (literal !== null)
       return [...unescaped(literal.slice(1, -1))].map((char) => charsPart([[char, char]], false));
-    const set = this.#take(/\[(\\.|[^\]\\])*\]/y);
+    const set = this.#accept(/\[(\\.|[^\]\\])*\]/y);
     if (set !== null) {
       const isOther = set[1] === '^';
       const letters = unescaped(set.slice(isOther ? 2 : 1, -1), true);
@@ -184,18 +184,18 @@ class RuleReader {
         } else ranges.push([letters[i], letters[i]]);
       return [charsPart(ranges, isOther)];
     }
-    if (this.#take(/\(/y) !== null) {
+    if (this.#accept(/\(/y) !== null) {
       const of = this.choices();
-      if (this.#take(/\)/y) === null) throw new Error(`no ) at ${this.#at} of ${this.#text}`);
+      if (this.#accept(/\)/y) === null) throw new Error(`no ) at ${this.#at} of ${this.#text}`);
       return [{ is: 'some', of, min: 1, max: 1 }];
     }
-    const name = this.#take(/[a-z0-9-]+/y);
+    const name = this.#accept(/[a-z0-9-]+/y);
     if (name === null)
       throw new Error(`unknown at ${this.#at}: ${this.#text.slice(this.#at, this.#at + 40)}`);
     return [{ is: 'rule', name }];
   }
 
-  #take(pattern: RegExp): string | null {
+  #accept(pattern: RegExp): string | null {
     pattern.lastIndex = this.#at;
     const found = pattern.exec(this.#text)?.[0] ?? null;
     this.#at += found?.length ?? 0;

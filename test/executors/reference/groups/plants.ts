@@ -142,7 +142,7 @@ function delayChunk(step: Step, { entry, group }: Place): boolean {
 }
 
 /** Gives an entry the state of another place of its row, that it has now or had in the step before. */
-function takeOtherState(step: Step, place: Place): boolean {
+function giveOtherState(step: Step, place: Place): boolean {
   const { plan, tables, earlier } = step;
   const { first, end } = placesRead(step, place);
   if (groupOf(step, place.group).type !== 'mamba' || first === end) return false;
@@ -165,7 +165,7 @@ function emptyHit(step: Step, { entry, group }: Place): boolean {
 
 export const KINDS: Record<string, Kind> = {
   'a chunk that begins one token too late': { finds: ['null-read'], plant: delayChunk },
-  'a state of another place': { finds: WRONG_DATA, plant: takeOtherState },
+  'a state of another place': { finds: WRONG_DATA, plant: giveOtherState },
   'a place of a hit that is kept null': { finds: ['null-read'], plant: emptyHit },
   'a block dropped one too early': { finds: ['null-read'], plant: replace('first', () => 0) },
   'the last place emptied': { finds: ['null-read', 'slot'], plant: replace('last', () => 0) },

@@ -273,7 +273,7 @@ export class ReferenceBlocks {
   }
 
   /** Blocks that were taken since the last time and must be zeroed: where there are states, those of full attention too. */
-  takeBlocksToZero(): Int32Array | null | undefined {
+  drainBlocksToZero(): Int32Array | null | undefined {
     if (this.groups.every(({ spec }) => spec.type !== 'mamba')) return undefined;
     const fresh = this.groups.flatMap((group) => group.fresh.splice(0));
     const blocks = fresh.filter((block) => !this.#loaded.has(block));

@@ -20,7 +20,7 @@ export class Budget {
     return Math.min(this.tokens, this.#places - this.slots);
   }
 
-  take(tokens: number): void {
+  spend(tokens: number): void {
     this.tokens -= tokens;
     this.#places -= tokens + this.slots;
   }

@@ -47,8 +47,8 @@ export class ReportedPipeline implements Subject {
     return new OmniAdapter({
       stage,
       maxNumSeqs,
-      take: (key) => this.#flow.transport.take(key, this.#now),
-      onChunk: (request) => this.#takeChunk(stage, request as ReportedRequest),
+      receive: (key) => this.#flow.transport.remove(key, this.#now),
+      onChunk: (request) => this.#receiveChunk(stage, request as ReportedRequest),
       meanwhile: () => this.#tell(stage, true),
     });
   }
@@ -112,14 +112,14 @@ export class ReportedPipeline implements Subject {
 
   #tell(stage: number, inside: boolean): void {
     const { scheduler, commands } = this.#stages[stage] as Stage;
-    for (const { kind, id } of commands.take(this.#now, inside)) {
+    for (const { kind, id } of commands.drain(this.#now, inside)) {
       if (kind === 'add') scheduler.add(new ReportedRequest(id, stage === 2 ? 0 : PROMPT));
       else scheduler.finish([id]);
     }
   }
 
   /** A chunk came: the last stage takes it as its new prompt, the second one as something beside its tokens. */
-  #takeChunk(stage: number, request: ReportedRequest): void {
+  #receiveChunk(stage: number, request: ReportedRequest): void {
     request.chunks++;
     if (stage !== 2) return;
     request.computed = 0;

@@ -54,7 +54,7 @@ export class BorrowingPipeline implements Subject {
     return new OmniAdapter<Request>({
       stage,
       maxNumSeqs,
-      take: (key) => this.#flow.transport.take(key, this.#now),
+      receive: (key) => this.#flow.transport.remove(key, this.#now),
       meanwhile: () => this.#tell(stage, true),
     });
   }
@@ -141,7 +141,7 @@ export class BorrowingPipeline implements Subject {
 
   #tell(stage: number, inside: boolean): void {
     const { scheduler, commands } = this.#stages[stage] as Stage;
-    for (const { kind, id } of commands.take(this.#now, inside)) {
+    for (const { kind, id } of commands.drain(this.#now, inside)) {
       if (kind === 'abort') scheduler.abort(id);
       else scheduler.add({ id, prompt: [3, 3, 3, 3], maxTokens: MAX_MODEL_LEN - 8, eosTokenId: END });
     }

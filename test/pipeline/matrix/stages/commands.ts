@@ -29,7 +29,7 @@ export class Commands {
   }
 
   /** Takes the commands that have arrived: those from inside a step, or those between steps, up to the first other one. */
-  take(now: number, inside: boolean): Command[] {
+  drain(now: number, inside: boolean): Command[] {
     const taken: Command[] = [];
     for (;;) {
       const [first] = this.#waiting;

@@ -50,7 +50,7 @@ export class Transport {
   }
 
   /** Takes the chunk out; null if there is none yet. */
-  take(key: string, now: number): Chunk | null {
+  remove(key: string, now: number): Chunk | null {
     const found = this.#chunks.get(key);
     if (found === undefined || found.from > now) return null;
     this.#chunks.delete(key);

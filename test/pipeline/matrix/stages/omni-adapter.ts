@@ -24,7 +24,7 @@ export interface OmniAdapterOptions {
   /** Its stage. Chunks come from the stage before. */
   readonly stage: number;
   readonly maxNumSeqs: number;
-  readonly take: (key: string) => Chunk | null;
+  readonly receive: (key: string) => Chunk | null;
   /** Called when a chunk has come, with the request object that was polled for. */
   readonly onChunk?: (request: Parkable) => void;
   /** Called at the end of `processPendingChunks`: what another thread does while a step is planned. */
@@ -103,13 +103,13 @@ export class OmniAdapter<R extends Parkable> {
 
   /** One pass of the receiving thread over its work list. */
   poll(): void {
-    const { stage, take, onChunk } = this.#options;
+    const { stage, receive, onChunk } = this.#options;
     const again: R[] = [];
     for (const request of this.#pendingLoads) {
       const { id } = request;
       if (this.#cancelledLoads.has(id)) continue;
       const next = this.#nextChunk.get(id) ?? 0;
-      const chunk = take(chunkKey(id, stage - 1, next));
+      const chunk = receive(chunkKey(id, stage - 1, next));
       if (chunk === null) {
         again.push(request);
         continue;

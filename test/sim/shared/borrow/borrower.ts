@@ -62,8 +62,8 @@ export class SimBorrower implements BorrowingAdapter {
     this.heldUp.clear();
     this.#out.clear();
     this.threwAtProcess = false;
-    this.#take(queues.waiting, this.waitingParked);
-    this.#take(queues.running, this.runningParked);
+    this.#borrow(queues.waiting, this.waitingParked);
+    this.#borrow(queues.running, this.runningParked);
     if (this.#world.isCalm()) return;
     if (this.#errs() && this.#out.size > 0) this.#world.endNow?.(this.#world.rng.pick([...this.#out.keys()]));
     if (this.#errs()) this.#park();
@@ -75,7 +75,7 @@ export class SimBorrower implements BorrowingAdapter {
   restoreQueues(queues: BorrowQueues): void {
     this.#checkParked(queues, 'restores');
     const { rng } = this.#world;
-    if (this.#errs()) this.#takeLate(queues);
+    if (this.#errs()) this.#borrowLate(queues);
     for (const [queue, other, parked] of [
       [queues.waiting, queues.running, this.waitingParked],
       [queues.running, queues.waiting, this.runningParked],
@@ -150,7 +150,7 @@ export class SimBorrower implements BorrowingAdapter {
     }
   }
 
-  #take(queue: BorrowQueue, parked: Request[]): void {
+  #borrow(queue: BorrowQueue, parked: Request[]): void {
     const { rng } = this.#world;
     for (const request of queue) {
       this.#see(request);
@@ -202,7 +202,7 @@ export class SimBorrower implements BorrowingAdapter {
   }
 
   /** Nothing may be taken out when the step is planned. */
-  #takeLate(queues: BorrowQueues): void {
+  #borrowLate(queues: BorrowQueues): void {
     for (const queue of [queues.waiting, queues.running])
       for (const request of queue)
         if (queue.remove(request)) this.#world.broke('I8', `${request.id} was taken out too late`);

@@ -11,11 +11,11 @@ export class CallPlaces {
   }
 
   /**
-   * Takes a place as soon as there is one. After `close`, the call returns without a place. One
+   * Acquires a place as soon as there is one. After `close`, the call returns without a place. One
    * caller at a time may wait.
    * @returns when the place became free, as passed to `giveBack`; 0: from the start
    */
-  async take(): Promise<number> {
+  async acquire(): Promise<number> {
     const freed = this.#freed;
     if (freed === null) return 0;
     while (freed.length === 0 && !this.#isClosed) {
@@ -27,7 +27,7 @@ export class CallPlaces {
   }
 
   /** Returns a place. Moments must come in order. */
-  giveBack(nowMs: number): void {
+  release(nowMs: number): void {
     this.#freed?.push(nowMs);
     this.#wake?.();
   }

@@ -133,7 +133,7 @@ export class HttpReplay {
     const index = this.#next;
     const body = completionBody(this.#workload, index, this.#options);
     await this.#until(this.#arrivalMs(index), ending);
-    const freedMs = await this.#places.take();
+    const freedMs = await this.#places.acquire();
     if (ending.aborted) return;
     const arrivalMs = this.#arrivalMs(index);
     // Waiting for a place is no lateness of the client.
@@ -161,7 +161,7 @@ export class HttpReplay {
     if (abortAt !== null && abortAt <= sentMs) {
       // The client lost its patience while the request waited for a place.
       this.measurements.aborted++;
-      this.#places.giveBack(sentMs);
+      this.#places.release(sentMs);
       return;
     }
     const lateMs = Math.max(0, sentMs - dueMs);
@@ -225,7 +225,7 @@ export class HttpReplay {
     if (live.abort !== null) clearTimeout(live.abort);
     this.#live.delete(live);
     const { nowMs } = this;
-    this.#places.giveBack(nowMs);
+    this.#places.release(nowMs);
     this.#observer?.ended(nowMs, { hadChunk: live.seen.chunks > 0, ...how });
     if (this.#live.size === 0) this.#onIdle?.();
   }

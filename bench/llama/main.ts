@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +5,8 @@ import { parseArgs } from 'node:util';
 import { writeRandomModel } from '../../test/support/gguf/random-model.js';
 import { llamaForTests } from '../../test/support/llama/library.js';
 import { type Setting, THEIRS } from './contenders.js';
+import { GOALS, measureGoals } from './goals.js';
+import { measure, median } from './measure.js';
 import { MODELS } from './models.js';
 import type { Figures, Run } from './run.js';
 import { makeWorkload, WORKLOADS, type WorkloadName } from './workloads.js';
@@ -22,6 +23,7 @@ of its own; contenders take turns.
   --server FILE      llama-server, built of the same release of llama.cpp; default: it is left out
   --rounds N         runs of each contender (default 3)
   --threads N,N      threads of llama.cpp (default 1)
+  --goals MINUTES    in place of all that: the rows of the goals, round by round, for about so long
   --all              also blockstep with half the pool, and with llama.cpp's own attention
 
 Processor time for each token that was generated, and milliseconds to the first token: medians. x: the best rival's time in shares of the contender's, and
@@ -36,6 +38,7 @@ const { values } = parseArgs({
     server: { type: 'string' },
     rounds: { type: 'string', default: '3' },
     threads: { type: 'string', default: '1' },
+    goals: { type: 'string' },
     all: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -50,21 +53,6 @@ function contendersOf(workload: WorkloadName): string[] {
     ...THEIRS,
     ...(values.server === undefined ? [] : ['llama-server']),
   ];
-}
-
-function measure(run: Run): Figures {
-  const program = join(import.meta.dirname, 'run.js');
-  const { status, stdout, stderr } = spawnSync(process.execPath, [program, JSON.stringify(run)], {
-    encoding: 'utf8',
-  });
-  if (status !== 0) throw new Error(`${run.contender}: ${stderr}`);
-  return JSON.parse(stdout) as Figures;
-}
-
-function median(numbers: readonly number[]): number {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
 /** Prints a table in Markdown of all contenders. */
@@ -115,6 +103,14 @@ function main(): number {
   const { folder, modules } = llamaForTests();
   if (folder === null || modules === null) return 2;
   const scratch = mkdtempSync(join(tmpdir(), 'blockstep-bench-'));
+  if (values.goals !== undefined) {
+    for (const name of new Set(GOALS.map(({ model }) => model)))
+      writeRandomModel(join(scratch, `${name}.gguf`), MODELS[name]);
+    const shared = { folder, modules, server: values.server ?? null };
+    measureGoals(Number(values.goals), (name) => join(scratch, `${name}.gguf`), shared);
+    rmSync(scratch, { recursive: true });
+    return 0;
+  }
   const numbers = (list: string) => list.split(',').map(Number);
   for (const name of values.model === undefined ? values.models.split(',') : ['']) {
     const path = values.model ?? join(scratch, `${name}.gguf`);

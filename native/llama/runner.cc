@@ -7,6 +7,22 @@
 #include "api/log.h"
 
 namespace blockstep::llama {
+namespace {
+
+/// A chain has only decodes that take no longer, since those behind an unexpected end of a text are
+/// wasted. No token waits longer for its group.
+constexpr auto kShort = std::chrono::milliseconds(8);
+
+void append(Answer& group, const Answer& answer) {
+  group.steps++;
+  group.calls_done = answer.calls_done;
+  group.failure = answer.failure;
+  group.was_stopped = answer.was_stopped;
+  group.tokens.insert(group.tokens.end(), answer.tokens.begin(), answer.tokens.end());
+  group.logprobs.insert(group.logprobs.end(), answer.logprobs.begin(), answer.logprobs.end());
+}
+
+}  // namespace
 
 Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& config)
     : weights_(std::move(weights)),
@@ -41,11 +57,24 @@ void Runner::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Runner::compute(const int32_t* program, std::size_t size, std::function<void(Answer)> done) {
+void Runner::compute(const int32_t* program, std::size_t size, int chain, std::function<void(Answer)> done) {
   const ProgramLimits limits{weights_->num_tokens(), config_.sequences, weights_->num_adapters(), config_.batch, config_.outputs};
   auto calls = read_program(program, size, limits);
+  if (chain > 0 && !NextStep::may_follow(calls)) throw std::runtime_error("a step is malformed: no step can follow it");
+  chain_ended_ = false;
   const std::lock_guard<std::mutex> lock(mutex_);
-  job_ = [this, calls = std::move(calls), done = std::move(done)] { done(run(calls)); };
+  job_ = [this, calls = std::move(calls), chain, done = std::move(done)] {
+    try {
+      if (chain > 0) run_chain(calls, chain, done);
+      else done(run(calls));
+    } catch (const std::exception& error) {
+      // Memory ran out between two calls. Somebody waits for an answer.
+      Answer lost;
+      lost.calls_done = -1;
+      lost.failure = error.what();
+      done(std::move(lost));
+    }
+  };
   wake_.notify_all();
 }
 
@@ -60,6 +89,39 @@ void Runner::work() {
     job();
     lock.lock();
   }
+}
+
+void Runner::run_chain(const std::vector<ProgramCall>& calls, int most, const std::function<void(Answer)>& done) {
+  NextStep next(calls.front());
+  auto begin = Clock::now();
+  Answer group = run(calls);
+  auto first = Clock::now();
+  quickest_ = std::min(quickest_ + quickest_ / 16, first - begin);
+  std::size_t at = 0;
+  for (int step = 0; step < most && goes_on(group, next, at); step++) {
+    begin = Clock::now();
+    if (begin - first + quickest_ > kShort) {
+      group.goes_on = true;
+      done(std::move(group));
+      group = Answer{};
+      group.steps = 0;
+      first = begin;
+    }
+    at = group.tokens.size();
+    append(group, run(next.calls()));
+    const auto end = Clock::now();
+    if (group.steps == 1) first = end;
+    quickest_ = std::min(quickest_ + quickest_ / 16, end - begin);
+  }
+  done(std::move(group));
+}
+
+/// Whether a step may follow the last one, whose tokens begin at `at`. If so, `next` becomes it.
+bool Runner::goes_on(const Answer& answer, NextStep& next, std::size_t at) {
+  if (chain_ended_ || stopping_ || !answer.failure.empty() || quickest_ > kShort) return false;
+  return next.advance(answer.tokens, at, [this](int32_t token) {
+    return library_.llama_vocab_is_eog(weights_->vocab(), token);
+  });
 }
 
 Answer Runner::run(const std::vector<ProgramCall>& calls) {

@@ -1,7 +1,12 @@
 // Runner: one context of llama.cpp, which computes programs in its own thread, one at a time.
+//
+// Behind a program of decodes the runner may go on by itself: a chain. Each step of a chain decodes
+// the tokens of the step before. The answers come in groups, so that the JavaScript thread is woken
+// only every few milliseconds.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -12,6 +17,7 @@
 #include <vector>
 
 #include "context.h"
+#include "next_step.h"
 #include "program.h"
 #include "sampler.h"
 #include "weights.h"
@@ -27,8 +33,10 @@ struct RunnerConfig : ContextConfig {
   int batch_threads = 1;
 };
 
-/// The result of a program.
+/// The result of a program, or of several steps of its chain, one after the other.
 struct Answer {
+  int steps = 1;
+  bool goes_on = false;  // another answer of the chain follows
   int calls_done = 0;   // number of completed calls; below 0: the content of the cache is unknown
   std::string failure;  // why the next call failed; empty: all calls were done
   bool was_stopped = false;
@@ -50,8 +58,13 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
 
   /// Computes a program in the runner's thread, and calls `done` there. The memory of the program
-  /// must stay unchanged until then.
-  void compute(const int32_t* program, std::size_t size, std::function<void(Answer)> done);
+  /// must stay unchanged until then. While an answer `goes_on`, another one follows.
+  /// @param chain most steps that may follow the program. None follows if a step takes long, if it
+  /// fails, or behind the end of a text
+  void compute(const int32_t* program, std::size_t size, int chain, std::function<void(Answer)> done);
+
+  /// Ends the chain after its present step. From any thread.
+  void end_chain() { chain_ended_ = true; }
 
   /// Aborts the current computation, as far as llama.cpp supports it, and ends the thread. No
   /// callback is called after it returns.
@@ -69,7 +82,12 @@ class Runner {
 
  private:
   void work();
+  using Clock = std::chrono::steady_clock;
+
   Answer run(const std::vector<ProgramCall>& calls);
+  /// Computes a program and its chain.
+  void run_chain(const std::vector<ProgramCall>& calls, int most, const std::function<void(Answer)>& done);
+  bool goes_on(const Answer& answer, NextStep& next, std::size_t at);
   void move(const Move& move) const;
   /// Makes the context compute with an adapter. llama.cpp has one set of adapters for a whole batch,
   /// and reserves its memory for computing again if the set changes.
@@ -105,6 +123,10 @@ class Runner {
   std::map<int, std::shared_ptr<Sampler>> samplers_;
   int next_sampler_ = 0;
   std::unique_ptr<Sampler> plain_;
+
+  std::atomic<bool> chain_ended_ = false;
+  /// Time of a decode at best. Every step raises it a little, so that it forgets.
+  Clock::duration quickest_ = std::chrono::hours(1);
 
   std::mutex mutex_;
   std::condition_variable wake_;

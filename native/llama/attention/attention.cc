@@ -89,6 +89,12 @@ void attend_broken(const AttentionCall& call, int thread, int threads) {
   kernel_of("plain").kernel(other, thread, threads);
 }
 
+/// Right for the cells of the trial at load, and out of memory in one thread for more.
+void attend_starved(const AttentionCall& call, int thread, int threads) {
+  if (call.cells > 512 && thread == threads - 1) throw std::bad_alloc();
+  kernel_of("plain").kernel(call, thread, threads);
+}
+
 /// Runs the trial at load: the shapes of models, with each path of the kernel once.
 std::string why_wrong(const Library& library) {
   const Trial trials[] = {
@@ -126,7 +132,9 @@ NamedKernel kernel_of(const std::string& name) {
   if (name.empty() || name == "neon") return {"neon", attend_neon};
 #endif
   if (name.empty() || name == "plain") return {"plain", attend_plain};
+  // For tests:
   if (name == "broken") return {"broken", attend_broken};
+  if (name == "starved") return {"starved", attend_starved};
 #endif
   return {};
 }

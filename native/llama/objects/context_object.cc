@@ -40,6 +40,8 @@ SamplerConfig read_sampler(const Napi::Object& object) {
 Napi::Function ContextObject::define_class(Napi::Env env) {
   return DefineClass(env, "LlamaContext",
                      {InstanceMethod("compute", &ContextObject::compute),
+                      InstanceMethod("next", &ContextObject::next),
+                      InstanceMethod("endChain", &ContextObject::end_chain),
                       InstanceMethod("addSampler", &ContextObject::add_sampler),
                       InstanceMethod("dropSampler", &ContextObject::drop_sampler),
                       InstanceMethod("cells", &ContextObject::cells),
@@ -78,10 +80,11 @@ Runner& ContextObject::runner(Napi::Env env) const {
 Napi::Value ContextObject::compute(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   Runner& runner = this->runner(env);
-  if (waiting_.has_value()) throw Napi::Error::New(env, "a program is computed already");
+  if (goes_on_) throw Napi::Error::New(env, "a program is computed already");
   const auto program = info[0].As<Napi::Int32Array>();
   const std::size_t size = info[1].As<Napi::Number>().Uint32Value();
   if (size > program.ElementLength()) throw Napi::RangeError::New(env, "the program is longer than its array");
+  const int chain = info[2].As<Napi::Number>().Int32Value();
   const auto done = [this](Answer answer) {
     auto* kept = new Answer(std::move(answer));
     const auto status = channel_.NonBlockingCall(kept, [this](Napi::Env own, Napi::Function, Answer* brought) {
@@ -91,31 +94,60 @@ Napi::Value ContextObject::compute(const Napi::CallbackInfo& info) {
     if (status != napi_ok) delete kept;  // the environment is ending
   };
   try {
-    runner.compute(program.Data(), size, done);
+    runner.compute(program.Data(), size, chain, done);
   } catch (const std::exception& error) {
     throw Napi::Error::New(env, error.what());
   }
   program_ = Napi::Persistent(program.As<Napi::Object>());
   self_ = Napi::Persistent(Value());
   channel_.Ref(env);
+  goes_on_ = true;
+  ready_.clear();
   waiting_.emplace(env);
   return waiting_->Promise();
 }
 
+Napi::Value ContextObject::next(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  if (!ready_.empty()) {
+    const Answer answer = std::move(ready_.front());
+    ready_.pop_front();
+    return read(env, answer);
+  }
+  if (!goes_on_ || waiting_.has_value()) throw Napi::Error::New(env, "no further answer comes");
+  waiting_.emplace(env);
+  return waiting_->Promise();
+}
+
+Napi::Value ContextObject::end_chain(const Napi::CallbackInfo& info) {
+  if (runner_ != nullptr) runner_->end_chain();
+  return info.Env().Undefined();
+}
+
 void ContextObject::settle(Napi::Env env, const Answer& answer) {
   const Napi::HandleScope scope(env);
-  const auto deferred = *waiting_;
+  goes_on_ = answer.goes_on;
+  const auto deferred = waiting_;
   waiting_.reset();
-  program_.Reset();
-  self_.Reset();
-  if (runner_ != nullptr) channel_.Unref(env);
+  if (!deferred.has_value()) ready_.push_back(answer);
+  if (!goes_on_) {
+    program_.Reset();
+    self_.Reset();
+    if (runner_ != nullptr) channel_.Unref(env);
+  }
+  if (deferred.has_value()) deferred->Resolve(read(env, answer));
+}
+
+Napi::Object ContextObject::read(Napi::Env env, const Answer& answer) {
   auto object = Napi::Object::New(env);
+  object.Set("steps", answer.steps);
+  object.Set("goesOn", answer.goes_on);
   object.Set("callsDone", answer.calls_done);
   object.Set("failure", answer.failure);
   object.Set("wasStopped", answer.was_stopped);
   object.Set("tokens", copied<Napi::Int32Array>(env, answer.tokens));
   object.Set("logprobs", copied<Napi::Float32Array>(env, answer.logprobs));
-  deferred.Resolve(object);
+  return object;
 }
 
 Napi::Value ContextObject::add_sampler(const Napi::CallbackInfo& info) {
@@ -138,7 +170,7 @@ Napi::Value ContextObject::cells(const Napi::CallbackInfo& info) {
 
 Napi::Value ContextObject::positions(const Napi::CallbackInfo& info) {
   const Runner& runner = this->runner(info.Env());
-  if (waiting_.has_value()) throw Napi::Error::New(info.Env(), "a program is computed");
+  if (goes_on_) throw Napi::Error::New(info.Env(), "a program is computed");
   const auto [first, last] = runner.positions(info[0].As<Napi::Number>());
   auto pair = Napi::Array::New(info.Env(), 2);
   pair.Set(0u, first);

@@ -12,6 +12,8 @@ export interface ExecutorRequest {
   readonly handle: number;
   /** Length of the prompt in tokens. */
   readonly numPromptTokens: number;
+  /** Tokens of prompt and answer at which the request ends with `length`, if nothing ends it before. */
+  readonly lengthLimit: number;
   /**
    * Name of the LoRA adapter; absent or empty for none. Like `cacheSalt` and the preceding tokens,
    * the adapter determines the KV of a token.

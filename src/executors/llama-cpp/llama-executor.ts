@@ -23,6 +23,7 @@ import { Samplers } from './sampling/samplers.js';
 import { readChoice } from './sampling/token-choice.js';
 import { Adapters } from './step/adapters.js';
 import { readAnswer } from './step/answer.js';
+import { type AnswerPlace, Chain } from './step/chain.js';
 import { Drafts } from './step/drafts.js';
 import { Planner } from './step/planner.js';
 
@@ -37,6 +38,12 @@ export interface LlamaExecutorStats {
   /** Steps that were begun, and steps that failed as a whole or in part. */
   readonly steps: number;
   readonly failedSteps: number;
+  /**
+   * Steps that were computed ahead of their plans, behind decodes; and further ones that no plan
+   * asked for.
+   */
+  readonly chainedSteps: number;
+  readonly droppedSteps: number;
   /** Tokens that llama.cpp computed. */
   readonly tokens: number;
   /** Blocks whose KV came from the prefix cache, and how many of these the same step computed. */
@@ -78,6 +85,9 @@ export class LlamaExecutor implements Executor {
   readonly #samplers: Samplers;
   readonly #adapters: Adapters;
   readonly #drafts: Drafts;
+  readonly #chain: Chain;
+  /** Whether steps may be computed ahead of their plans. */
+  readonly #mayChain: boolean;
   /** [entry] the sampler of each entry of a step, and whether its parameters are invalid. */
   readonly #samplerNumbers: Int32Array;
   readonly #entryErrors: Uint8Array;
@@ -111,6 +121,9 @@ export class LlamaExecutor implements Executor {
     this.#samplers = new Samplers(context, model.info.vocabSize);
     this.#adapters = new Adapters(model.info.loras, maxNumSeqs);
     this.#drafts = new Drafts(numSpeculativeTokens);
+    this.#chain = new Chain(context, maxNumSeqs, blockSize);
+    // A state cannot be rolled back, and drafts take the same places.
+    this.#mayChain = keepsPrefixes && numSpeculativeTokens === 0;
     this.#samplerNumbers = new Int32Array(maxNumSeqs);
     this.#entryErrors = new Uint8Array(maxNumSeqs);
     this.limits = Object.freeze({
@@ -143,6 +156,7 @@ export class LlamaExecutor implements Executor {
     return {
       steps: this.#numSteps,
       failedSteps: this.#failedSteps,
+      ...this.#chain.counts,
       tokens: this.#numTokens,
       ...counts,
       cachedSequences: cells.numHolders,
@@ -157,28 +171,56 @@ export class LlamaExecutor implements Executor {
    * @throws by rejection ERR_BLOCKSTEP_EXECUTOR with the message of llama.cpp;
    * ERR_BLOCKSTEP_DISPOSED
    */
-  async execute(plan: ExecutorPlan, tables: StepTables | null): Promise<ExecutorResult> {
-    if (this.#disposed) throw disposed();
-    if (this.#broken !== null) throw this.#broken;
+  execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | Promise<ExecutorResult> {
+    if (this.#disposed) return Promise.reject(disposed());
+    if (this.#broken !== null) return Promise.reject(this.#broken);
     if (tables === null)
-      throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', 'the executor needs the tables of a step');
+      return Promise.reject(
+        new BlockstepError('ERR_BLOCKSTEP_INVARIANT', 'the executor needs the tables of a step'),
+      );
     this.#numSteps++;
-    const planner = this.#planner;
     this.#samplers.find(plan, tables, this.#samplerNumbers, this.#entryErrors);
+    const chain = this.#chain;
+    if (!chain.isOpen) return this.#begin(plan, tables);
+    if (!chain.fits(plan, tables, this.#samplerNumbers))
+      return chain.end().then(() => this.#begin(plan, tables));
+    this.#numTokens += plan.numRequests;
+    const place = chain.next();
+    // An answer that is there makes no promise.
+    return place instanceof Promise ? place.then((own) => this.#read(plan, own)) : this.#read(plan, place);
+  }
+
+  /** Computes a step, and maybe steps behind it. */
+  async #begin(plan: ExecutorPlan, tables: StepTables): Promise<ExecutorResult> {
+    if (this.#disposed) throw disposed();
+    const planner = this.#planner;
     planner.plan(plan, tables, this.#samplerNumbers, this.#adapters.find(plan, this.#entryErrors));
     planner.cells.check(this.#maxCells);
     this.#drafts.read(plan, tables);
     this.#numTokens += planner.program.numTokens;
-    const answer = await this.#compute(plan.numRequests);
+    const answer = await this.#compute(plan, tables);
+    return this.#read(plan, this.#chain.receive(answer));
+  }
+
+  /** Turns the answer of llama.cpp to a step into the answer to its plan. */
+  #read(plan: ExecutorPlan, place: AnswerPlace): ExecutorResult {
     if (this.#disposed) throw disposed();
-    if (answer.failure !== '') {
+    const planner = this.#planner;
+    const { answer } = place;
+    // Only the last step of several can have failed.
+    const isFailed = answer.failure !== '' && this.#chain.isLast;
+    if (isFailed) {
       this.#failedSteps++;
       const error = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', `llama.cpp failed: ${answer.failure}`);
       if (answer.callsDone < 0) this.#broken = error;
       planner.failed(plan, answer.callsDone);
-      if (answer.callsDone <= 0) throw error;
+      if (answer.callsDone <= 0) {
+        this.#chain.took(NO_TOKENS);
+        throw error;
+      }
     }
-    const result = readAnswer(plan, planner.program, answer, this.#samplers, this.#entryErrors);
+    const result = readAnswer(plan, planner.program, place, isFailed, this.#samplers, this.#entryErrors);
+    this.#chain.took(result.tokens);
     const drafts = this.#drafts.next(plan, result);
     return drafts === undefined ? result : { ...result, drafts };
   }
@@ -197,9 +239,12 @@ export class LlamaExecutor implements Executor {
       throw badArg('adapter', adapter, this.#adapters.inWords);
     if (grammar !== null && !(grammar instanceof LlamaGrammar))
       throw badArg('grammar', grammar, 'one that LlamaModel.grammar made');
+    // The request shall be admitted with the next token.
+    this.#chain.hasten();
   }
 
   requestsFinished(handles: readonly number[]): void {
+    this.#chain.hasten();
     this.#planner.release(handles);
     this.#samplers.forget(handles);
     this.#drafts.forget(handles);
@@ -219,10 +264,16 @@ export class LlamaExecutor implements Executor {
     return showFacts('LlamaExecutor', depth, options, facts);
   }
 
-  async #compute(numEntries: number): Promise<NativeAnswer> {
-    const program = this.#planner.program.write(numEntries);
+  async #compute(plan: ExecutorPlan, tables: StepTables): Promise<NativeAnswer> {
+    const { program } = this.#planner;
+    const { values, length } = program.write(plan.numRequests);
+    const most = this.#mayChain && program.isDecodes ? this.#chain.mostAfter(plan, this.#entryErrors) : 0;
+    if (most > 0) {
+      this.#planner.extend(plan, tables, most);
+      this.#chain.begin(plan, this.#samplerNumbers);
+    }
     try {
-      return await this.#context.compute(program.values, program.length);
+      return await this.#context.compute(values, length, most);
     } catch (cause) {
       // The program was refused before it began, so the cache differs from its record here.
       this.#broken = new BlockstepError('ERR_BLOCKSTEP_INVARIANT', describeError(cause), { cause });
@@ -256,6 +307,8 @@ function splitFromOf(model: LlamaModel): number {
   const isByTiles = model.info.attention.kernel === 'llama' && !hasGpu(model);
   return isByTiles ? SPLIT_FROM : Number.POSITIVE_INFINITY;
 }
+
+const NO_TOKENS = new Int32Array(0);
 
 function disposed(): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the executor was disposed');

@@ -1,6 +1,7 @@
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { Random } from '../../../src/base/random.js';
 import { Engine } from '../../../src/engine/engine.js';
 import { LlamaExecutor } from '../../../src/executors/llama-cpp/llama-executor.js';
 import { openLlamaModel } from '../../../src/executors/llama-cpp/model/llama-model.js';
@@ -98,6 +99,30 @@ describe.skipIf(!hasLlama)('what is refused over llama.cpp', () => {
     }
     model.dispose();
   });
+
+  it.each(['F32', 'Q8_0'] as const)(
+    'nothing but requests where all weights are random bytes: %s',
+    async (weights) => {
+      const path = use.path({ weights });
+      const bytes = readFileSync(path);
+      const random = new Random(3);
+      // The header stays: three quarters of such a file are weights.
+      for (let at = Math.floor(bytes.length / 4); at < bytes.length; at++) bytes[at] = random.below(256);
+      writeFileSync(path, bytes);
+      const model = await open(path);
+      for (const flashAttention of ['on', 'off'] as const) {
+        const { engine } = await use.engine(model, { flashAttention, cacheType: 'f16' });
+        const prompt = Array.from({ length: 100 }, (_, k) => 10 + k);
+        const ends = [{}, { temperature: 1 }, { logprobs: 2 }].map((params) =>
+          engine.submit({ prompt, maxTokens: 20, params, ignoreEos: true }).result(),
+        );
+        for (const { status, ...rest } of await Promise.allSettled(ends))
+          if (status === 'rejected')
+            expect(rest).toEqual({ reason: error('ERR_BLOCKSTEP_EXECUTOR', /with error 3$/) });
+      }
+      model.dispose();
+    },
+  );
 
   it('a pool that does not fit into memory, with what would', async () => {
     const model = await use.model();

@@ -219,8 +219,12 @@ export interface NativeSamplerOptions {
   readonly grammar: string;
 }
 
-/** The result of a program. */
+/** The result of a program, or of several steps of its chain. */
 export interface NativeAnswer {
+  /** Steps whose tokens are here, one after the other. */
+  readonly steps: number;
+  /** Whether another answer of the chain follows. */
+  readonly goesOn: boolean;
   /** Leading calls that were done. Below 0: the content of the cache is unknown. */
   readonly callsDone: number;
   /** Why the next call failed; '': all were done. */
@@ -240,9 +244,15 @@ export interface NativeAnswer {
 export interface NativeContext {
   /**
    * Computes the first `size` numbers of a program (native/llama/program.h). The array must not
-   * change until the promise settles. One program at a time.
+   * change until the last answer has come. One program at a time.
+   * @param chain most steps that may follow. In each of them, all requests decode their last tokens
+   * @returns the answer to the program, maybe with steps of its chain
    */
-  compute(program: Int32Array, size: number): Promise<NativeAnswer>;
+  compute(program: Int32Array, size: number, chain: number): Promise<NativeAnswer>;
+  /** The next answer of a chain: at once if it is there. @throws Error if none follows */
+  next(): NativeAnswer | Promise<NativeAnswer>;
+  /** Ends the chain after its present step. Its last answer still comes. */
+  endChain(): void;
   /** @returns the sampler's number. @throws Error if its grammar cannot be parsed */
   addSampler(options: NativeSamplerOptions): number;
   dropSampler(sampler: number): void;

@@ -89,6 +89,25 @@ export class Planner {
   }
 
   /**
+   * Notes that up to `count` tokens behind those of a step may be computed too, in blocks that the
+   * entries hold. The next plan of an entry removes the cells behind its computed tokens.
+   */
+  extend(plan: ExecutorPlan, { blockTable, maxBlocksPerRow }: StepTables, count: number): void {
+    for (let i = 0; i < plan.numRequests; i++) {
+      const request = this.#requests.get(plan.requests[i].handle);
+      if (request === undefined) continue;
+      const size = this.#blockSize;
+      let place = Math.floor(request.length / size);
+      request.length += count;
+      for (; place * size < request.length; place++)
+        this.cells.fill(
+          blockTable[i * maxBlocksPerRow + place],
+          Math.min(size, request.length - place * size),
+        );
+    }
+  }
+
+  /**
    * Drops everything of the entries whose calls were not done, because their part of the cache is
    * unknown.
    */

@@ -69,6 +69,8 @@ export class Program {
   readonly #sampling = new IntList();
   readonly #scored = new IntList();
   #numCalls = 0;
+  /** Whether the last call samples behind each of its tokens. */
+  #samplesAll = false;
   /** The adapter of the last call. */
   #adapter = -1;
 
@@ -128,6 +130,11 @@ export class Program {
 
   get numTokens(): number {
     return this.#tokens.length;
+  }
+
+  /** Whether the program that was written last is one call, which samples behind each token. */
+  get isDecodes(): boolean {
+    return this.#numCalls === 1 && this.#samplesAll;
   }
 
   /** Whether all tokens of an entry are in the first `calls` calls. */
@@ -246,6 +253,7 @@ export class Program {
     out.push(samples.length + scores.length);
     if (ranges.length > 0) this.#adapter = ranges[0].adapter;
     out.push(this.#adapter);
+    this.#samplesAll = samples.length === count && scores.length === 0;
     if (moves !== null) out.append(moves.list);
     const tokens = out.extend(3 * count);
     const { values } = out;

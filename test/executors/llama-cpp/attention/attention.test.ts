@@ -9,7 +9,7 @@ import type {
   AttentionTrialResult,
 } from '../../../../src/executors/llama-cpp/native/binding.js';
 import { filesIn } from '../../../../src/executors/llama-cpp/native/packages.js';
-import { hasLlama, libraryFolder } from '../use-llama.js';
+import { hasLlama, libraryFolder, useLlama } from '../use-llama.js';
 
 /** Types of caches by llama.cpp's numbers, and how far llama.cpp's own answer may lie: it rounds to 16 and 8 bits on the way, ours does not. */
 const TYPES = [
@@ -25,18 +25,24 @@ interface Answer {
   readonly results: readonly AttentionTrialResult[];
 }
 
-function run(kernel: string, trials: readonly AttentionTrial[]): Answer {
+/** Runs a program of this folder in a process of its own, which prints JSON. */
+function runProgram(name: string, kernel: string, more: object): unknown {
   const files = filesIn({ folder: libraryFolder(), fallback: '' });
   // A build of this machine, or that of a release.
   const addon = binaryPaths('blockstep_llama.node', 'blockstep_llama.node').find((path) => existsSync(path));
-  const options = { addon, files, kernel, trials };
-  const program = join(import.meta.dirname, 'trials.mjs');
+  const options = { addon, files, kernel, ...more };
+  const program = join(import.meta.dirname, name);
   const { status, stdout, stderr } = spawnSync(process.execPath, [program, JSON.stringify(options)], {
     encoding: 'utf8',
+    // A hang, and no machine that others use.
+    timeout: 240_000,
   });
-  if (status !== 0) throw new Error(stderr);
-  return JSON.parse(stdout) as Answer;
+  if (status !== 0) throw new Error(`${status}: ${stderr}`);
+  return JSON.parse(stdout);
 }
+
+const run = (kernel: string, trials: readonly AttentionTrial[]): Answer =>
+  runProgram('trials.mjs', kernel, { trials }) as Answer;
 
 /** Every head size from 16 to 256 and every group from 1 to 16, over all types, masks, caps and sinks. */
 function randomTrials(seed: number): AttentionTrial[] {
@@ -62,7 +68,9 @@ function randomTrials(seed: number): AttentionTrial[] {
   });
 }
 
-describe.skipIf(!hasLlama)('our kernel of attention', () => {
+describe.skipIf(!hasLlama)('our kernel of attention', { timeout: 250_000 }, () => {
+  const use = useLlama();
+
   it.each(KERNELS)('answers as llama.cpp does, and each row as it does alone: %s', (kernel) => {
     const trials = randomTrials(1 + KERNELS.indexOf(kernel));
     const { attention, results } = run(kernel, trials);
@@ -88,6 +96,16 @@ describe.skipIf(!hasLlama)('our kernel of attention', () => {
     const { attention, reason } = run('broken', []);
     expect(attention).toBe('llama');
     expect(reason).toMatch(/^it differs from llama.cpp's by [\d.]+ in trial \d$/);
+  });
+
+  it('ends only the requests whose rows a thread without memory could not compute', () => {
+    const model = use.path();
+    const answers = (kernel: string) =>
+      runProgram('starved.mjs', kernel, { model, lengths: [40, 520, 40] });
+    // No token can be picked from logits that are no numbers.
+    const [good, failed] = [1, 0].map((count) => ({ failure: '', count }));
+    expect(answers('starved')).toEqual([good, failed, good]);
+    expect(answers('plain')).toEqual([good, good, good]);
   });
 
   it('can be left out', () => {

@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../../src/base/random.js';
+import type { StepTables } from '../../../../src/core/tables.js';
 import { Engine } from '../../../../src/engine/engine.js';
-import type { Executor } from '../../../../src/engine/executor/executor.js';
+import type { Executor, ExecutorPlan, ExecutorResult } from '../../../../src/engine/executor/executor.js';
+import { readAnswer } from '../../../../src/executors/llama-cpp/step/answer.js';
+import { type AnswerPlace, Chain } from '../../../../src/executors/llama-cpp/step/chain.js';
 import { Drafts } from '../../../../src/executors/llama-cpp/step/drafts.js';
 import { Planner } from '../../../../src/executors/llama-cpp/step/planner.js';
 import { after, FakeCache, nextToken } from './fake-cache.js';
+import { FakeContext } from './fake-context.js';
 
 interface Sizes {
   readonly numBlocks: number;
@@ -21,11 +25,17 @@ const NO_ADAPTERS = new Int32Array(64).fill(-1);
 class PlannerExecutor implements Executor {
   readonly planner: Planner;
   readonly cache: FakeCache;
+  readonly chain: Chain;
+  readonly #context: FakeContext;
+  readonly #numDrafts: number;
   readonly #drafts: Drafts;
   readonly #samplers: Int32Array;
   readonly #cells: number;
 
-  constructor({ numBlocks, blockSize, maxNumSeqs, cachedSequences, numDrafts, batch }: Sizes) {
+  constructor(
+    below: (most: number) => number,
+    { numBlocks, blockSize, maxNumSeqs, cachedSequences, numDrafts, batch }: Sizes,
+  ) {
     this.#cells = (numBlocks - 1) * blockSize;
     this.planner = new Planner(
       {
@@ -38,31 +48,51 @@ class PlannerExecutor implements Executor {
       { batch, splitFrom: 16, outputs: batch },
     );
     this.cache = new FakeCache(this.#cells);
+    this.#context = new FakeContext(this.cache, below);
+    this.chain = new Chain(this.#context, maxNumSeqs, blockSize);
+    this.#numDrafts = numDrafts;
     this.#drafts = new Drafts(numDrafts);
     this.#samplers = new Int32Array(maxNumSeqs).fill(-1);
   }
 
   readonly execute: Executor['execute'] = (plan, tables) => {
-    this.planner.plan(plan, tables!, this.#samplers, NO_ADAPTERS);
+    if (!this.chain.isOpen) return this.#begin(plan, tables!);
+    if (!this.chain.fits(plan, tables!, this.#samplers))
+      return this.chain.end().then(() => this.#begin(plan, tables!));
+    const place = this.chain.next();
+    return place instanceof Promise ? place.then((own) => this.#read(plan, own)) : this.#read(plan, place);
+  };
+
+  #begin(plan: ExecutorPlan, tables: StepTables): ExecutorResult {
+    this.planner.plan(plan, tables, this.#samplers, NO_ADAPTERS);
     this.planner.cells.check(this.#cells);
-    this.#drafts.read(plan, tables!);
-    const program = this.planner.program.write(plan.numRequests);
-    const answers = this.cache.run(program.values.slice(0, program.length));
-    const rows: number[][] = Array.from({ length: plan.numRequests }, () => []);
-    for (const [i, entry] of this.planner.program.sampling.entries()) rows[entry] = answers[i];
-    const result = {
-      tokens: Int32Array.from(rows.flat()),
-      counts: Int32Array.from(rows, ({ length }) => length),
-    };
+    this.#drafts.read(plan, tables);
+    const { values, length } = this.planner.program.write(plan.numRequests);
+    const mayChain = this.#numDrafts === 0 && this.planner.program.isDecodes;
+    const most = mayChain ? this.chain.mostAfter(plan, NO_ERRORS) : 0;
+    if (most > 0) {
+      this.planner.extend(plan, tables, most);
+      this.planner.cells.check(this.#cells);
+      this.chain.begin(plan, this.#samplers);
+    }
+    return this.#read(plan, this.chain.receive(this.#context.compute(values, length, most)));
+  }
+
+  #read(plan: ExecutorPlan, place: AnswerPlace): ExecutorResult {
+    const result = readAnswer(plan, this.planner.program, place, false, NO_SAMPLERS, NO_ERRORS);
+    this.chain.took(result.tokens);
     const drafts = this.#drafts.next(plan, result);
     return drafts === undefined ? result : { ...result, drafts };
-  };
+  }
 
   requestsFinished(handles: readonly number[]): void {
     this.planner.release(handles);
     this.#drafts.forget(handles);
   }
 }
+
+const NO_ERRORS = new Uint8Array(64);
+const NO_SAMPLERS = { numLogprobs: () => -1 };
 
 function expected(prompt: readonly number[], count: number): number[] {
   let content = prompt.reduce(after, 0);
@@ -73,9 +103,14 @@ function expected(prompt: readonly number[], count: number): number[] {
   });
 }
 
-async function life(
-  seed: number,
-): Promise<{ most: number; hitsInStep: number; recomputed: number; preemptions: number }> {
+async function life(seed: number): Promise<{
+  most: number;
+  hitsInStep: number;
+  recomputed: number;
+  preemptions: number;
+  chainedSteps: number;
+  droppedSteps: number;
+}> {
   const random = new Random(seed);
   const one = <T>(list: readonly T[]): T => list[random.below(list.length)];
   const numDrafts = one([0, 0, 2]);
@@ -87,7 +122,7 @@ async function life(
     numDrafts,
     batch: one([8, 16, 64]),
   };
-  const executor = new PlannerExecutor(sizes);
+  const executor = new PlannerExecutor((most) => random.below(most), sizes);
   const room = (sizes.numBlocks - 1) * sizes.blockSize;
   const engine = new Engine({
     numBlocks: sizes.numBlocks,
@@ -129,25 +164,31 @@ async function life(
   await Promise.all(jobs);
   await engine.shutdown();
   const { hitsInStep, recomputed } = executor.planner.counts;
-  return { most: executor.cache.most / room, hitsInStep, recomputed, preemptions };
+  return { most: executor.cache.most / room, hitsInStep, recomputed, preemptions, ...executor.chain.counts };
 }
 
 describe('plans over cells', () => {
   it('read what was written, and need no cell more than the pool has tokens', async () => {
-    const sum = { full: 0, hitsInStep: 0, recomputed: 0, preemptions: 0 };
+    const sum = { full: 0, hitsInStep: 0, recomputed: 0, preemptions: 0, chainedSteps: 0, droppedSteps: 0 };
     for (let seed = 1; seed <= Number(process.env['BLOCKSTEP_CELL_SEEDS'] ?? 150); seed++) {
-      const { most, hitsInStep, recomputed, preemptions } = await life(seed).catch((error: Error) => {
+      const { most, hitsInStep, recomputed, preemptions, chainedSteps, droppedSteps } = await life(
+        seed,
+      ).catch((error: Error) => {
         throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
       });
       if (most === 1) sum.full++;
       sum.hitsInStep += hitsInStep;
       sum.recomputed += recomputed;
       sum.preemptions += preemptions;
+      sum.chainedSteps += chainedSteps;
+      sum.droppedSteps += droppedSteps;
     }
     // What the seeds must have met, so that they prove something.
     expect(sum.full).toBeGreaterThan(10);
     expect(sum.hitsInStep).toBeGreaterThan(50);
     expect(sum.recomputed).toBeGreaterThan(50);
     expect(sum.preemptions).toBeGreaterThan(50);
+    expect(sum.chainedSteps).toBeGreaterThan(50);
+    expect(sum.droppedSteps).toBeGreaterThan(50);
   });
 });

@@ -76,7 +76,7 @@ export class Alone {
         ...next.map(() => 0),
         ...samples,
       );
-      const { failure, tokens: picked, logprobs } = await this.#context.compute(program, program.length);
+      const { failure, tokens: picked, logprobs } = await this.#context.compute(program, program.length, 0);
       if (failure !== '') throw new Error(failure);
       if (picked[0] === 0) break;
       tokens.push(picked[1]);

@@ -1,8 +1,11 @@
-import type { NativeContext } from '../../../../src/executors/llama-cpp/native/binding.js';
+import type { NativeAnswer, NativeContext } from '../../../../src/executors/llama-cpp/native/binding.js';
 
 /** What is done to programs on their way to llama.cpp. */
 export type Fault =
-  /** Now and then a call fails after those before it were done: its last token stands at a wrong position. */
+  /**
+   * Now and then a call fails after those before it were done: its last token stands at a wrong position. Or the last step of a chain
+   * fails.
+   */
   | 'fail'
   /** A wrong token, early in a text. */
   | 'token'
@@ -71,11 +74,20 @@ export function faulty(
     }
     return 0;
   };
+  /** The last step of a chain fails. */
+  const changeAnswer = (answer: NativeAnswer): NativeAnswer => {
+    const isPlanted = fault === 'fail' && answer.steps > 1 && !answer.goesOn && next(4) === 0;
+    if (!isPlanted) return answer;
+    changed++;
+    return { ...answer, callsDone: 0, failure: 'planted' };
+  };
   return {
-    compute: (program, size) => {
+    compute: async (program, size, chain) => {
       change(program.subarray(0, size));
-      return context.compute(program, size);
+      return changeAnswer(await context.compute(program, size, chain));
     },
+    next: async () => changeAnswer(await context.next()),
+    endChain: () => context.endChain(),
     addSampler: (options) => context.addSampler(options),
     dropSampler: (sampler) => context.dropSampler(sampler),
     cells: () => context.cells(),

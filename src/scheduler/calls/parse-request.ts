@@ -215,7 +215,7 @@ function bindGrammar(grammar: Grammar): GrammarCalls {
 }
 
 /**
- * Checks that a text leaves room for output in the model and fits the pool.
+ * Checks that a text leaves room for output in the model, and fits the pool and a step.
  * @param total tokens of the whole text, of which `numPrompt` are new
  * @throws ERR_BLOCKSTEP_UNFIT
  */
@@ -232,5 +232,9 @@ function checkFits(s: SchedulerState, total: number, numPrompt: number): void {
   const most = poolTokens(s.config);
   if (total > most) {
     throw new BlockstepError('ERR_BLOCKSTEP_UNFIT', `${what} never fits the pool, which holds ${most}`);
+  }
+  if (total > s.wholeStepTokens) {
+    const why = `never fits a step, which computes at most ${s.wholeStepTokens} tokens of a prompt that it may not divide`;
+    throw new BlockstepError('ERR_BLOCKSTEP_UNFIT', `${what} ${why}`);
   }
 }

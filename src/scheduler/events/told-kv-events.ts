@@ -72,6 +72,11 @@ export class ToldKvEvents {
     if (this.#names.size > 0) for (const handle of ended) this.#names.delete(handle);
   }
 
+  /** Whether a tier has stored or removed something since the last call of `tell`. */
+  get hasTierNews(): boolean {
+    return this.#ofTiers.length > 0;
+  }
+
   #read(): KvEvent[] {
     const { native } = this.#core;
     return readKvEvents(native.takeKvEvents(), this.#groups, (handle) => this.#names.get(handle) ?? NO_NAMES);

@@ -11,6 +11,7 @@ import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
 import type { BlockUse } from '../request/outstanding.js';
 import type { ParsedRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
+import { RecordBytes } from './record-bytes.js';
 
 /**
  * The log of a scheduler: every input, and every native command that its decisions produced, in the
@@ -135,6 +136,7 @@ const encoder = new TextEncoder();
  */
 export class LogWriter {
   readonly #sink: LogSink;
+  readonly #record = new RecordBytes();
 
   constructor(sink: LogSink, config: SchedulerConfig) {
     this.#sink = sink;
@@ -150,11 +152,11 @@ export class LogWriter {
       methods: optionalMethods(calls),
     };
     const header = { ...plain, connector, hashSeed: Buffer.from(hashSeed).toString('hex') };
-    this.#record(RecordKind.header, json(header));
+    this.#write(this.#begin(RecordKind.header).bytes(json(header)));
   }
 
   commands(words: Uint32Array): void {
-    if (words.length > 0) this.#record(RecordKind.commands, bytesOf(words));
+    if (words.length > 0) this.#write(this.#begin(RecordKind.commands).words(words));
   }
 
   add(now: number, input: ParsedRequest): void {
@@ -167,108 +169,113 @@ export class LogWriter {
       ...rest
     } = input;
     const meta = grammar === undefined ? rest : { ...rest, grammar: true };
-    this.#record(RecordKind.add, f64(now), ...withPrompt(meta, prompt));
+    this.#write(withPrompt(this.#begin(RecordKind.add).f64(now), meta, prompt));
   }
 
   chunk(now: number, handle: number, { prompt, stops, arrivalTime }: Chunk): void {
-    const content = withPrompt({ ...stops, arrivalTime }, prompt);
-    this.#record(RecordKind.chunk, f64(now), f64(handle), ...content);
+    const record = this.#begin(RecordKind.chunk).f64(now).f64(handle);
+    this.#write(withPrompt(record, { ...stops, arrivalTime }, prompt));
   }
 
   end(now: number, handle: number): void {
-    this.#record(RecordKind.end, f64(now), f64(handle));
+    this.#write(this.#begin(RecordKind.end).f64(now).f64(handle));
   }
 
   grammar({ handle, question, answer }: GrammarAnswer): void {
-    const content = Int32Array.of(GrammarQuestion[question], answer);
-    this.#record(RecordKind.grammar, f64(handle), bytesOf(content));
+    this.#write(this.#begin(RecordKind.grammar).f64(handle).u32(GrammarQuestion[question]).u32(answer));
   }
 
   /** @param handles the requests to abort; null: all requests */
   abort(now: number, handles: readonly number[] | null): void {
-    this.#record(RecordKind.abort, f64(now), bytesOf(Float64Array.from(handles ?? [])));
+    const record = this.#begin(RecordKind.abort).f64(now);
+    for (const handle of handles ?? []) record.f64(handle);
+    this.#write(record);
   }
 
   schedule(now: number): void {
-    this.#record(RecordKind.schedule, f64(now));
+    this.#write(this.#begin(RecordKind.schedule).f64(now));
   }
 
   update(now: number, numEntries: number, { tokens, counts, numTokens, errors }: LoggedTokens): void {
-    const entries = bytesOf(counts.subarray(0, numEntries));
-    const ids = bytesOf(tokens.subarray(0, numTokens));
-    const flags = errors === undefined ? new Uint8Array(0) : errors.subarray(0, numEntries);
-    this.#record(RecordKind.update, f64(now), u32(numEntries), entries, ids, flags);
+    const record = this.#begin(RecordKind.update).f64(now).u32(numEntries);
+    record.words(counts, numEntries).words(tokens, numTokens);
+    this.#write(errors === undefined ? record : record.bytes(errors.subarray(0, numEntries)));
   }
 
   drafts(numEntries: number, { tokens, counts, numTokens }: LoggedTokens): void {
-    const entries = bytesOf(counts.subarray(0, numEntries));
-    this.#record(RecordKind.drafts, u32(numEntries), entries, bytesOf(tokens.subarray(0, numTokens)));
+    const record = this.#begin(RecordKind.drafts).u32(numEntries);
+    this.#write(record.words(counts, numEntries).words(tokens, numTokens));
   }
 
   replacedDrafts(step: number, numEntries: number, { tokens, counts, numTokens }: LoggedTokens): void {
-    const entries = bytesOf(counts.subarray(0, numEntries));
-    const ids = bytesOf(tokens.subarray(0, numTokens));
-    this.#record(RecordKind.replacedDrafts, u32(step), u32(numEntries), entries, ids);
+    const record = this.#begin(RecordKind.replacedDrafts).u32(step).u32(numEntries);
+    this.#write(record.words(counts, numEntries).words(tokens, numTokens));
   }
 
   reset({ resetRunning, resetConnector }: Required<ResetOptions>): void {
-    this.#record(RecordKind.reset, u32(resetRunning ? 1 : 0), u32(resetConnector ? 1 : 0));
+    const record = this.#begin(RecordKind.reset).u32(resetRunning ? 1 : 0);
+    this.#write(record.u32(resetConnector ? 1 : 0));
   }
 
   connector(answer: ConnectorAnswer): void {
-    this.#record(RecordKind.connector, json(answer));
+    this.#write(this.#begin(RecordKind.connector).bytes(json(answer)));
   }
 
   transfers(now: number, output: ParsedOutput, withUpdate: boolean): void {
     const { workerMetadata: _metadata, ...reports } = output;
-    this.#record(RecordKind.transfers, f64(now), u32(withUpdate ? 1 : 0), json(reports));
+    const record = this.#begin(RecordKind.transfers)
+      .f64(now)
+      .u32(withUpdate ? 1 : 0);
+    this.#write(record.bytes(json(reports)));
   }
 
   fence(now: number, child: number | undefined, begunStep: number): void {
-    this.#record(RecordKind.fence, f64(now), f64(child ?? -1), f64(begunStep));
+    const record = this.#begin(RecordKind.fence).f64(now);
+    this.#write(record.f64(child ?? -1).f64(begunStep));
   }
 
   pins(pinned: boolean, blocks: Int32Array): void {
-    this.#record(RecordKind.pins, u32(pinned ? 1 : 0), bytesOf(blocks));
+    this.#write(
+      this.#begin(RecordKind.pins)
+        .u32(pinned ? 1 : 0)
+        .words(blocks),
+    );
   }
 
   use(begun: boolean, use: BlockUse): void {
-    this.#record(RecordKind.use, u32(begun ? 1 : 0), json(use));
+    this.#write(
+      this.#begin(RecordKind.use)
+        .u32(begun ? 1 : 0)
+        .bytes(json(use)),
+    );
   }
 
   wake(handle: number): void {
-    this.#record(RecordKind.wake, f64(handle));
+    this.#write(this.#begin(RecordKind.wake).f64(handle));
   }
 
   pause(mode: 'none' | 'new' | 'all'): void {
-    this.#record(RecordKind.pause, u32(['none', 'new', 'all'].indexOf(mode)));
+    this.#write(this.#begin(RecordKind.pause).u32(['none', 'new', 'all'].indexOf(mode)));
   }
 
   stepFailed(now: number, numEntries: number): void {
-    this.#record(RecordKind.stepFailed, f64(now), u32(numEntries));
+    this.#write(this.#begin(RecordKind.stepFailed).f64(now).u32(numEntries));
   }
 
   hold(now: number, use: BlockUse): void {
-    this.#record(RecordKind.hold, f64(now), json(use));
+    this.#write(this.#begin(RecordKind.hold).f64(now).bytes(json(use)));
   }
 
   complete(now: number, use: BlockUse): void {
-    this.#record(RecordKind.complete, f64(now), json(use));
+    this.#write(this.#begin(RecordKind.complete).f64(now).bytes(json(use)));
   }
 
-  #record(kind: RecordKind, ...parts: Uint8Array[]): void {
-    let length = 0;
-    for (const part of parts) length += part.length;
-    const record = new Uint8Array(8 + length + padding(length));
-    const view = new DataView(record.buffer);
-    view.setUint32(0, kind, true);
-    view.setUint32(4, length, true);
-    let at = 8;
-    for (const part of parts) {
-      record.set(part, at);
-      at += part.length;
-    }
-    this.#sink.write(record);
+  #begin(kind: RecordKind): RecordBytes {
+    return this.#record.begin(kind);
+  }
+
+  #write(record: RecordBytes): void {
+    this.#sink.write(record.end());
   }
 }
 
@@ -277,24 +284,12 @@ function json(value: unknown): Uint8Array {
 }
 
 /** u32 length of the JSON, the padded JSON, the prompt as i32. */
-function withPrompt(rest: object, prompt: Int32Array): Uint8Array[] {
+function withPrompt(record: RecordBytes, rest: object, prompt: Int32Array): RecordBytes {
   const meta = json(rest);
-  return [u32(meta.length), meta, new Uint8Array(padding(meta.length)), bytesOf(prompt)];
-}
-
-function f64(value: number): Uint8Array {
-  return bytesOf(Float64Array.of(value));
-}
-
-function u32(value: number): Uint8Array {
-  return bytesOf(Uint32Array.of(value));
+  return record.u32(meta.length).bytes(meta).pad().words(prompt);
 }
 
 /** The number of bytes up to the next multiple of four. */
 export function padding(length: number): number {
   return (4 - (length % 4)) % 4;
-}
-
-function bytesOf(array: Int32Array | Uint32Array | Float64Array): Uint8Array {
-  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }

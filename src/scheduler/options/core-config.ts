@@ -60,9 +60,10 @@ const CHUNK_HITS = 4;
 const DROP_STATES = 8;
 const LOAD_NEEDED = 16;
 const PROMPT_TAILS = 32;
+const HOLD_ALL_HITS = 64;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, chunkHits, dropStates, loadNeeded } = config.deviations;
+  const { cutAllHits, publishMatchable, chunkHits, dropStates, loadNeeded, holdAllHits } = config.deviations;
   const { zeroAttention, capDrafts, capStates } = config.deviations;
   const context = { ...config, hasConnector: false };
   const unsettled = numUnsettledTokens(config);
@@ -92,7 +93,8 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       (chunkHits ? CHUNK_HITS : 0) |
       (dropStates && !scheduled ? DROP_STATES : 0) |
       (loadNeeded ? LOAD_NEEDED : 0) |
-      (config.promptTails ? PROMPT_TAILS : 0),
+      (config.promptTails ? PROMPT_TAILS : 0) |
+      (holdAllHits ? HOLD_ALL_HITS : 0),
   };
 }
 

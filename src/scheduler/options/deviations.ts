@@ -18,13 +18,13 @@ export interface Deviations {
    */
   evictOnStepFailure: boolean;
   /**
-   * A request that can never be scheduled again ends with `length`: it needs more blocks than the pool has, or
-   * reached `maxModelLen` before `minTokens`. vLLM preempts and re-admits such a request for ever.
+   * A request that can never be scheduled again ends with `length`: it needs more blocks than the pool has, more tokens than a step that may not
+   * divide them, or reached `maxModelLen` before `minTokens`. vLLM preempts and re-admits such a request for ever.
    */
   endOutgrown: boolean;
   /**
-   * `add` refuses a prompt that does not fit `maxModelLen` or the pool. vLLM's scheduler queues such a request for
-   * ever.
+   * `add` refuses a prompt that does not fit `maxModelLen`, the pool, or a step that may not divide it. vLLM's scheduler queues such a request
+   * for ever.
    */
   refuseUnfit: boolean;
   /**
@@ -193,6 +193,12 @@ export interface Deviations {
    */
   loadNeeded: boolean;
   /**
+   * Blocks to load into are taken only when the hits of all KV cache groups are held. vLLM settles
+   * group by group (until August 2026, #33775). The blocks that it takes for one group may be the
+   * hits of the next group, and the load overwrites these hits.
+   */
+  holdAllHits: boolean;
+  /**
    * A request whose load failed, and whose window before the failed block was never loaded,
    * computes again from its first token. vLLM continues from the failed block, with an empty
    * window.
@@ -282,6 +288,7 @@ const ALL_ON: Deviations = {
   zeroAttention: true,
   zeroUnloaded: true,
   loadNeeded: true,
+  holdAllHits: true,
   recomputeWindows: true,
   capDrafts: true,
   keepDraftWindows: true,

@@ -271,6 +271,23 @@ export function numUnsettledTokens(
 }
 
 /**
+ * Tokens of the longest text that a step can compute from its first token on, if no step may
+ * compute a part of it; Infinity otherwise. `draftSlots` take a part of the token budget. If states
+ * are kept at the ends of blocks, a step computes no part of a block that the budget alone would
+ * hold.
+ */
+export function wholeStepTokens(config: RuledConfig): number {
+  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, longPrefillTokenThreshold } = config;
+  const { kvGroups, blockSize, deviations } = config;
+  const room = maxNumBatchedTokens - draftSlots;
+  const isWhole =
+    !enableChunkedPrefill && (longPrefillTokenThreshold === 0 || longPrefillTokenThreshold > room);
+  const aligns = kvGroups?.alignsSteps === true && room < blockSize;
+  const isCut = aligns && (blockSize <= maxNumBatchedTokens || !deviations.wholeStates);
+  return isWhole || isCut ? room : Number.POSITIVE_INFINITY;
+}
+
+/**
  * The maximum number of tokens that the whole pool can hold for one request. The null block and the
  * blocks of sinks hold none.
  */

@@ -137,6 +137,7 @@ export const MENDED: Readonly<Record<Commit, readonly (keyof Deviations)[]>> = {
     'zeroAttention',
     'zeroUnloaded',
     'loadNeeded',
+    'holdAllHits',
   ],
 };
 

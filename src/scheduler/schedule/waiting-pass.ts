@@ -21,7 +21,7 @@ import {
   tokensToReserve,
 } from './admission.js';
 import { alignedTokens, noteGroups, refusesMatch, takeGroups } from './group-admission.js';
-import { nextInLine, tokensLeft } from './line.js';
+import { endOutgrown, nextInLine, tokensLeft } from './line.js';
 import { draftsToPad, padEntry } from './padding.js';
 import { reservedBlocks } from './reserved-blocks.js';
 
@@ -117,11 +117,11 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   if (numDrafts > 0 && (1 + numDrafts > budget || computed + 1 + numDrafts > config.maxModelLen))
     return false;
   let numNew = external.async ? 0 : tokensToCompute(config, missing + numDrafts, budget);
-  if (numNew < 0) return false;
+  if (numNew < 0) return endUndivided(s, request, missing);
   if (s.groups.alignsSteps) numNew = alignedTokens(s, request, request.numTokens, computed, numNew);
   if (numNew < 1 + numDrafts && config.deviations.padWholeRows) numDrafts = 0;
   if (numDrafts === 0) numNew = Math.min(numNew, missing);
-  if (numNew === 0 && config.kvGroups !== null && !external.async) return false;
+  if (numNew === 0 && config.kvGroups !== null && !external.async) return endUndivided(s, request, missing);
   const needed = tokensToHold(s, prefix, computed + numNew);
   const reserved = tokensToReserve(s, request);
   // Blocks that are still to be loaded must not enter the prefix cache.
@@ -155,6 +155,14 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   enter(s, plan, queue, prefix, numNew, numBlocks);
   if (numDrafts > 0) padEntry(s, plan, request, numDrafts);
   return true;
+}
+
+/**
+ * Ends a request that has grown, if no step can compute its missing tokens or a part of them.
+ * @returns whether it ended
+ */
+function endUndivided(s: SchedulerState, request: Request, missing: number): boolean {
+  return s.endsOutgrown && missing > s.wholeStepTokens && endOutgrown(s, request);
 }
 
 /**

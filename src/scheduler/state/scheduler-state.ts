@@ -6,7 +6,13 @@ import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js
 import type { EventGroup } from '../events/kv-event-words.js';
 import { ToldKvEvents } from '../events/told-kv-events.js';
 import { groupsOf, type KvGroups } from '../options/kv-groups.js';
-import { dropsLastHit, numLookaheadTokens, poolTokens, type RuledConfig } from '../options/options.js';
+import {
+  dropsLastHit,
+  numLookaheadTokens,
+  poolTokens,
+  type RuledConfig,
+  wholeStepTokens,
+} from '../options/options.js';
 import { type LetGo, letGoBy, type StepLetGo } from '../plan/let-go.js';
 import { NEVER, Plan } from '../plan/plan.js';
 import { StepOutputs } from '../plan/step-outputs.js';
@@ -172,6 +178,8 @@ export class SchedulerState {
    * or the pool if that is smaller.
    */
   readonly slotLimit: number;
+  /** See the function of this name. */
+  readonly wholeStepTokens: number;
   /** The step that scheduled each slot last; `NEVER` at first and after a forced preemption. */
   lastSteps: Int32Array = new Int32Array(64);
   /** Draft tokens of each slot; those of slot s start at index s * maxDrafts. */
@@ -200,6 +208,7 @@ export class SchedulerState {
     this.endsOutgrown = deviations.endOutgrown;
     this.delivers = deviations.finalTokenDelivery && this.connector?.methods.requiresKvDelivery !== undefined;
     this.slotLimit = deviations.endOutgrown ? Math.min(maxModelLen, poolTokens(config)) : maxModelLen;
+    this.wholeStepTokens = wholeStepTokens(config);
     this.queues = new Queues(config.policy);
     this.plans = this.core.frames.map(
       (frame) => new Plan(frame, this.maxDrafts, deviations.skipEndedBitmasks),

@@ -1,26 +1,32 @@
 import { parseInt32Array } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
+import type { LogWriter } from '../log/log.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
 import { ParsedResult, type StepResult } from '../plan/step-result.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { MOST_TICKS, type Steady } from './steady.js';
 
+const NOBODY: readonly number[] = [];
+
 /** The public calls of the scheduler that repeated steps need; `SchedulerCalls` has them. */
 interface Calls {
   readonly state: SchedulerState;
   readonly gate: { checkFree(): void; during<T>(act: () => T): T; change<T>(act: () => T): T };
   readonly aborts: { readonly size: number };
+  /** The log; null = none is written. */
+  readonly log: LogWriter | null;
   readClock(): void;
+  /** Hands the native commands so far to the log. */
+  flushLog(): void;
   /** Asks the connector for the metadata of a plan that moved no blocks. */
   askConnector(plan: Plan): void;
 }
 
-/** Whether the options allow repeated steps: only a connector may need notice of a plain step. */
-export function mayRepeat({ config, kvEvents, core }: SchedulerState): boolean {
-  const { log, reportBlocks } = config;
-  return kvEvents === null && core.backend.name === 'host' && log === null && !reportBlocks;
+/** Whether the options allow repeated steps: a plain step names its blocks to a connector alone. */
+export function mayRepeat({ config, core }: SchedulerState): boolean {
+  return core.backend.name === 'host' && !config.reportBlocks;
 }
 
 /**
@@ -45,6 +51,9 @@ export class Repeat {
   #nextDue = 0;
   /** The plan that is being made. */
   #plan: Plan;
+  /** Whether others are told of each plan: a connector, the sink of KV cache events, the log. */
+  readonly #isTold: boolean;
+  readonly #log: LogWriter | null;
   // The arrays of the last result, and the checked views of them, because an executor may reuse its
   // arrays.
   #tokens: Int32Array | null = null;
@@ -60,13 +69,26 @@ export class Repeat {
       throw new Error('the native addon is older: it does not repeat steps');
   };
   readonly #readClock = (): void => this.#calls.readClock();
-  readonly #askConnector = (): void => this.#calls.askConnector(this.#plan);
+  readonly #logUpdate = (): void => {
+    const { size } = this.#steady;
+    const taken = { tokens: this.#tokensView, counts: this.#countsView, numTokens: size };
+    this.#log?.update(this.#s.now, size, taken);
+  };
+  readonly #logSchedule = (): void => this.#log?.schedule(this.#s.now);
+  readonly #flushLog = (): void => this.#calls.flushLog();
+  readonly #tellOfPlan = (): void => {
+    if (this.#s.connector !== null) this.#calls.askConnector(this.#plan);
+    this.#s.kvEvents?.tell(NOBODY);
+    if (this.#log !== null) this.#calls.gate.change(this.#flushLog);
+  };
 
   constructor(calls: Calls, steady: Steady) {
     this.#calls = calls;
     this.#s = calls.state;
     this.#steady = steady;
     this.#depth = this.#s.config.pipelineDepth;
+    this.#log = calls.log;
+    this.#isTold = this.#s.connector !== null || this.#s.kvEvents !== null || calls.log !== null;
     this.#plan = this.#s.plans[0];
   }
 
@@ -97,9 +119,9 @@ export class Repeat {
    * @returns 0 if this plan was not repeated, or if somebody may have to be asked or told between two steps
    */
   sureSteps(last: Plan): number {
-    const { core, config, inFlight, connector, deadlines, blocksMoved } = this.#s;
+    const { core, config, inFlight, deadlines, blocksMoved } = this.#s;
     if (this.#run === 0 || last.repeats !== this.#run) return 0;
-    if (connector !== null || deadlines.size > 0 || inFlight.length !== this.#depth - 1) return 0;
+    if (this.#isTold || deadlines.size > 0 || inFlight.length !== this.#depth - 1) return 0;
     if (blocksMoved || channels.step.hasSubscribers || this.#calls.aborts.size > 0) return 0;
     const { size, clock, isBroken } = this.#steady;
     if (isBroken) return 0;
@@ -146,14 +168,15 @@ export class Repeat {
     // No entry takes more than one block.
     if (s.inFlight.length >= this.#depth) return null;
     if (control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
-    // A connector has woken a request, or moved blocks.
-    if (s.blocksMoved) return null;
-    if (this.#calls.aborts.size > 0 || channels.step.hasSubscribers) return null;
+    if (channels.step.hasSubscribers) return null;
     this.#calls.gate.checkFree();
-    if (s.deadlines.size > 0) {
+    if (s.deadlines.size > 0 || this.#log !== null) {
       this.#calls.gate.during(this.#readClock);
       if (s.deadlines.next <= s.now || this.#run === 0) return null;
     }
+    // The clock may have called back. A connector may have woken a request, or moved blocks.
+    if (this.#calls.aborts.size > 0 || s.blocksMoved) return null;
+    if (this.#log !== null) this.#calls.gate.during(this.#logSchedule);
     const plan = this.#freePlan();
     if (plan.repeats !== this.#run) {
       plan.begin(s.step);
@@ -169,8 +192,8 @@ export class Repeat {
     plan.step = s.step++;
     plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
     s.putInFlight(plan);
-    if (s.connector !== null) {
-      this.#calls.gate.during(this.#askConnector);
+    if (this.#isTold) {
+      this.#calls.gate.during(this.#tellOfPlan);
       s.anomalies.throwFirst();
     }
     return plan;
@@ -195,11 +218,15 @@ export class Repeat {
       this.#countsView = result instanceof ParsedResult ? counts : parseInt32Array('counts', counts);
       this.#counts = counts;
     }
-    // Reading the result may have called back.
-    if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
+    // Reading the result may have called back, and so may the clock.
     this.#calls.gate.checkFree();
-    if (!this.#steady.isPlanned) return null;
-    if (!this.#applyTokens(plan, this.#tokensView, this.#countsView)) return null;
+    if (this.#log !== null) this.#calls.gate.during(this.#readClock);
+    if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
+    if (!this.#steady.isPlanned || s.kvEvents?.hasTierNews === true) return null;
+    if (!this.#copyTokens(plan, this.#tokensView, this.#countsView)) return null;
+    // The tokens alone cause neither commands nor KV cache events.
+    if (this.#log !== null) this.#calls.gate.during(this.#logUpdate);
+    this.#steady.noteSampled(plan);
     s.removeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
@@ -232,8 +259,10 @@ export class Repeat {
     return !isBroken && this.#nextDue > clock.sampled + 1;
   }
 
-  /** Applies one token of each entry. @returns false if a rule has to look at one, with nothing changed */
-  #applyTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
+  /**
+   * Copies the token of each entry to where native code takes it from. @returns false if a rule has to look at one
+   */
+  #copyTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
     const { clock } = this.#steady;
     const { ends, numSteady: count } = plan;
     if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;
@@ -245,9 +274,7 @@ export class Repeat {
       others |= (counts[i] ^ 1) | ((token | (token + 1)) >>> 31) | (token === ends[i] ? 1 : 0);
       sampled[i] = token;
     }
-    if (others !== 0) return false;
-    this.#steady.noteSampled(plan);
-    return true;
+    return others === 0;
   }
 
   /** Whether the next plan or update has something to report, or a grammar to ask. */

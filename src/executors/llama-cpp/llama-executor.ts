@@ -227,7 +227,8 @@ export class LlamaExecutor implements Executor {
 
   /**
    * @throws ERR_BLOCKSTEP_BAD_ARG for a token outside the vocabulary, parameters that are no
-   * `SamplingParams`, an adapter that the model has not, or a grammar that `LlamaModel.grammar` did not make
+   * `SamplingParams`, an adapter that the model does not have, or a grammar that
+   * `LlamaModel.grammar` did not make
    */
   checkRequest({ prompt, params, grammar, adapter }: SubmittedRequest): void {
     const { vocabSize } = this.#options.model.info;

@@ -3,7 +3,7 @@
 // writes it:
 //
 //     number of calls, then for each call
-//       number of operations O, of tokens T, of samples S
+//       number of operations O, of tokens T, of samples S; number of the adapter, -1: none
 //       O x [kind, sequence, destination sequence of a copy, first position, position behind the
 //            last; -1: to the end]
 //       T x token, T x position, T x sequence
@@ -49,12 +49,14 @@ struct ProgramCall {
   int32_t num_tokens = 0;
   const Sample* samples = nullptr;
   int32_t num_samples = 0;
+  int32_t adapter = -1;
 };
 
 /// The limits of a program.
 struct ProgramLimits {
   int32_t num_tokens;     // number of tokens of the vocabulary
   int32_t num_sequences;  // number of sequences of the executor
+  int32_t num_adapters;   // number of adapters of the model
   int32_t batch;          // most tokens of a call
   int32_t outputs;        // most sampled rows of a call
 };
@@ -75,12 +77,14 @@ inline std::vector<ProgramCall> read_program(const int32_t* at, std::size_t size
   if (num_calls < 0) fail("it has fewer than no calls");
   std::vector<ProgramCall> calls;
   for (int32_t i = 0; i < num_calls; i++) {
-    const int32_t* counts = take(3);
+    const int32_t* counts = take(4);
     ProgramCall call;
     call.num_moves = counts[0];
     call.num_tokens = counts[1];
     call.num_samples = counts[2];
+    call.adapter = counts[3];
     if (call.num_moves < 0 || call.num_samples < 0) fail("a count is below 0");
+    if (call.adapter < -1 || call.adapter >= limits.num_adapters) fail("there is no such adapter");
     if (call.num_tokens < 0 || call.num_tokens > limits.batch) fail("a call has more tokens than a batch");
     static_assert(sizeof(Move) == 5 * sizeof(int32_t) && sizeof(Sample) == 4 * sizeof(int32_t));
     call.moves = reinterpret_cast<const Move*>(take(5 * static_cast<std::size_t>(call.num_moves)));

@@ -58,7 +58,7 @@ void Runner::stop() {
 }
 
 void Runner::compute(const int32_t* program, std::size_t size, int chain, std::function<void(Answer)> done) {
-  const ProgramLimits limits{weights_->num_tokens(), config_.sequences, config_.batch, config_.outputs};
+  const ProgramLimits limits{weights_->num_tokens(), config_.sequences, weights_->num_adapters(), config_.batch, config_.outputs};
   auto calls = read_program(program, size, limits);
   if (chain > 0 && !NextStep::may_follow(calls)) throw std::runtime_error("a step is malformed: no step can follow it");
   chain_ended_ = false;
@@ -159,7 +159,17 @@ void Runner::move(const Move& move) const {
   }
 }
 
+void Runner::use_adapter(int number) {
+  if (number == adapter_) return;
+  api::llama_adapter_lora* adapter = number < 0 ? nullptr : weights_->adapter(number);
+  float scale = 1;
+  if (library_.llama_set_adapters_lora(context_->get(), &adapter, number < 0 ? 0 : 1, &scale) != 0)
+    throw std::runtime_error("the adapter could not be set");
+  adapter_ = number;
+}
+
 void Runner::decode(const ProgramCall& call) {
+  use_adapter(call.adapter);
   const auto count = static_cast<std::size_t>(call.num_tokens);
   const std::size_t width = has_twins_ ? 2 : 1;
   tokens_.assign(call.tokens, call.tokens + count);

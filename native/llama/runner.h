@@ -89,6 +89,9 @@ class Runner {
   void run_chain(const std::vector<ProgramCall>& calls, int most, const std::function<void(Answer)>& done);
   bool goes_on(const Answer& answer, NextStep& next, std::size_t at);
   void move(const Move& move) const;
+  /// Makes the context compute with an adapter. llama.cpp has one set of adapters for a whole batch,
+  /// and reserves its memory for computing again if the set changes.
+  void use_adapter(int number);
   void decode(const ProgramCall& call);
   void sample(const Sample& sample, const ProgramCall& call, Answer& answer);
   void score(const Sample& sample, const ProgramCall& call, Answer& answer) const;
@@ -107,6 +110,8 @@ class Runner {
   std::unique_ptr<Context> context_;
   api::llama_memory_t memory_ = nullptr;
   int cells_ = 0;
+  /// The adapter of the context; -1: none.
+  int adapter_ = -1;
 
   // Arrays of a batch, reused by the next batch:
   std::vector<int32_t> tokens_, positions_, sequence_counts_;

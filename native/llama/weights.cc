@@ -82,6 +82,16 @@ Weights::Weights(const Library& loaded, const WeightsConfig& config, const std::
   params.progress_callback_user_data = const_cast<std::function<bool(float)>*>(&progress);
   model_ = library.llama_model_load_from_file(config.path.c_str(), params);
   if (model_ == nullptr) throw std::runtime_error(log.errors("llama.cpp gives no reason"));
+  for (const std::string& path : config.adapters) {
+    const Log own_log;
+    auto* adapter = library.llama_adapter_lora_init(model_, path.c_str());
+    if (adapter == nullptr) {
+      // The destructor does not run. The model frees the adapters before this one.
+      library.llama_model_free(model_);
+      throw std::runtime_error("the adapter " + path + " cannot be loaded: " + own_log.errors("llama.cpp gives no reason"));
+    }
+    adapters_.push_back(adapter);
+  }
   vocab_ = library.llama_model_get_vocab(model_);
   num_tokens_ = library.llama_vocab_n_tokens(vocab_);
   // SentencePiece has no patterns.

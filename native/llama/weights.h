@@ -17,11 +17,13 @@ struct WeightsConfig {
   int gpu_layers = 0;  // below 0: all
   bool memory_map = true;
   bool check_tensors = false;
+  std::vector<std::string> adapters;  // files of LoRA adapters
 };
 
 class Weights {
  public:
-  /// Loads a file, which takes long.
+  /// Loads a file and its adapters, which takes long. Adapters are loaded here alone: every context
+  /// of the model reads llama.cpp's list of them without a lock.
   /// @param progress gets shares from 0 to 1; its result false ends the loading
   /// @throws std::runtime_error with llama.cpp's message
   Weights(const Library& library, const WeightsConfig& config, const std::function<bool(float)>& progress);
@@ -34,6 +36,9 @@ class Weights {
   api::llama_model* model() const { return model_; }
   const api::llama_vocab* vocab() const { return vocab_; }
   int num_tokens() const { return num_tokens_; }
+  int num_adapters() const { return static_cast<int>(adapters_.size()); }
+  /// A LoRA adapter by its number, in the order of the config. It lives as long as the model.
+  api::llama_adapter_lora* adapter(int number) const { return adapters_[static_cast<std::size_t>(number)]; }
   /// Whether the model is recurrent, or has recurrent layers, whose state only moves forward.
   bool keeps_state() const;
 
@@ -57,6 +62,7 @@ class Weights {
   api::llama_model* model_ = nullptr;
   const api::llama_vocab* vocab_ = nullptr;
   int num_tokens_ = 0;
+  std::vector<api::llama_adapter_lora*> adapters_;
   /// Whether patterns cut a text into words.
   bool has_patterns_ = true;
   /// With SentencePiece: the characters that some token has, in UTF-8.

@@ -294,6 +294,7 @@ export const FACES: Readonly<Record<string, readonly string[]>> = {
     'cost-model/step-cost.ts',
     'cost-model/step-features.ts',
     'llama-cpp/gguf/gguf-file.ts',
+    'llama-cpp/gguf/lora-file.ts',
     'llama-cpp/gguf/memory-needs.ts',
     'llama-cpp/gguf/model-card.ts',
     'llama-cpp/hub/hub-name.ts',

@@ -6,6 +6,7 @@
 
 struct llama_model;
 struct llama_context;
+struct llama_adapter_lora;
 struct llama_vocab;
 struct llama_sampler;
 struct llama_memory_i;
@@ -200,6 +201,8 @@ llama_model_params llama_model_default_params();
 llama_context_params llama_context_default_params();
 llama_model* llama_model_load_from_file(const char* path_model, llama_model_params params);
 void llama_model_free(llama_model* model);
+llama_adapter_lora* llama_adapter_lora_init(llama_model* model, const char* path_lora);
+int32_t llama_set_adapters_lora(llama_context* ctx, llama_adapter_lora** adapters, size_t n_adapters, float* scales);
 llama_context* llama_init_from_model(llama_model* model, llama_context_params params);
 void llama_free(llama_context* ctx);
 void llama_attach_threadpool(llama_context* ctx, ggml_threadpool* threadpool, ggml_threadpool* threadpool_batch);

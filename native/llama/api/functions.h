@@ -11,6 +11,8 @@
   X(llama_context_default_params) \
   X(llama_model_load_from_file) \
   X(llama_model_free) \
+  X(llama_adapter_lora_init) \
+  X(llama_set_adapters_lora) \
   X(llama_init_from_model) \
   X(llama_free) \
   X(llama_attach_threadpool) \

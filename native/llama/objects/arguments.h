@@ -25,6 +25,15 @@ inline std::string text(const Napi::Object& object, const char* name) {
   return value.As<Napi::String>();
 }
 
+inline std::vector<std::string> texts(const Napi::Object& object, const char* name) {
+  const Napi::Value value = object.Get(name);
+  if (!value.IsArray()) throw Napi::TypeError::New(object.Env(), std::string(name) + " must be an array");
+  const auto array = value.As<Napi::Array>();
+  std::vector<std::string> all;
+  for (uint32_t i = 0; i < array.Length(); i++) all.push_back(array.Get(i).As<Napi::String>());
+  return all;
+}
+
 inline std::vector<int32_t> int32s(const Napi::Object& object, const char* name) {
   const Napi::Value value = object.Get(name);
   if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_int32_array)

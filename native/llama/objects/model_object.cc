@@ -71,6 +71,7 @@ Napi::Value ModelObject::load(const Napi::CallbackInfo& info) {
   config.gpu_layers = integer(options, "gpuLayers");
   config.memory_map = boolean(options, "memoryMap");
   config.check_tensors = boolean(options, "checkTensors");
+  config.adapters = texts(options, "adapters");
   auto progress = Napi::ThreadSafeFunction::New(env, info[2].As<Napi::Function>(), "blockstep.llama.load", 0, 1);
   progress.Unref(env);
   const auto flag = info[3].As<Napi::Int32Array>();

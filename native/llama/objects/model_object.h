@@ -13,7 +13,7 @@ class ModelObject : public Napi::ObjectWrap<ModelObject> {
  public:
   static Napi::Function define_class(Napi::Env env);
 
-  /// loadModel(path, { gpuLayers, memoryMap, checkTensors }, progress, cancelled): a promise of a
+  /// loadModel(path, { gpuLayers, memoryMap, checkTensors, adapters }, progress, cancelled): a promise of a
   /// model. `progress` gets shares from 0 to 1. Loading ends once `cancelled[0]` is not 0.
   static Napi::Value load(const Napi::CallbackInfo& info);
 

@@ -21,6 +21,7 @@ import { hasGpu } from './native/library.js';
 import { LlamaGrammar } from './sampling/llama-grammar.js';
 import { Samplers } from './sampling/samplers.js';
 import { readChoice } from './sampling/token-choice.js';
+import { Adapters } from './step/adapters.js';
 import { readAnswer } from './step/answer.js';
 import { type AnswerPlace, Chain } from './step/chain.js';
 import { Drafts } from './step/drafts.js';
@@ -82,6 +83,7 @@ export class LlamaExecutor implements Executor {
   readonly #context: NativeContext;
   readonly #planner: Planner;
   readonly #samplers: Samplers;
+  readonly #adapters: Adapters;
   readonly #drafts: Drafts;
   readonly #chain: Chain;
   /** Whether steps may be computed ahead of their plans. */
@@ -117,6 +119,7 @@ export class LlamaExecutor implements Executor {
       },
     );
     this.#samplers = new Samplers(context, model.info.vocabSize);
+    this.#adapters = new Adapters(model.info.loras, maxNumSeqs);
     this.#drafts = new Drafts(numSpeculativeTokens);
     this.#chain = new Chain(context, maxNumSeqs, blockSize);
     // A state cannot be rolled back, and drafts take the same places.
@@ -191,7 +194,7 @@ export class LlamaExecutor implements Executor {
   async #begin(plan: ExecutorPlan, tables: StepTables): Promise<ExecutorResult> {
     if (this.#disposed) throw disposed();
     const planner = this.#planner;
-    planner.plan(plan, tables, this.#samplerNumbers);
+    planner.plan(plan, tables, this.#samplerNumbers, this.#adapters.find(plan, this.#entryErrors));
     planner.cells.check(this.#maxCells);
     this.#drafts.read(plan, tables);
     this.#numTokens += planner.program.numTokens;
@@ -224,7 +227,8 @@ export class LlamaExecutor implements Executor {
 
   /**
    * @throws ERR_BLOCKSTEP_BAD_ARG for a token outside the vocabulary, parameters that are no
-   * `SamplingParams`, an adapter, or a grammar that `LlamaModel.grammar` did not make
+   * `SamplingParams`, an adapter that the model does not have, or a grammar that
+   * `LlamaModel.grammar` did not make
    */
   checkRequest({ prompt, params, grammar, adapter }: SubmittedRequest): void {
     const { vocabSize } = this.#options.model.info;
@@ -232,7 +236,8 @@ export class LlamaExecutor implements Executor {
       if (prompt[i] >= vocabSize || prompt[i] < 0)
         throw badArg(`prompt[${i}]`, prompt[i], `a token of the vocabulary, from 0 to ${vocabSize - 1}`);
     readChoice(params, vocabSize);
-    if (adapter !== '') throw badArg('adapter', adapter, 'absent: the executor has no adapters');
+    if (adapter !== '' && !this.#adapters.has(adapter))
+      throw badArg('adapter', adapter, this.#adapters.inWords);
     if (grammar !== null && !(grammar instanceof LlamaGrammar))
       throw badArg('grammar', grammar, 'one that LlamaModel.grammar made');
     // The request shall be admitted with the next token.

@@ -52,20 +52,32 @@ export interface LlamaExecutorOptions {
   readonly microBatch?: number;
 }
 
-const OPTIONS = knownNames<LlamaExecutorOptions>('the options of a LlamaExecutor', {
-  model: true,
-  numBlocks: true,
-  blockSize: true,
-  maxNumSeqs: true,
-  maxNumBatchedTokens: true,
-  maxModelLen: true,
-  numSpeculativeTokens: true,
-  cachedSequences: true,
-  cacheType: true,
-  flashAttention: true,
-  threads: true,
-  microBatch: true,
-});
+/** Why there is no context shift, and what to do: docs/llama-cpp.md. */
+export const NO_CONTEXT_SHIFT =
+  'texts share their KV, so none of them can be shifted: shorten the text in the client, or raise the context';
+
+const OPTIONS = knownNames<LlamaExecutorOptions>(
+  'the options of a LlamaExecutor',
+  {
+    model: true,
+    numBlocks: true,
+    blockSize: true,
+    maxNumSeqs: true,
+    maxNumBatchedTokens: true,
+    maxModelLen: true,
+    numSpeculativeTokens: true,
+    cachedSequences: true,
+    cacheType: true,
+    flashAttention: true,
+    threads: true,
+    microBatch: true,
+  },
+  {
+    contextShift: NO_CONTEXT_SHIFT,
+    nKeep: NO_CONTEXT_SHIFT,
+    loras: 'it belongs to openLlamaModel',
+  },
+);
 
 const DEFAULT_HOLDERS = 112;
 

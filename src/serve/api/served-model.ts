@@ -8,10 +8,15 @@ import type { Encoder } from './encoder.js';
 import type { HeededSampling } from './sampling.js';
 import type { TextFormat } from './text-format.js';
 
+/** Most names of adapters in a message. */
+const MOST_SHOWN = 10;
+
 /** The model that a server offers to clients. */
 export interface ServedModel {
   /** The name by which clients request the model. */
   readonly id: string;
+  /** The names of its adapters. Clients request the model with an adapter by its name. */
+  readonly adapters: readonly string[];
   readonly vocabulary: Vocabulary;
   /** Tokenizes texts. */
   readonly encoder: Encoder;
@@ -47,11 +52,25 @@ export interface ServedModel {
   readonly maxModelLen: number;
 }
 
-/** Refuses a request for another model. A request without a model name is for this model. */
-export function checkModel(body: unknown, { id }: ServedModel): void {
+/** The model that a request names. */
+export interface ChosenModel {
+  /** The name, as in the answers. */
+  readonly id: string;
+  /** The adapter of that name; '': none. */
+  readonly adapter: string;
+}
+
+/**
+ * Finds the model that a request names. A request without a model name is for the served model.
+ * @throws ApiError for any other name
+ */
+export function chosenModel(body: unknown, { id, adapters }: ServedModel): ChosenModel {
   const { model } = (body ?? {}) as { model?: unknown };
-  if (model === undefined || model === null || model === id) return;
+  if (model === undefined || model === null || model === id) return { id, adapter: '' };
   if (typeof model !== 'string') throw new ApiError(400, 'model must be a string', { param: 'model' });
-  const message = `the model ${JSON.stringify(model.slice(0, 200))} is not served here; ${JSON.stringify(id)} is`;
+  if (adapters.includes(model)) return { id: model, adapter: model };
+  const served = [id, ...adapters.slice(0, MOST_SHOWN)].map((name) => JSON.stringify(name)).join(', ');
+  const are = adapters.length === 0 ? 'is' : adapters.length > MOST_SHOWN ? 'and others are' : 'are';
+  const message = `the model ${JSON.stringify(model.slice(0, 200))} is not served here; ${served} ${are}`;
   throw new ApiError(404, message, { param: 'model', code: 'model_not_found' });
 }

@@ -19,6 +19,8 @@ export interface LoadedModel {
     readonly endTokens: readonly number[];
     readonly chatTemplate: string | null;
     readonly longestToken?: number;
+    /** Names of its LoRA adapters; absent: none. */
+    readonly loras?: readonly string[];
   };
   /** See `LlamaModel.tokenize`. */
   tokenize(
@@ -128,6 +130,7 @@ export async function modelOptions(model: LoadedModel, options: LoadedModelOptio
   };
   return {
     id,
+    ...(info.loras !== undefined && { adapters: info.loras }),
     vocabulary,
     chatTemplate: await openChatTemplate(chatTemplate ?? info.chatTemplate, texts),
     sampling: SAMPLING_NAMES,

@@ -23,6 +23,11 @@ import { templatePrompt } from './template-prompt.js';
 export interface ModelOptions {
   /** The name by which clients request the model. */
   id: string;
+  /**
+   * Names of the executor's LoRA adapters. Clients request the model with an adapter by its name.
+   * Default: none.
+   */
+  adapters?: readonly string[];
   /** Default: o200k. */
   vocabulary?: Vocabulary;
   /**
@@ -76,6 +81,7 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
   'model',
   {
     id: true,
+    adapters: true,
     vocabulary: true,
     chatPrompt: true,
     chatTemplate: true,
@@ -90,6 +96,8 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
   { name: 'did you mean id?', tokenizer: 'did you mean vocabulary?' },
 );
 
+const NAME = 'a name of 1 to 200 characters without control characters';
+
 /**
  * Checks the options of the model.
  * @param maxModelLen the maximum number of tokens of prompt and output together
@@ -101,8 +109,10 @@ export async function parseModel(model: unknown, maxModelLen: number): Promise<S
   const { id, chatPrompt, chatTemplate } = model as unknown as ModelOptions;
   const { vocabulary = await defaultVocabulary() } = model as unknown as ModelOptions;
   const { sampling = [], samplingDefaults = {}, grammar = null } = model as unknown as ModelOptions;
-  if (typeof id !== 'string' || !/^[^\p{Cc}\p{Cs}]{1,200}$/u.test(id))
-    throw badArg('model.id', id, 'a name of 1 to 200 characters without control characters');
+  if (!isName(id)) throw badArg('model.id', id, NAME);
+  const { adapters = [] } = model as unknown as ModelOptions;
+  if (!isList(adapters, isName) || new Set([id, ...adapters]).size <= adapters.length)
+    throw badArg('model.adapters', adapters, `a list of different names other than model.id, each ${NAME}`);
   if (!isVocabulary(vocabulary))
     throw badArg(
       'model.vocabulary',
@@ -149,6 +159,7 @@ export async function parseModel(model: unknown, maxModelLen: number): Promise<S
   const encoder = new Encoder(vocabulary, maxModelLen);
   return {
     id,
+    adapters: [...adapters],
     vocabulary,
     encoder,
     chatPrompt: (chat: Chat) => {
@@ -185,6 +196,11 @@ function parserNamed(
   if (name === 'none') return null;
   if (typeof name === 'string' && Object.hasOwn(known, name)) return name;
   throw badArg(`model.${option}`, name, `"auto", "none", or one of ${Object.keys(known).join(', ')}`);
+}
+
+/** Whether a value can be the name of a model. */
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && /^[^\p{Cc}\p{Cs}]{1,200}$/u.test(value);
 }
 
 function isTemplate(value: unknown): boolean {

@@ -48,6 +48,7 @@ export class Generation {
    * Submits all choices.
    * @param all distributes the engine's outputs to the choices
    * @param grammars of the choices, one for each; null if no format constrains them
+   * @param adapter of all choices; '': none
    * @throws the errors of `Engine.submit`; then no choice is submitted
    */
   constructor(
@@ -59,10 +60,12 @@ export class Generation {
       reader,
       watch,
       grammars,
+      adapter,
     }: {
       readonly reader: GenerationReader;
       readonly watch: GenerationWatch | null;
       readonly grammars: readonly Grammar[] | null;
+      readonly adapter: string;
     },
   ) {
     this.#request = request;
@@ -74,7 +77,7 @@ export class Generation {
     const scores = request.scoresPrompts
       ? Array.from({ length: prompts.length * n }, () => new PromptScores(sampling.logprobs ?? 0))
       : null;
-    this.#streams = submitAll(all.engine, model, request, { id, scores, grammars });
+    this.#streams = submitAll(all.engine, model, request, { id, scores, grammars, adapter });
     const changed = (choice: Choice): void => reader.changed(choice);
     const onTokens = watch === null ? null : (ms: number): void => watch.generated(ms);
     this.choices = this.#streams.map((stream, index) => {
@@ -169,13 +172,15 @@ interface Submission {
   readonly scores: readonly PromptScores[] | null;
   /** The grammar of each choice; null if they have none. */
   readonly grammars: readonly Grammar[] | null;
+  /** The adapter of all of them; '': none. */
+  readonly adapter: string;
 }
 
 function submitAll(
   engine: Engine,
   { vocabulary }: ServedModel,
   request: GenerationRequest,
-  { id, scores, grammars }: Submission,
+  { id, scores, grammars, adapter }: Submission,
 ): RequestStream[] {
   const { prompts, n, maxTokens, minTokens, ignoreEos, priority, cacheSalt, sampling } = request;
   const { endOfText, endTokens = [] } = vocabulary;
@@ -200,6 +205,7 @@ function submitAll(
           ignoreEos,
           stopTokenIds,
           params: scores === null ? params : { ...params, prompt_logprobs: scores[number] },
+          ...(adapter !== '' && { adapter }),
           ...(grammars !== null && { grammar: grammars[number] }),
           ...(priority !== undefined && { priority }),
           ...(salt !== undefined && { cacheSalt: salt }),

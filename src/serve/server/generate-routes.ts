@@ -5,7 +5,7 @@ import { readChat } from '../api/chat-request.js';
 import { readCompletion } from '../api/completion-request.js';
 import type { GenerationRequest, RequestBounds } from '../api/generation-request.js';
 import { IGNORED_HEADER, ignoredSampling } from '../api/sampling.js';
-import { checkModel, type ServedModel } from '../api/served-model.js';
+import { chosenModel, type ServedModel } from '../api/served-model.js';
 import { makeGrammars } from '../api/text-format.js';
 import type { RequestLog } from '../log/request-log.js';
 import { type Bodies, CHAT_BODIES, COMPLETION_BODIES, type ReplyHead } from '../reply/bodies.js';
@@ -79,7 +79,7 @@ async function generate(
   reply: FastifyReply,
 ): Promise<unknown> {
   const { model, watch, live, choices, log } = settings;
-  checkModel(body, model);
+  const { id: name, adapter } = chosenModel(body, model);
   const wanted = await way.read(body, model, settings);
   const ignored = ignoredSampling(wanted.sampling, model.sampling);
   if (ignored.length > 0) reply.header(IGNORED_HEADER, ignored.join(', '));
@@ -90,10 +90,15 @@ async function generate(
       : await makeGrammars(format, model.grammar, wanted.prompts.length * wanted.n);
   const id = way.prefix + randomUUID().replaceAll('-', '');
   const created = Math.floor(Date.now() / 1000);
-  const head: ReplyHead = { id, created, model: model.id, includesUsage: wanted.includesUsage };
+  const head: ReplyHead = { id, created, model: name, includesUsage: wanted.includesUsage };
   if (wanted.isStreamed) {
     const streamed = way.streamed(head, settings.streamInterval);
-    const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch, grammars });
+    const generation = new Generation(choices, model, wanted, id, {
+      reader: streamed,
+      watch,
+      grammars,
+      adapter,
+    });
     live.add(generation, reply.raw);
     log.generates(reply.raw, generation);
     // From here on the stream owns the response.
@@ -102,7 +107,7 @@ async function generate(
     return reply;
   }
   const whole = new WholeReply(head, way.bodies);
-  const generation = new Generation(choices, model, wanted, id, { reader: whole, watch, grammars });
+  const generation = new Generation(choices, model, wanted, id, { reader: whole, watch, grammars, adapter });
   live.add(generation, reply.raw);
   log.generates(reply.raw, generation);
   const answer = await whole.body(generation, reply.raw);

@@ -22,20 +22,22 @@ const DOES = {
 
 /** The routes that list the served model, and refuse unsupported routes. */
 export function addModelRoutes(app: FastifyInstance, { model }: ServeSettings, version: string): void {
-  const { id, created, maxModelLen } = model;
-  const card = {
+  const { created, maxModelLen } = model;
+  const cardOf = (id: string, parent: string | null) => ({
     id,
     object: 'model',
     created,
     owned_by: 'blockstep',
     root: id,
-    parent: null,
+    parent,
     max_model_len: maxModelLen,
     permission: [],
-  };
-  app.get('/v1/models', () => ({ object: 'list', data: [card] }));
+  });
+  const cards = [cardOf(model.id, null), ...model.adapters.map((name) => cardOf(name, model.id))];
+  app.get('/v1/models', () => ({ object: 'list', data: cards }));
   app.get<{ Params: { '*': string } }>('/v1/models/*', ({ params }) => {
-    if (params['*'] === id) return card;
+    const card = cards.find(({ id }) => id === params['*']);
+    if (card !== undefined) return card;
     throw new ApiError(404, 'there is no such model', { param: 'model', code: 'model_not_found' });
   });
   // Clients try these routes by themselves, and a bare 404 would not say that the model lacks them.

@@ -2,7 +2,7 @@
 import { endianness } from 'node:os';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Engine } from '../../engine/engine.js';
-import { checkModel, type ServedModel } from '../api/served-model.js';
+import { chosenModel, type ServedModel } from '../api/served-model.js';
 import { type EmbeddingRequest, readEmbeddings, readRanks } from './vector-requests.js';
 
 /** The routes of a model that makes vectors or scores of texts. */
@@ -15,7 +15,7 @@ export function addVectorRoutes(
 
   if (model.vectors === 'embeddings')
     app.post('/v1/embeddings', async ({ body }, reply) => {
-      checkModel(body, model);
+      chosenModel(body, model);
       const request = await readEmbeddings(body, model);
       const { texts, dimensions } = request;
       const signal = untilLeft(reply);
@@ -31,7 +31,7 @@ export function addVectorRoutes(
   if (model.vectors === 'scores' && rankPrompt !== null)
     for (const path of ['/v1/rerank', '/rerank'])
       app.post(path, async ({ body }, reply) => {
-        checkModel(body, model);
+        chosenModel(body, model);
         const { query, documents, topN, withDocuments } = readRanks(body, model);
         const texts = await Promise.all(documents.map((document) => rankPrompt(query, document)));
         const scores = await engine.embed(texts, { signal: untilLeft(reply), normalize: false });

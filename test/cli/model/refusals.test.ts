@@ -37,6 +37,13 @@ describe('blockstep serve --model', () => {
     [['--cache-type', 'q2'], /--cache-type.*Allowed choices are f32, f16, q8_0/],
     [['--gpu-layers', '2', '--variant', 'cpu'], /--gpu-layers must be absent or 0 with --variant cpu, got 2/],
     [['--max-num-seqs', '257'], /--max-num-seqs must be at most 256 with such a model, got 257/],
+    [
+      ['--context-shift'],
+      /^ERR_BLOCKSTEP_BAD_ARG: --context-shift must be absent: texts share their KV, .*: shorten the text/,
+    ],
+    [['--lora', 'sql'], /--lora.*Expected NAME=PATH/],
+    [['--lora', 'sql=a.lora', '--lora', 'sql=b.lora'], /--lora.*There are two adapters of the name sql/],
+    [['--lora', 'sql=/nothing.lora'], /^ERR_BLOCKSTEP_BAD_MODEL: the adapter "sql": .*does not exist/],
     [['--variant', 'tpu'], /--variant.*Allowed choices are auto, cpu, cuda, vulkan, metal/],
     [['--memory', '0'], /--memory.*Expected a number > 0/],
     [

@@ -110,7 +110,7 @@ describe.skipIf(!hasLlama)('grammars over llama.cpp', () => {
     );
     for (const { prompt, params, tokens } of texts) {
       expect(textOf(model, tokens)).toMatch(/^([a-d][0-9] )*([a-d][0-9]?)?$/);
-      const text = await alone.answer(prompt, tokens.length, params, grammar.gbnf);
+      const text = await alone.answer(prompt, tokens.length, params, { grammar: grammar.gbnf });
       expect(tokens).toEqual(text.tokens);
     }
     alone.dispose();

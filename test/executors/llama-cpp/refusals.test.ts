@@ -59,6 +59,8 @@ describe.skipIf(!hasLlama)('what is refused over llama.cpp', () => {
     const create = (options: object) => LlamaExecutor.create({ model, numBlocks: 64, ...options });
     await expect(create({ numBlocks: 1 })).rejects.toEqual(bad(/numBlocks/));
     await expect(create({ maxModelLen: 4097 })).rejects.toEqual(bad(/maxModelLen .* 1 to 4096, got 4097/));
+    await expect(create({ contextShift: true })).rejects.toEqual(bad(/contextShift.*texts share their KV/));
+    await expect(create({ loras: {} })).rejects.toEqual(bad(/loras.*it belongs to openLlamaModel/));
     await expect(create({ maxNumSeqs: 257 })).rejects.toEqual(bad(/maxNumSeqs/));
     await expect(create({ cacheType: 'q8_0', flashAttention: 'off' })).rejects.toEqual(bad(/flashAttention/));
     await expect(create({ model: {} })).rejects.toEqual(bad(/model must be a LlamaModel/));

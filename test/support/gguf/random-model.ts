@@ -37,6 +37,8 @@ export interface RandomModel {
   readonly pooling?: number | null;
   /** Default `CHAT_TEMPLATE`; null: none. */
   readonly chatTemplate?: string | null;
+  /** Changes the weights of each matrix, in place, row after row. Default: nothing. */
+  readonly change?: (name: string, shape: readonly [number, number], weights: Float32Array) => void;
 }
 
 /** A chat template as models have it: system messages, tools, and an error for what it cannot say. */
@@ -80,6 +82,7 @@ function whole(model: RandomModel): Model {
     window: 64,
     pooling: null,
     chatTemplate: CHAT_TEMPLATE,
+    change: () => {},
     ...model,
   };
 }
@@ -94,7 +97,17 @@ export function beginText(vocabulary: VocabularyKind = 'gpt2'): string {
   return SPECIAL_TOKENS[vocabulary].bos;
 }
 
-function randomModelFile(model: Model): GgufFile {
+/** The matrices of a model, in the order of its file: those that an adapter can change. */
+export function matricesOf(model: RandomModel): { name: string; shape: readonly [number, number] }[] {
+  const found: { name: string; shape: readonly [number, number] }[] = [];
+  randomModelFile(whole(model), (name, shape) => found.push({ name, shape }));
+  return found;
+}
+
+function randomModelFile(
+  model: Model,
+  onMatrix: (name: string, shape: readonly [number, number]) => void = () => {},
+): GgufFile {
   const { architecture, weights, vocabulary, numTokens, width, layers, chatTemplate } = model;
   const file = new GgufFile();
   file.text('general.architecture', architecture);
@@ -113,8 +126,14 @@ function randomModelFile(model: Model): GgufFile {
   if (chatTemplate !== null) file.text('tokenizer.chat_template', chatTemplate);
   const random = new RandomWeights(model.seed);
   const put: Put = {
-    matrix: (name, shape, gain) =>
-      file.tensor(`${name}.weight`, shape, weights, random.normal(gain / Math.sqrt(shape[0]))),
+    matrix: (name, shape, gain) => {
+      onMatrix(name, shape);
+      const fill = random.normal(gain / Math.sqrt(shape[0]));
+      file.tensor(`${name}.weight`, shape, weights, (numbers) => {
+        fill(numbers);
+        model.change(name, shape, numbers);
+      });
+    },
     ones: (name, size) => file.tensor(`${name}.weight`, [size], 'F32', random.all(1)),
     small: (name, shape, least, most) => file.tensor(name, shape, 'F32', random.between(least, most)),
   };

@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 import { BlockstepError, describeError } from '../../../base/errors.js';
 import type { SamplingParams } from '../../../engine/executor/sampling-params.js';
 import { readGguf } from '../../../executors/llama-cpp/gguf/gguf-file.js';
+import { readLoras } from '../../../executors/llama-cpp/gguf/lora-file.js';
 import { fittingPool, inWords, memoryNeeds } from '../../../executors/llama-cpp/gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../../../executors/llama-cpp/gguf/model-card.js';
 import {
@@ -62,9 +63,12 @@ export async function modelExecutor(
       'ERR_BLOCKSTEP_BAD_ARG',
       '--ctx and --max-model-len are the same: give one of them',
     );
-  const card = readModelCard(readGguf(file));
+  const header = readGguf(file);
+  const card = readModelCard(header);
   const chatTemplate = flags.chatTemplate === undefined ? null : readTemplate(flags.chatTemplate);
   checkForModel(card, flags, given);
+  const loras = Object.entries(flags.lora ?? {});
+  const loraBytes = readLoras(loras, header);
   const wanted = { ...given, ...(flags.ctx !== undefined && { maxModelLen: flags.ctx }) };
   const { memory } = flags;
   // A library of the environment variable is used unchanged. Installed packages are searched for a
@@ -86,14 +90,14 @@ export async function modelExecutor(
   const free = memory === undefined ? null : memory * GIB;
   // The memory is read before the weights are loaded, because mapped weights take memory only when
   // they are read.
-  const onHost = free ?? freeHostMemory();
+  const onHost = (free ?? freeHostMemory()) - loraBytes;
   const early = isOnHost ? sizesFor(card, flags, wanted, onHost, false) : null;
   const model = await load(file, card, flags, io);
   let executor: LlamaExecutor | null = null;
   try {
     const gpus = model.devices.filter(({ isGpu }) => isGpu);
     const isOnGpu = gpus.length > 0 && (flags.gpuLayers ?? card.numLayers) >= card.numLayers;
-    const there = isOnGpu ? (free ?? freeDeviceMemory(gpus)) : onHost;
+    const there = isOnGpu ? (free ?? freeDeviceMemory(gpus)) - loraBytes : onHost;
     const sizes = early ?? sizesFor(card, flags, wanted, there, isOnGpu);
     const { threads, cacheType } = flags;
     executor = await LlamaExecutor.create({
@@ -124,6 +128,7 @@ export async function modelExecutor(
         ),
         ...(isOnGpu ? [] : [describeAttention(model)]),
         describePool(card, flags, sizes, enablePrefixCaching),
+        ...(loras.length === 0 ? [] : [`Adapters: ${loras.map(([name]) => name).join(', ')}.`]),
         describeSampling(sampling),
         describeForms(served),
         ...(await warnings(served, executor.threads, gpus.length > 0)),
@@ -148,6 +153,7 @@ async function load(file: string, card: ModelCard, flags: ModelFlags, io: Io): P
       path: file,
       variant: flags.variant,
       attention: flags.attention,
+      ...(flags.lora !== undefined && { loras: flags.lora }),
       ...(flags.gpuLayers !== undefined && { gpuLayers: flags.gpuLayers }),
       onProgress: (share) => loading.update(share),
       signal: io.signal,

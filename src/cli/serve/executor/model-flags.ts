@@ -9,6 +9,9 @@ import { parse } from '../../terminal/flag-values.js';
 export interface ModelFlags {
   model?: string;
   ctx?: number;
+  lora?: Readonly<Record<string, string>>;
+  /** Only known so that its refusal gives advice. */
+  contextShift?: boolean;
   variant: LlamaVariant;
   gpuLayers?: number;
   threads?: number;
@@ -23,6 +26,8 @@ export interface ModelFlags {
 /** The flags that are only valid with `--model`. */
 export const MODEL_FLAGS = [
   'ctx',
+  'lora',
+  'contextShift',
   'variant',
   'gpuLayers',
   'threads',
@@ -47,6 +52,11 @@ export function modelFlags(): readonly Option[] {
       '--ctx <n>',
       'most tokens of a request, prompt and output (default: what the model was trained for, at most 8192, and what fits)',
     ).argParser(parse.count),
+    new Option(
+      '--lora <name=path...>',
+      'LoRA adapters in GGUF files; a request chooses one by its name in place of the model’s',
+    ).argParser(addLora),
+    new Option('--context-shift').hideHelp(),
     new Option(
       '--variant <name>',
       'backend of llama.cpp; auto takes CUDA or Vulkan if its package is installed and finds a GPU, Metal on Apple silicon, otherwise the CPU',
@@ -82,6 +92,19 @@ export function modelFlags(): readonly Option[] {
       .choices(['auto', 'none', ...Object.keys(REASONING_PARSERS)])
       .default('auto'),
   ];
+}
+
+/** Adds an adapter to those before it on the command line. */
+function addLora(
+  text: string,
+  before: Readonly<Record<string, string>> | undefined,
+): Readonly<Record<string, string>> {
+  const at = text.indexOf('=');
+  const name = text.slice(0, at);
+  if (at < 1 || at === text.length - 1) throw new InvalidArgumentError('Expected NAME=PATH.');
+  if (before !== undefined && Object.hasOwn(before, name))
+    throw new InvalidArgumentError(`There are two adapters of the name ${name}.`);
+  return { ...before, [name]: text.slice(at + 1) };
 }
 
 function layers(text: string): number {

@@ -41,6 +41,8 @@ export interface GgufFile {
   /** Version of the format. */
   readonly version: number;
   readonly values: ReadonlyMap<string, GgufValue>;
+  /** The number of the type of each value. */
+  readonly types: ReadonlyMap<string, number>;
   readonly tensors: readonly GgufTensor[];
   /** Bytes of all tensors. */
   readonly weightBytes: number;
@@ -115,9 +117,12 @@ function readWhole(path: string, bytes: FileBytes, size: number): GgufFile {
   const numTensors = bytes.u64();
   const numValues = bytes.u64();
   const values = new Map<string, GgufValue>();
+  const types = new Map<string, number>();
   for (let i = 0; i < numValues; i++) {
     const key = bytes.text();
-    values.set(key, readValue(path, key, bytes));
+    const type = bytes.u32();
+    types.set(key, type);
+    values.set(key, readValue(path, key, type, bytes));
   }
   const tensors: GgufTensor[] = [];
   let weightBytes = 0;
@@ -134,7 +139,7 @@ function readWhole(path: string, bytes: FileBytes, size: number): GgufFile {
   const start = Math.ceil(bytes.position / alignment) * alignment;
   if (start + end > size)
     throw new CutOff(`its weights end at byte ${start + end}, and the file has ${size} bytes`);
-  return { path, version, values, tensors, weightBytes };
+  return { path, version, values, types, tensors, weightBytes };
 }
 
 function readVersion(path: string, bytes: FileBytes): number {
@@ -154,8 +159,7 @@ function readVersion(path: string, bytes: FileBytes): number {
   return version;
 }
 
-function readValue(path: string, key: string, bytes: FileBytes): GgufValue {
-  const type = bytes.u32();
+function readValue(path: string, key: string, type: number, bytes: FileBytes): GgufValue {
   if (type !== LIST) return readerOf(path, key, type)[1](bytes);
   const itemType = bytes.u32();
   const length = bytes.u64();

@@ -4,6 +4,7 @@ import { INSPECT, showFacts } from '../../../base/inspect.js';
 import { sharedAside } from '../../../base/scripts/aside.js';
 import { badModel } from '../gguf/bad-model.js';
 import { readGguf } from '../gguf/gguf-file.js';
+import { readLoras } from '../gguf/lora-file.js';
 import { inWords } from '../gguf/memory-needs.js';
 import { type ModelCard, readModelCard } from '../gguf/model-card.js';
 import type { LlamaDevice, NativeModel, NativeModelInfo } from '../native/binding.js';
@@ -61,26 +62,28 @@ export class LlamaModel {
   /** Settles when the texts so far have been tokenized off the event loop. */
   #tokenizing: Promise<void> = Promise.resolve();
 
-  private constructor(card: ModelCard, native: NativeModel, library: LlamaLibrary) {
+  private constructor(card: ModelCard, native: NativeModel, library: LlamaLibrary, loras: readonly string[]) {
     this.card = card;
     this.#native = native;
     this.#library = library;
     this.#said = native.info();
-    this.info = readInfo(card.path, this.#said, library);
+    this.info = readInfo(card.path, this.#said, library, loras);
   }
 
   /** See `openLlamaModel`. */
   static async open(options: LlamaModelOptions): Promise<LlamaModel> {
     const resolved = resolveModelOptions(options);
     const { path, libraryFolder, attention, gpuLayers, memoryMap, checkTensors } = resolved;
-    const { onProgress, signal } = resolved;
+    const { loras, onProgress, signal } = resolved;
     signal?.throwIfAborted();
-    const card = readModelCard(readGguf(path));
+    const file = readGguf(path);
+    const card = readModelCard(file);
+    const loraBytes = readLoras(loras, file);
     const looks = resolved.variant === 'auto' && libraryFolder === null && gpuLayers !== 0;
     const variant = looks ? await findLlamaVariant() : resolved.variant;
     const isOnHost =
       variant === 'cpu' || gpuLayers === 0 || (variant === 'auto' && process.platform !== 'darwin');
-    if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory());
+    if (isOnHost && !memoryMap) checkMemory(card, process.availableMemory() - loraBytes);
     const library = await loadLibrary(variant, libraryFolder, attention);
     checkDevices(library, variant, gpuLayers);
     const cancelled = new Int32Array(1);
@@ -91,11 +94,11 @@ export class LlamaModel {
     try {
       const native = await library.addon.loadModel(
         path,
-        { gpuLayers, memoryMap, checkTensors },
+        { gpuLayers, memoryMap, checkTensors, adapters: [...loras.values()] },
         onProgress,
         cancelled,
       );
-      return new LlamaModel(card, native, library);
+      return new LlamaModel(card, native, library, [...loras.keys()]);
     } catch (cause) {
       signal?.throwIfAborted();
       throw badModel(path, `cannot be loaded: ${messageOf(cause)}`, cause);

@@ -42,6 +42,8 @@ export interface LlamaModelInfo {
   readonly addsBos: boolean;
   /** The chat template, in Jinja; null: none. */
   readonly chatTemplate: string | null;
+  /** The names of its LoRA adapters, which requests name (`adapter`). */
+  readonly loras: readonly string[];
   /** llama.cpp's own version, and the commit that it was built from. */
   readonly library: { readonly version: string; readonly commit: string };
   /**
@@ -51,7 +53,12 @@ export interface LlamaModelInfo {
   readonly attention: { readonly kernel: string; readonly reason: string };
 }
 
-export function readInfo(file: string, native: NativeModelInfo, library: LlamaLibrary): LlamaModelInfo {
+export function readInfo(
+  file: string,
+  native: NativeModelInfo,
+  library: LlamaLibrary,
+  loras: readonly string[],
+): LlamaModelInfo {
   const { isRecurrent, isHybrid } = native;
   return Object.freeze({
     file,
@@ -71,6 +78,7 @@ export function readInfo(file: string, native: NativeModelInfo, library: LlamaLi
     longestToken: native.longestToken,
     addsBos: native.addsBos,
     chatTemplate: native.chatTemplate,
+    loras: Object.freeze([...loras]),
     library: Object.freeze({ version: library.version, commit: library.commit }),
     attention: Object.freeze({ kernel: library.attention, reason: library.attentionReason }),
   });

@@ -1,5 +1,5 @@
 // The options of loading a model.
-import { badArg, checkBoolean, checkOneOf, isObject } from '../../../base/checks.js';
+import { badArg, checkBoolean, checkName, checkOneOf, isObject } from '../../../base/checks.js';
 import { checkInteger } from '../../../base/errors.js';
 import { checkNames, knownNames } from '../../../base/known-names.js';
 import type { LlamaAttention } from '../native/library.js';
@@ -36,6 +36,11 @@ export interface LlamaModelOptions {
    * true.
    */
   readonly memoryMap?: boolean;
+  /**
+   * LoRA adapters by name: each one a GGUF file. The `adapter` of a request names one of them.
+   * Default: none.
+   */
+  readonly loras?: Readonly<Record<string, string>>;
   /** Checks the values of all tensors, which takes long. Default false. */
   readonly checkTensors?: boolean;
   /**
@@ -54,6 +59,7 @@ const OPTIONS = knownNames<LlamaModelOptions>('the options of openLlamaModel', {
   attention: true,
   gpuLayers: true,
   memoryMap: true,
+  loras: true,
   checkTensors: true,
   onProgress: true,
   signal: true,
@@ -66,6 +72,7 @@ export interface ResolvedModelOptions {
   readonly attention: LlamaAttention;
   readonly gpuLayers: number;
   readonly memoryMap: boolean;
+  readonly loras: ReadonlyMap<string, string>;
   readonly checkTensors: boolean;
   readonly onProgress: (share: number) => void;
   readonly signal: AbortSignal | null;
@@ -76,7 +83,7 @@ export function resolveModelOptions(options: LlamaModelOptions): ResolvedModelOp
   if (!isObject(options)) throw badArg('options', options, 'an object');
   checkNames(options, OPTIONS);
   const { path, variant, libraryFolder, attention, gpuLayers, memoryMap = true } = options;
-  const { checkTensors = false, onProgress = () => {}, signal = null } = options;
+  const { loras = {}, checkTensors = false, onProgress = () => {}, signal = null } = options;
   if (typeof path !== 'string' || path === '') throw badArg('path', path, 'the path of a GGUF file');
   const folder = libraryFolder ?? process.env['BLOCKSTEP_LLAMA_LIBRARY'] ?? null;
   if (folder !== null && typeof folder !== 'string') throw badArg('libraryFolder', folder, 'a path');
@@ -95,8 +102,20 @@ export function resolveModelOptions(options: LlamaModelOptions): ResolvedModelOp
           : -1
         : checkInteger('gpuLayers', gpuLayers, -1, 2 ** 20),
     memoryMap: checkBoolean('memoryMap', memoryMap),
+    loras: readLoras(loras),
     checkTensors: checkBoolean('checkTensors', checkTensors),
     onProgress,
     signal,
   };
+}
+
+function readLoras(loras: unknown): ReadonlyMap<string, string> {
+  if (!isObject(loras)) throw badArg('loras', loras, 'an object of paths by name');
+  const read = Object.entries(loras);
+  for (const [name, path] of read) {
+    checkName('the name of an adapter', name, 1);
+    if (typeof path !== 'string' || path === '')
+      throw badArg(`loras[${JSON.stringify(name.slice(0, 60))}]`, path, 'the path of a GGUF file');
+  }
+  return new Map(read as [string, string][]);
 }

@@ -21,7 +21,13 @@ export interface LlamaAddon {
    */
   loadModel(
     path: string,
-    options: { gpuLayers: number; memoryMap: boolean; checkTensors: boolean },
+    options: {
+      gpuLayers: number;
+      memoryMap: boolean;
+      checkTensors: boolean;
+      /** Files of LoRA adapters, which programs name by their index. */
+      adapters: readonly string[];
+    },
     progress: (share: number) => void,
     cancelled: Int32Array,
   ): Promise<NativeModel>;

@@ -9,6 +9,8 @@ import { Program, type ProgramShape } from './program.js';
 /** A request that has a sequence. */
 interface Running {
   sequence: number;
+  /** Number of its adapter; -1: none. */
+  adapter: number;
   /** Tokens of its text that have cells, drafts included. */
   length: number;
   /** The last step with this request. */
@@ -76,13 +78,14 @@ export class Planner {
   /**
    * Plans a step.
    * @param samplers [entry] the sampler of an entry that samples
+   * @param adapters [entry] the number of its adapter; -1: none
    */
-  plan(plan: ExecutorPlan, tables: StepTables, samplers: Int32Array): void {
+  plan(plan: ExecutorPlan, tables: StepTables, samplers: Int32Array, adapters: Int32Array): void {
     this.#step++;
     this.cells.beginStep();
     this.release(plan.finishedHandles);
     this.release(plan.preemptedHandles);
-    for (let i = 0; i < plan.numRequests; i++) this.#planEntry(plan, tables, i, samplers[i]);
+    for (let i = 0; i < plan.numRequests; i++) this.#planEntry(plan, tables, i, samplers[i], adapters[i]);
   }
 
   /**
@@ -119,7 +122,7 @@ export class Planner {
     }
   }
 
-  #planEntry(plan: ExecutorPlan, tables: StepTables, entry: number, sampler: number): void {
+  #planEntry(plan: ExecutorPlan, tables: StepTables, entry: number, sampler: number, adapter: number): void {
     const { handle } = plan.requests[entry];
     const computed = plan.numComputedTokens[entry];
     const numDrafts = plan.numDraftTokens[entry] - plan.numInvalidDraftTokens[entry];
@@ -129,6 +132,7 @@ export class Planner {
     const numHits = Math.ceil(computed / this.#blockSize);
     const request = this.#requests.get(handle) ?? this.#open(handle);
     request.step = this.#step;
+    request.adapter = adapter;
     const isRunning = plan.kinds[entry] === EntryKind.running;
     if (!isRunning) this.#keepLeading(request, tables, row, Math.min(numHits, numBlocks));
     if (request.length > computed) {
@@ -172,7 +176,7 @@ export class Planner {
     }
     if (sequence === null)
       throw new BlockstepError('ERR_BLOCKSTEP_INVARIANT', 'more requests in a step than sequences');
-    const request = { sequence, length: 0, step: this.#step };
+    const request = { sequence, adapter: -1, length: 0, step: this.#step };
     this.#requests.set(handle, request);
     return request;
   }
@@ -257,7 +261,7 @@ export class Planner {
 
   /** Adds a range of an entry to a wave. The caller puts its tokens. */
   #compute(
-    { sequence }: Running,
+    { sequence, adapter }: Running,
     { blockTable, maxBlocksPerRow }: StepTables,
     entry: number,
     from: number,
@@ -265,7 +269,7 @@ export class Planner {
     wave: number,
   ): void {
     const size = this.#blockSize;
-    this.program.add(wave, entry, sequence, from, to);
+    this.program.add(wave, entry, sequence, from, to, adapter);
     for (let place = Math.floor(from / size); place * size < to; place++) {
       const block = blockTable[entry * maxBlocksPerRow + place];
       this.cells.fill(block, Math.min(size, to - place * size));

@@ -5,6 +5,8 @@ import { Moves } from '../cells/moves.js';
 interface Range {
   entry: number;
   sequence: number;
+  /** Number of the adapter that computes it; -1: none. */
+  adapter: number;
   /** Positions. */
   from: number;
   to: number;
@@ -69,6 +71,8 @@ export class Program {
   #numCalls = 0;
   /** Whether the last call samples behind each of its tokens. */
   #samplesAll = false;
+  /** The adapter of the last call. */
+  #adapter = -1;
 
   constructor(shape: ProgramShape) {
     this.#shape = shape;
@@ -90,12 +94,13 @@ export class Program {
 
   /**
    * Adds tokens of an entry.
+   * @param adapter number of the entry's adapter; -1: none
    * @returns the index of the first one in `tokens`
    */
-  add(wave: number, entry: number, sequence: number, from: number, to: number): number {
+  add(wave: number, entry: number, sequence: number, from: number, to: number, adapter = -1): number {
     this.#reach(wave);
     const token = this.#tokens.extend(to - from);
-    this.#ranges[wave].push({ entry, sequence, from, to, token, ...NO_SAMPLE });
+    this.#ranges[wave].push({ entry, sequence, adapter, from, to, token, ...NO_SAMPLE });
     return token;
   }
 
@@ -178,7 +183,35 @@ export class Program {
   }
 
   #writeWave(wave: number): void {
-    const all = this.#ranges[wave];
+    let moves: Moves | null = this.#moves[wave];
+    for (const ranges of this.#byAdapter(this.#ranges[wave])) {
+      for (const { ranges: part, most } of this.#partsOf(ranges)) {
+        for (const call of cut(part, most)) {
+          this.#writeCall(moves, call);
+          moves = null;
+        }
+      }
+    }
+    if (moves !== null && moves.count > 0) this.#writeCall(moves, []);
+  }
+
+  /**
+   * Splits ranges by their adapters. llama.cpp has one adapter for a whole call, and a change is
+   * expensive. So the adapter of the last call comes first.
+   */
+  #byAdapter(ranges: readonly Range[]): readonly (readonly Range[])[] {
+    if (ranges.every(({ adapter }) => adapter === ranges[0].adapter)) return [ranges];
+    const groups = new Map<number, Range[]>([[this.#adapter, []]]);
+    for (const range of ranges) {
+      const group = groups.get(range.adapter);
+      if (group === undefined) groups.set(range.adapter, [range]);
+      else group.push(range);
+    }
+    return [...groups.values()];
+  }
+
+  /** The kinds of calls that ranges need, and the most tokens of a call. */
+  #partsOf(all: readonly Range[]): { ranges: readonly Range[]; most: number }[] {
     const { batch, splitFrom, outputs } = this.#shape;
     const scoring = this.#hasScores ? all.filter(isScored) : NO_RANGES;
     // All rows of these ranges want logits, which a call has few of.
@@ -193,14 +226,7 @@ export class Program {
       ];
     }
     if (scoring.length > 0) parts.push({ ranges: scoring, most: Math.min(batch, outputs) });
-    let moves: Moves | null = this.#moves[wave];
-    for (const { ranges: part, most } of parts) {
-      for (const call of cut(part, most)) {
-        this.#writeCall(moves, call);
-        moves = null;
-      }
-    }
-    if (moves !== null && moves.count > 0) this.#writeCall(moves, []);
+    return parts;
   }
 
   #writeScore(ranges: readonly Range[], range: Range): void {
@@ -225,6 +251,8 @@ export class Program {
     out.push(moves?.count ?? 0);
     out.push(count);
     out.push(samples.length + scores.length);
+    if (ranges.length > 0) this.#adapter = ranges[0].adapter;
+    out.push(this.#adapter);
     this.#samplesAll = samples.length === count && scores.length === 0;
     if (moves !== null) out.append(moves.list);
     const tokens = out.extend(3 * count);

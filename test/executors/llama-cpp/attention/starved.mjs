@@ -25,7 +25,7 @@ for (const length of lengths) {
   const tokens = at.map((position) => 10 + (position % 50));
   const removal = [0, 0, 0, 0, -1];
   const sample = [length - 1, 0, -1, length];
-  const program = Int32Array.of(1, 1, length, 1, ...removal, ...tokens, ...at, ...at.fill(0), ...sample);
+  const program = Int32Array.of(1, 1, length, 1, -1, ...removal, ...tokens, ...at, ...at.fill(0), ...sample);
   const { failure, tokens: sampled } = await context.compute(program, program.length, 0);
   answers.push({ failure, count: sampled[0] });
 }

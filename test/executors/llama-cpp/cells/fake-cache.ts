@@ -33,8 +33,8 @@ export class FakeCache {
     const answers: number[][] = [];
     let at = 1;
     for (let call = 0; call < program[0]; call++) {
-      const [numMoves, count, numSamples] = program.subarray(at, at + 3);
-      at += 3;
+      const [numMoves, count, numSamples] = program.subarray(at, at + 4);
+      at += 4;
       for (let m = 0; m < numMoves; m++, at += 5) this.#move(program.subarray(at, at + 5));
       const tokens = program.subarray(at, at + count);
       const contents = this.#compute(

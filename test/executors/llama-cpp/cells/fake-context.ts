@@ -48,8 +48,8 @@ export class FakeContext {
   #goOn(): readonly number[] {
     this.#left--;
     const count = this.#rows.length;
-    const [, numMoves] = this.#program;
-    const from = 4 + 5 * numMoves;
+    const [, numMoves, , , adapter] = this.#program;
+    const from = 5 + 5 * numMoves;
     const [positions, sequences, samples] = [1, 2, 3].map((part) => from + part * count);
     const next = [
       ...this.#rows.map(([token]) => token),
@@ -57,7 +57,7 @@ export class FakeContext {
       ...this.#program.subarray(sequences, samples),
       ...this.#program.subarray(samples),
     ];
-    this.#program = Int32Array.of(1, 0, count, count, ...next);
+    this.#program = Int32Array.of(1, 0, count, count, adapter, ...next);
     return this.#run(this.#program);
   }
 

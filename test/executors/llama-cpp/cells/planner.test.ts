@@ -21,6 +21,8 @@ interface Sizes {
   readonly batch: number;
 }
 
+const NO_ADAPTERS = new Int32Array(64).fill(-1);
+
 /** The executor over a cache that has exactly as many cells as the pool has tokens. */
 class PlannerExecutor implements Executor {
   readonly planner: Planner;
@@ -64,7 +66,7 @@ class PlannerExecutor implements Executor {
   };
 
   #begin(plan: ExecutorPlan, tables: StepTables): ExecutorResult {
-    this.planner.plan(plan, tables, this.#samplers);
+    this.planner.plan(plan, tables, this.#samplers, NO_ADAPTERS);
     this.planner.cells.check(this.#cells);
     this.#drafts.read(plan, tables);
     const { values, length } = this.planner.program.write(plan.numRequests);

@@ -16,9 +16,9 @@ function callsOf(entries: readonly Entry[], shape: { batch: number; splitFrom: n
   const calls: number[] = [];
   let at = 1;
   for (let call = 0; call < values[0]; call++) {
-    const [moves, tokens, samples] = values.subarray(at, at + 3);
+    const [moves, tokens, samples] = values.subarray(at, at + 4);
     calls.push(tokens);
-    at += 3 + 5 * moves + 3 * tokens + 4 * samples;
+    at += 4 + 5 * moves + 3 * tokens + 4 * samples;
   }
   return { calls, sampling: [...program.sampling] };
 }
@@ -55,6 +55,36 @@ describe('the calls of a step', () => {
     expect(callsOf([[100, 0], ...decodes(50)], shape).calls).toEqual([128, 22]);
   });
 
+  it('have one adapter each, that of the call before first', () => {
+    const program = new Program({ ...ON_CPU, splitFrom: Number.POSITIVE_INFINITY });
+    const adaptersOf = (adapters: readonly number[]): number[][] => {
+      for (const [entry, adapter] of adapters.entries()) {
+        program.add(0, entry, entry, 0, 2, adapter);
+        program.sample(0, 0, -1);
+      }
+      const { values } = program.write(adapters.length);
+      const calls: number[][] = [];
+      let at = 1;
+      for (let call = 0; call < values[0]; call++) {
+        const [moves, tokens, samples, adapter] = values.subarray(at, at + 4);
+        calls.push([adapter, tokens]);
+        at += 4 + 5 * moves + 3 * tokens + 4 * samples;
+      }
+      return calls;
+    };
+    expect(adaptersOf([0, -1, 0, 1])).toEqual([
+      [-1, 2],
+      [0, 4],
+      [1, 2],
+    ]);
+    expect([...program.sampling]).toEqual([1, 0, 2, 3]);
+    expect(adaptersOf([-1, 1, 1])).toEqual([
+      [1, 4],
+      [-1, 2],
+    ]);
+    expect(adaptersOf([0, 0])).toEqual([[0, 4]]);
+  });
+
   it('have few tokens where all of them say how likely the next one is, and each row knows it', () => {
     const program = new Program({ ...ON_CPU, outputs: 4 });
     program.add(0, 0, 7, 10, 19);
@@ -68,9 +98,9 @@ describe('the calls of a step', () => {
     const samples: number[][] = [];
     const calls: number[] = [];
     for (let at = 1; at < length; ) {
-      const [moves, tokens, count] = values.subarray(at, at + 3);
+      const [moves, tokens, count] = values.subarray(at, at + 4);
       calls.push(tokens);
-      at += 3 + 5 * moves + 3 * tokens;
+      at += 4 + 5 * moves + 3 * tokens;
       for (let i = 0; i < count; i++, at += 4) samples.push([...values.subarray(at, at + 4)]);
     }
     expect(calls).toEqual([1, 4, 4, 1]);

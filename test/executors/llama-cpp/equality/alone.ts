@@ -47,7 +47,7 @@ export class Alone {
     prompt: ArrayLike<number>,
     numTokens: number,
     params?: SamplingParams,
-    grammar = '',
+    { grammar = '', adapter = '' }: { readonly grammar?: string; readonly adapter?: string } = {},
   ): Promise<TextAlone> {
     const choice = readChoice(params, this.#model.info.vocabSize) ?? LIKELIEST;
     const sampler = this.#context.addSampler({
@@ -56,6 +56,7 @@ export class Alone {
       prompt: Int32Array.from(prompt),
       grammar,
     });
+    const number = this.#model.info.loras.indexOf(adapter);
     const tokens: number[] = [];
     const gaps: number[] = [];
     let next = Array.from(prompt);
@@ -65,7 +66,7 @@ export class Alone {
       const moves = at === 0 ? [0, 0, 0, 0, -1] : [];
       const positions = next.map((_, i) => at + i);
       const samples = [next.length - 1, 0, sampler, at + next.length];
-      const counts = [moves.length / 5, next.length, 1];
+      const counts = [moves.length / 5, next.length, 1, number];
       const program = Int32Array.of(
         1,
         ...counts,

@@ -1,6 +1,7 @@
 // Fixed seeds of every configuration and kind of model; planted bugs are noticed.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type LlamaModel, openLlamaModel } from '../../../../src/executors/llama-cpp/model/llama-model.js';
+import { writeRandomLora } from '../../../support/gguf/random-lora.js';
 import { type RandomModel, writeRandomModel } from '../../../support/gguf/random-model.js';
 import { llamaForTests } from '../../../support/llama/library.js';
 import { isQuick, share } from '../../../support/share.js';
@@ -30,20 +31,30 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     for (const each of opened) each.dispose();
   });
 
-  function modelOf(written: RandomModel): Promise<LlamaModel> {
-    const name = JSON.stringify(written);
+  /** A model with so many adapters. */
+  function modelOf(written: RandomModel, numLoras = 0): Promise<LlamaModel> {
+    const name = JSON.stringify([written, numLoras]);
     const known = models.get(name);
     if (known !== undefined) return known;
     const path = write(`${models.size}.gguf`, '');
     writeRandomModel(path, written);
-    const model = openLlamaModel({ path, libraryFolder: folder as string, variant: 'cpu' });
+    const loras: Record<string, string> = {};
+    for (let seed = 1; seed <= numLoras; seed++) {
+      loras[`lora${seed}`] = write(`${models.size}-${seed}.lora`, '');
+      writeRandomLora(loras[`lora${seed}`], { seed }, written);
+    }
+    const model = openLlamaModel({ path, loras, libraryFolder: folder as string, variant: 'cpu' });
     void model.then((each) => opened.push(each));
     models.set(name, model);
     return model;
   }
 
-  async function setUp(written: RandomModel, numbers = EXACT): Promise<{ model: LlamaModel; alone: Alone }> {
-    const model = await modelOf(written);
+  async function setUp(
+    written: RandomModel,
+    numbers = EXACT,
+    numLoras = 0,
+  ): Promise<{ model: LlamaModel; alone: Alone }> {
+    const model = await modelOf(written, numLoras);
     const alone = await Alone.create(model, numbers, 512);
     opened.push(alone);
     return { model, alone };
@@ -99,6 +110,14 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.wrong).toBe(0);
   });
 
+  it('are those of the model with the adapter of their request alone, whatever others have', async () => {
+    const withLoras = await setUp({}, EXACT, 2);
+    const figures = await run({ ...withLoras, adapters: true, drafts: true }, share([5], [5, 6, 7]));
+    expect(figures.reports).toEqual([]);
+    expect(figures.wrong).toBe(0);
+    expect(figures.hits).toBeGreaterThan(0);
+  });
+
   it.skipIf(isQuick)(
     'are so up to a call that failed, and those of requests that had no part in it to their end',
     async () => {
@@ -137,15 +156,18 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.near).toBeLessThan(figures.requests / 2);
   });
 
-  it.skipIf(isQuick).each<[Fault]>([['token'], ['holder'], ['remove'], ['draw']])(
+  it.skipIf(isQuick).each<[Fault]>([['token'], ['holder'], ['remove'], ['draw'], ['adapter']])(
     'a planted bug is noticed: %s',
     async (fault) => {
       let noticed = 0;
+      const adapters = fault === 'adapter';
+      const set = adapters ? await setUp({}, EXACT, 2) : llama;
       for (const seed of [16, 17, 18]) {
         const figures = await randomRun({
-          ...llama,
+          ...set,
           numbers: EXACT,
           fault,
+          adapters,
           drafts: true,
           sampling: fault === 'draw',
           seed,

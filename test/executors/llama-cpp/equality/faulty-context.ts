@@ -15,7 +15,9 @@ export type Fault =
   /** What is to be removed at the end of a text stays. */
   | 'remove'
   /** A draw is made by the chance of another position. */
-  | 'draw';
+  | 'draw'
+  /** A call is computed by another adapter. */
+  | 'adapter';
 
 const REMOVE = 0;
 const COPY = 1;
@@ -32,8 +34,12 @@ export function faulty(
     const failing = fault === 'fail' && next(40) === 0 ? next(numCalls) : -1;
     let at = 1;
     for (let call = 0; call < numCalls; call++) {
-      const [numMoves, numTokens, numSamples] = program.subarray(at, at + 3);
-      at += 3;
+      const [numMoves, numTokens, numSamples, adapter] = program.subarray(at, at + 4);
+      if (fault === 'adapter' && adapter >= 0 && next(20) === 0) {
+        program[at + 3] = adapter - 1;
+        changed++;
+      }
+      at += 4;
       for (let m = 0; m < numMoves; m++) changed += changeMove(program.subarray(at + 5 * m, at + 5 * m + 5));
       at += 5 * numMoves;
       const tokens = program.subarray(at, at + numTokens);

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { openLlamaModel } from '../../../../src/executors/llama-cpp/model/llama-model.js';
+import { writeRandomLora } from '../../../support/gguf/random-lora.js';
 import { type RandomModel, writeRandomModel } from '../../../support/gguf/random-model.js';
 import { llamaForTests } from '../../../support/llama/library.js';
 import { Alone } from './alone.js';
@@ -16,15 +17,16 @@ const HELP = `npm run test:long -- llama [--seeds N] [--first S] [--config NAME]
 Random requests in random engines over llama.cpp, every token compared with that of the model alone.
   --seeds N      seeds of each configuration (default 40: some minutes on two cores)
   --first S      the first seed (default 1)
-  --config NAME  greedy, drafts, sampling, both, failing, flash, usual (default: all)
+  --config NAME  greedy, drafts, sampling, both, adapters, failing, flash, usual (default: all)
   --model NAME   llama, q8, gemma3, mamba, lfm2 (default: all)
-  --fault NAME   a bug to plant: token, holder, remove, draw (with sampling)`;
+  --fault NAME   a bug to plant: token, holder, remove, draw (with sampling), adapter (with adapters)`;
 
 const CONFIGS: Readonly<Record<string, Partial<RunOptions>>> = {
   greedy: {},
   drafts: { drafts: true },
   sampling: { sampling: true },
   both: { sampling: true, drafts: true },
+  adapters: { adapters: true, drafts: true },
   failing: { fault: 'fail' },
   flash: { numbers: FLASH },
   usual: { numbers: USUAL },
@@ -60,7 +62,12 @@ for (const [name, written] of Object.entries(MODELS)) {
   if (values.model !== undefined && values.model !== name) continue;
   const path = join(scratch, `${name}.gguf`);
   writeRandomModel(path, written);
-  const model = await openLlamaModel({ path, libraryFolder: folder, variant: 'cpu' });
+  const loras: Record<string, string> = {};
+  for (const seed of [1, 2]) {
+    loras[`lora${seed}`] = join(scratch, `${name}-${seed}.lora`);
+    writeRandomLora(loras[`lora${seed}`], { seed }, written);
+  }
+  const model = await openLlamaModel({ path, loras, libraryFolder: folder, variant: 'cpu' });
   for (const [config, options] of Object.entries(CONFIGS)) {
     if (values.config !== undefined && values.config !== config) continue;
     if (options.drafts && model.info.memory !== 'attention') continue;

@@ -19,6 +19,8 @@ export interface RunOptions {
   readonly seed: number;
   readonly drafts?: boolean;
   readonly sampling?: boolean;
+  /** Whether requests have adapters of the model, by chance. */
+  readonly adapters?: boolean;
   readonly fault?: Fault;
   /** Blocks of the pool; absent: by chance. */
   readonly numBlocks?: number;
@@ -53,6 +55,8 @@ interface Job {
   readonly prompt: Int32Array;
   readonly maxTokens: number;
   readonly params: SamplingParams | undefined;
+  /** '': none. */
+  readonly adapter: string;
 }
 
 interface Outcome extends Job {
@@ -124,7 +128,8 @@ export async function randomRun(options: RunOptions): Promise<RunFigures> {
       : below(3) === 0
         ? { temperature: 0, logprobs: 1 }
         : { temperature: 0 };
-    const job = { id: `r${i}`, prompt, maxTokens, params };
+    const adapter = options.adapters ? one(['', ...model.info.loras]) : '';
+    const job = { id: `r${i}`, prompt, maxTokens, params, adapter };
     return play(engine, job, {
       delay: burst && below(4) > 0 ? 0 : below(30),
       abortAt: below(6) === 0 ? 1 + below(maxTokens) : 0,
@@ -209,8 +214,8 @@ async function play(
   { delay, abortAt, priority }: { delay: number; abortAt: number; priority: number },
 ): Promise<Outcome> {
   for (let k = 0; k < delay; k++) await new Promise((resolve) => setImmediate(resolve));
-  const { id, prompt, maxTokens, params } = job;
-  const stream = engine.submit({ id, prompt, maxTokens, priority, params, ignoreEos: true });
+  const { id, prompt, maxTokens, params, adapter } = job;
+  const stream = engine.submit({ id, prompt, maxTokens, priority, params, adapter, ignoreEos: true });
   const got: number[] = [];
   try {
     for await (const { tokens } of stream) {
@@ -234,7 +239,7 @@ async function play(
 }
 
 async function compare(
-  { id, prompt, maxTokens, params, tokens, aborted, error, preemptions, cached }: Outcome,
+  { id, prompt, maxTokens, params, adapter, tokens, aborted, error, preemptions, cached }: Outcome,
   alone: Alone,
   { nearness }: NumberType,
   figures: RunFigures,
@@ -256,7 +261,7 @@ async function compare(
     return;
   }
   // Also of a request that failed every token that came before must be right.
-  const text = await alone.answer(prompt, tokens.length, params);
+  const text = await alone.answer(prompt, tokens.length, params, { adapter });
   figures.compared += tokens.length;
   const parted = tokens.findIndex((token, k) => token !== text.tokens[k]);
   if (parted < 0) return;

@@ -2,11 +2,13 @@ import { BlockstepError } from '../../base/errors.js';
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * Tells the connector and the workers that the engine is about to be disposed. Steps in flight are given up. Every request ends, and the
- * connector hears of each end. The connector's metadata for these ends reaches the workers with a last plan that has nothing to
- * execute. After an error the rest is left out: the dispose that follows frees everything.
+ * Notifies the connector and the workers that the engine is about to be disposed. Steps in flight
+ * are abandoned. Every request ends, and the connector is notified of each end. The connector's
+ * metadata for these ends reaches the workers with a last plan that has nothing to execute. After
+ * an error the rest is skipped: the dispose that follows frees everything.
  *
- * While a GPU decides a plan, nobody is told: the scheduler refuses every change then, and a dispose does not wait.
+ * While a GPU decides a plan, nobody is notified: the scheduler refuses every change then, and a
+ * dispose does not wait.
  * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of the scheduler, with nothing changed
  */
 export function sayFarewell(e: EngineState): void {
@@ -17,7 +19,8 @@ export function sayFarewell(e: EngineState): void {
     for (const step of e.flight) {
       const { plan, state } = step;
       scheduler.failStep(plan);
-      // The workers give up the transfers that began with the step. With a step that was kept back none has begun.
+      // The workers abandon the transfers that began with the step. With a step that was kept back
+      // none has begun.
       if (state === 'kept back') workers?.skip(step.finishedHandles);
       else workers?.end(plan);
     }

@@ -62,7 +62,10 @@ export class Shutdown {
     return Number.POSITIVE_INFINITY;
   }
 
-  /** Whether no work is left. Also true if asking for work breaks the engine: a broken engine does no more work. */
+  /**
+   * Whether no work is left. Also true if asking for work breaks the engine, because a broken
+   * engine does no more work.
+   */
   #isDrained(): boolean {
     try {
       return this.#e.streams.size === 0 && this.#e.embedding === 0 && !this.#e.hasWork();
@@ -117,7 +120,7 @@ export class Shutdown {
         (error: unknown) => Promise.reject(failure(error)),
       );
       gone.catch(() => {});
-      // An executor that hangs is not waited for.
+      // A hung executor is not awaited.
       return poison?.code === 'ERR_BLOCKSTEP_EXECUTOR_HUNG' ? Promise.resolve() : gone;
     } catch (error) {
       errors.push(failure(error));

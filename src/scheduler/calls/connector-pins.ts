@@ -17,7 +17,7 @@ export function makePins(owner: ViewOwner): BlockPins {
     state.pins.change(ids, by);
     state.blocksMoved = true;
     log?.pins(by > 0, ids);
-    // Between two public calls nothing else hands the command to the log.
+    // Between two public calls nothing else writes the command to the log.
     if (!gate.isBusy) gate.change(() => owner.flushLog());
   };
   return { pin: (ids) => change(ids, 1), unpin: (ids) => change(ids, -1) };

@@ -8,8 +8,8 @@ import {
 } from '../connector/connector-output.js';
 
 /**
- * Checks the JSON of a record in a log. Whether the content fits the scheduler is found out when the record is
- * replayed.
+ * Checks the JSON of a record in a log. Whether the content fits the scheduler is only decided
+ * during the replay.
  */
 export type JsonCheck<T> = (value: unknown) => value is T;
 

@@ -13,7 +13,7 @@ export function recordedGrammar(answers: RecordedAnswers, handleOf: () => number
     return answer;
   };
   return {
-    // An answer of not being ready is not recorded.
+    // The answer that a grammar is not ready yet is not recorded.
     ready: () => answers.isNext(handleOf(), 'ready') && ask('ready') === 1,
     acceptTokens: () => ask('acceptTokens') === 1,
     validateTokens: () => ask('validateTokens'),

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 
-/** One to 128 printable characters of ASCII. */
+/** One to 128 printable ASCII characters. */
 const GOOD = /^[\x20-\x7e]{1,128}$/;
 
 /**
- * The id of an HTTP request, for the log and the `x-request-id` of the answer: the one that the client or a proxy gave it, or a new one.
- * The engine has ids of its own: two clients may give the same.
+ * The id of an HTTP request, for the log and the `x-request-id` header of the response. The client
+ * or a proxy may provide the id; otherwise it is new. The engine's ids are separate, since two
+ * clients may send the same id.
  */
 export function requestIdOf({ headers }: IncomingMessage): string {
   const given = headers['x-request-id'];

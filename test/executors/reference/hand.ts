@@ -84,6 +84,7 @@ export function handMade(entries: HandEntry[], step = 0): { plan: ExecutorPlan; 
       id: `h${handle}`,
       handle,
       numPromptTokens: numPrompt ?? known?.length ?? 1,
+      lengthLimit: Number.MAX_SAFE_INTEGER,
       grammar: null,
     })),
     kinds: Uint8Array.from(entries, ({ kind = 0 }) => kind),

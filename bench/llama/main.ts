@@ -1,13 +1,13 @@
 // `npm run bench:llama`: blockstep over llama.cpp beside node-llama-cpp's own batching and
 // llama.cpp's server.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { writeRandomModel } from '../../test/support/gguf/random-model.js';
 import { llamaForTests } from '../../test/support/llama/library.js';
 import { type Setting, THEIRS } from './contenders.js';
-import { GOALS, measureGoals } from './goals.js';
+import { measureGoals } from './goals.js';
 import { measure, median } from './measure.js';
 import { MODELS } from './models.js';
 import type { Figures, Run } from './run.js';
@@ -106,10 +106,13 @@ function main(): number {
   if (folder === null || modules === null) return 2;
   const scratch = mkdtempSync(join(tmpdir(), 'blockstep-bench-'));
   if (values.goals !== undefined) {
-    for (const name of new Set(GOALS.map(({ model }) => model)))
-      writeRandomModel(join(scratch, `${name}.gguf`), MODELS[name]);
-    const shared = { folder, modules, server: values.server ?? null };
-    measureGoals(Number(values.goals), (name) => join(scratch, `${name}.gguf`), shared);
+    // A large model takes long to be written, and may have no turn.
+    const pathOf = (name: string): string => {
+      const path = join(scratch, `${name}.gguf`);
+      if (!existsSync(path)) writeRandomModel(path, MODELS[name]);
+      return path;
+    };
+    measureGoals(Number(values.goals), pathOf, { folder, modules, server: values.server ?? null });
     rmSync(scratch, { recursive: true });
     return 0;
   }

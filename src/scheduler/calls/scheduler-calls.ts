@@ -13,8 +13,7 @@ import { mayRepeat, Repeat } from '../steady/repeat.js';
 import { Steady } from '../steady/steady.js';
 import { Aborts } from './aborts.js';
 import { CallGate } from './call-gate.js';
-import { makePins } from './connector-pins.js';
-import { ConnectorView } from './connector-view.js';
+import { ConnectorView, makePins } from './connector-view.js';
 
 /**
  * How every public call of a scheduler runs: behind the gate, under one reading of the clock, and written to the log.

@@ -1,11 +1,11 @@
-import type { ServerResponse } from 'node:http';
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { RequestResult } from '../../engine/outputs/outputs.js';
 import { type ApiError, toApiError } from '../api/api-error.js';
 import type { Generation } from '../reply/generation.js';
 import { decode } from '../text/detokenizer.js';
 import type { Vocabulary } from '../text/vocabulary.js';
-import { requestIdOf } from './request-id.js';
 
 /** What became of a request beside its status. */
 interface Outcome {
@@ -153,4 +153,16 @@ function textsOf(body: unknown, results: readonly RequestResult[], vocabulary: V
 /** Milliseconds, to a hundredth. */
 function rounded(ms: number): number {
   return Math.round(ms * 100) / 100;
+}
+
+/** One to 128 printable characters of ASCII. */
+const GOOD = /^[\x20-\x7e]{1,128}$/;
+
+/**
+ * The id of an HTTP request, for the log and the `x-request-id` of the answer: the one that the client or a proxy gave it, or a new one.
+ * The engine has ids of its own: two clients may give the same.
+ */
+function requestIdOf({ headers }: IncomingMessage): string {
+  const given = headers['x-request-id'];
+  return typeof given === 'string' && GOOD.test(given) ? given : randomUUID();
 }
